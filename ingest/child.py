@@ -8,12 +8,14 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
+from queue import SimpleQueue
 from typing import Any
 
 from ingest.errors import PrivsieveError
@@ -50,7 +52,22 @@ class ChildProcess:
         self._process.wait()
 
 
-NO_VARIABLES: Mapping[str, str] = {}
+def received(connection: Connection) -> SimpleQueue[Any]:
+    """Return what the parent sends. The process ends as soon as its parent is gone, even in the midst of work."""
+    messages = SimpleQueue[Any]()
+    threading.Thread(target=_receive, args=(connection, messages), daemon=True).start()
+    return messages
+
+
+def _receive(connection: Connection, messages: SimpleQueue[Any]) -> None:
+    try:
+        while True:
+            messages.put(connection.recv())
+    except MemoryError:
+        os._exit(_OUT_OF_MEMORY)
+    finally:
+        os._exit(1)
+
 
 ANSWER_LIMIT_S = 600
 """Time for an answer of a limited child, whose first one includes its imports: ends a child that waits for ever."""
@@ -91,9 +108,9 @@ Ask = Callable[[Any], Any]
 class LimitedChild:
     """A child that does one thing again and again within limits. For one thread at a time."""
 
-    def __init__(self, prepare: Callable[[Ask], Ask], limits: Limits, variables: Mapping[str, str] = NO_VARIABLES):
+    def __init__(self, prepare: Callable[[Ask], Ask], limits: Limits, variables: Mapping[str, str]):
         """prepare: function of a module; it imports what is needed, without limits, and returns what answers requests.
-        It takes what asks the parent something meanwhile.
+        It takes what asks the parent something meanwhile. variables: as of `ChildProcess`.
 
         LimitError, as `ask`.
         """
@@ -131,7 +148,6 @@ class LimitedChild:
 
     def _received(self) -> Any:
         if not self._process.connection.poll(ANSWER_LIMIT_S):
-            self.close()
             raise LimitError(f"does not answer within {ANSWER_LIMIT_S} s")
         return self._process.connection.recv()
 
@@ -148,21 +164,22 @@ class LimitedChild:
 
 
 def serve(connection: Connection) -> None:
-    """Answer requests until the parent is gone. Runs in the child."""
-    prepare, limits = connection.recv()
-    work = prepare(partial(_asked, connection))
+    """Answer requests. Runs in the child."""
+    requests = received(connection)
+    prepare, limits = requests.get()
+    work = prepare(partial(_asked, connection, requests))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError), open("/proc/self/statm") as file:
         num_bytes = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + limits.memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
     connection.send(True)
     while True:
-        connection.send(_answer(work, connection.recv(), limits.cpu_s))
+        connection.send(_answer(work, requests.get(), limits.cpu_s))
 
 
-def _asked(connection: Connection, question: Any) -> Any:
+def _asked(connection: Connection, answers: SimpleQueue[Any], question: Any) -> Any:
     connection.send(_Question(question))
-    return connection.recv()
+    return answers.get()
 
 
 def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
@@ -182,5 +199,4 @@ def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
 if __name__ == "__main__":
     from ingest.child import serve  # as the parent knows this module, for what is pickled
 
-    with suppress(EOFError, OSError):
-        serve(Connection(int(sys.argv[1])))
+    serve(Connection(int(sys.argv[1])))

@@ -246,8 +246,6 @@ def filter(
     overwrite: bool = False,
     groups: Literal["phash", "pdq"] | None = None,
     urls: Url | None = None,
-    flags_only: bool = False,
-    flag_keys: bool = False,
     hash_list: Url | None = None,
     previous: Url | None = None,
     boxes: Url | None = None,

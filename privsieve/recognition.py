@@ -24,7 +24,6 @@ def similarity(
     seed: int = 0,
     part: Literal["areas", "whole"] = "areas",
     encoder: Url | None = None,
-    lpips: Url | None = None,
     look_again: bool = False,
     hash_list: Url | None = None,
     html: Url | None = None,

@@ -3,13 +3,15 @@
 A run calls a picture private by a SQL condition over its row. Unless the user gives one, it follows from what the
 protocol of the run asks:
 
-    binary    private = 1                the model's own answer
+    binary    private_answer = 1         the model's own answer
     severity  holistic_score >= 0.514    the model's own score, from the lower edge of level 2 on
     others    level IN (1, 2)            an attribute of level 1 or 2 is present
 
 A picture is private or public only if the row decides it. Levels and scores count attributes that were not judged as
 absent, so if such an attribute could still make a picture private, the picture is unknown (null in SQL, NaN in
 arrays). A label that leaves such an attribute open is unknown in the same way.
+
+`computed_sql` gives policies, reports and views this answer as the column `private`, and a level as `severity_level`.
 
 Source of the levels and of the edge: Tsaprazlis et al., "Rethinking Visual Privacy", appendix A.4. That levels 1 and 2
 mean private is our own choice.
@@ -29,7 +31,9 @@ from scoring.severity import BANDS
 from scoring.sql.expressions import MAX_KEPT, boolean_expression, columns_of, row_cursor
 from scoring.table import (
     IMAGE_SCHEMA,
+    PRIVATE,
     SCORE_COLUMNS,
+    SEVERITY_LEVEL,
     UNKNOWN_LEVEL,
     Col,
     Facts,
@@ -55,7 +59,7 @@ MIN_PRIVATE_SCORE = BANDS[PRIVATE_LEVELS[-1] - 1][0]
 """The lowest severity score of the private levels."""
 
 BY_LEVEL = f"{Col.LEVEL} IN {PRIVATE_LEVELS}"
-BY_ANSWER = f"{Col.PRIVATE} = 1"
+BY_ANSWER = f"{Col.PRIVATE_ANSWER} = 1"
 BY_SCORE = f"{Col.HOLISTIC_SCORE} >= {MIN_PRIVATE_SCORE}"
 _BY_PROTOCOL = {"binary": BY_ANSWER, "severity": BY_SCORE}
 
@@ -88,8 +92,17 @@ PRIVATE_CLASSES = {
 """Class of PrivBench -> when a picture is of it, in our words, and articles of the GDPR. Pictures of no class are
 public. Source: Samson et al., "Privacy-Aware Visual Language Models"."""
 
+ALL_JUDGED: Engine = {"protocol": "slots", "assessed": KEYS}
+"""An engine that answers every attribute with yes or no."""
+
+_ASKED_BY = {Col.HOLISTIC_SCORE: "severity", Col.PRIVATE_ANSWER: "binary", Col.PROB_PRIVATE: "binary"}
+"""Column -> the only protocol that asks for it."""
+
 SEVERITY_NAMES = frozenset(column.name for column in (*SCORE_COLUMNS, UNKNOWN_LEVEL)) - {Col.NUM_ASSESSED}
 """Columns that are computed from the attributes, with those that were not judged as absent."""
+
+PROBABILITIES = frozenset([Col.PROB_PRIVATE, *map(Col.prob, KEYS), *map(Col.prob_ambiguous, KEYS)])
+"""Columns that an engine may leave null although it judges what they are about."""
 
 PROBABILITY_SQL = f"coalesce({Col.PROB_PRIVATE}, greatest({', '.join(map(Col.prob, DECISIVE_KEYS))}))"
 """P(private) of a row: the model's own, else the largest of its attributes. Null without any."""
@@ -123,8 +136,13 @@ def private_for_people(condition: str) -> str:
 
 def judges_private(engine: Engine, condition: str) -> bool:
     """Return whether the engine judges anything that the condition uses."""
-    asks_levels = bool(columns_of(condition, IMAGE_SCHEMA) & SEVERITY_NAMES)
-    return not asks_levels or not set(DECISIVE_KEYS).isdisjoint(engine.get("assessed") or ())
+    return not _asks_levels(condition, engine) or not set(DECISIVE_KEYS).isdisjoint(engine.get("assessed") or ())
+
+
+def _asks_levels(condition: str, engine: Engine) -> bool:
+    """Return whether the condition uses a number that counts attributes which were not judged as absent."""
+    of_attributes = SEVERITY_NAMES | ({SEVERITY_LEVEL.name} if engine.get("assessed") else set())
+    return not columns_of(condition, IMAGE_SCHEMA).isdisjoint(of_attributes)
 
 
 def private_sql(condition: str, engine: Engine) -> str:
@@ -133,10 +151,48 @@ def private_sql(condition: str, engine: Engine) -> str:
     condition: of `private_condition`, or a user's. QueryError if it is not a condition over the row.
     """
     sql = boolean_expression(condition, IMAGE_SCHEMA)
-    if not columns_of(condition, IMAGE_SCHEMA) & SEVERITY_NAMES:
+    if not _asks_levels(condition, engine):
         return sql
     unknown = unknown_at_sql(PRIVATE_LEVELS, not_presence_only(engine)) if judges_private(engine, condition) else "true"
     return f"({sql}) OR CASE WHEN {unknown} THEN NULL ELSE false END"
+
+
+def computed_sql(engine: Engine) -> str:
+    """Return SQL for the columns `scoring.table.COMPUTED` of a row of a run of this engine."""
+    bands = " ".join(
+        f"WHEN {Col.HOLISTIC_SCORE} >= {low} THEN {level}" for level, (low, _) in enumerate(BANDS, 1) if low > 0
+    )
+    by_score = f"CASE {bands} WHEN {Col.HOLISTIC_SCORE} > 0 THEN {len(BANDS)} WHEN {Col.HOLISTIC_SCORE} = 0 THEN 0 END"
+    sql_of = {
+        UNKNOWN_LEVEL: unknown_level_sql(not_presence_only(engine)),
+        PRIVATE: private_sql(private_condition(engine), engine),
+        SEVERITY_LEVEL: f"CAST(coalesce({Col.LEVEL}, {by_score}) AS TINYINT)",
+    }
+    return ", ".join(f"({sql}) AS {column.name}" for column, sql in sql_of.items())
+
+
+def unanswered_columns(engine: Engine) -> frozenset[str]:
+    """Return the columns that are null in every row of a run of this engine, since it is not asked for them.
+
+    Whether it gives `PROBABILITIES` of what it is asked for, only the rows say (`reports.report.opened`).
+    """
+    assessed, protocol = frozenset[str](engine.get("assessed") or ()), protocol_name(engine)
+    not_judged = frozenset(KEYS) - assessed
+    unanswered = not_judged.union(map(Col.prob, not_judged), map(Col.prob_ambiguous, not_judged))
+    unanswered |= {column for column, asked_by in _ASKED_BY.items() if asked_by != protocol}
+    if not assessed:
+        unanswered |= SEVERITY_NAMES if protocol == "severity" else {*SEVERITY_NAMES, SEVERITY_LEVEL.name}
+    if not judges_private(engine, private_condition(engine)):
+        unanswered |= {PRIVATE.name}
+    return unanswered
+
+
+def protocols_that_answer(column: str) -> tuple[str, ...]:
+    """Return the protocols of which a run may have a value in the column."""
+    if column in _ASKED_BY:
+        return (_ASKED_BY[column],)
+    attributes = ("slots", "json") if column.startswith("prob_") else ("slots", "json", "two-pass")
+    return (*attributes, "severity") if column == SEVERITY_LEVEL.name else attributes
 
 
 def private_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
@@ -144,8 +200,7 @@ def private_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
 
     rows: with `ROW_COLUMNS`.
     """
-    sql = private_sql(private_condition(engine), engine)
-    return _of_rows(rows, f"CASE WHEN {Col.STATUS} = 'scored' THEN ({sql})::BOOLEAN::DOUBLE END", engine)
+    return _of_rows(rows, f"{PRIVATE.name}::DOUBLE", engine)
 
 
 def probabilities_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
@@ -153,10 +208,10 @@ def probabilities_of_rows(rows: pa.Table, engine: Engine) -> Numbers:
     return _of_rows(rows, f"{PROBABILITY_SQL}::DOUBLE", engine)
 
 
-ROW_COLUMNS = (
-    *(Col.STATUS, Col.LEVEL, Col.HOLISTIC_SCORE, Col.PRIVATE, Col.PROB_PRIVATE, *KEYS),
-    *map(Col.prob, DECISIVE_KEYS),
-)
+COMPUTED_FROM = (Col.STATUS, Col.LEVEL, Col.HOLISTIC_SCORE, Col.PRIVATE_ANSWER, *KEYS)
+"""Columns that `computed_sql` reads."""
+
+ROW_COLUMNS = (*COMPUTED_FROM, Col.PROB_PRIVATE, *map(Col.prob, DECISIVE_KEYS))
 """Columns that the default conditions and the probability read."""
 
 
@@ -183,10 +238,10 @@ def private_of_labels(
 
 
 def _of_rows(rows: pa.Table, sql: str, engine: Engine) -> Numbers:
-    unknown = f"{unknown_level_sql(not_presence_only(engine))} AS {UNKNOWN_LEVEL.name}"
     connection = row_cursor()
     connection.register("score_rows", rows)
-    answers = connection.sql(f"SELECT ({sql}) AS answer FROM (SELECT *, {unknown} FROM score_rows)").to_arrow_table()
+    source = f"(SELECT *, {computed_sql(engine)} FROM score_rows)"
+    answers = connection.sql(f"SELECT ({sql}) AS answer FROM {source}").to_arrow_table()
     return np.asarray(answers["answer"].to_numpy(), dtype=np.float64)
 
 
@@ -207,12 +262,11 @@ def matches_level_0_too(sql: str) -> bool:
     for row, level in ((1, 1), (2, 4)):
         values[row, next(n for n, attribute in enumerate(ATTRIBUTES) if attribute.level == level)] = 1
     facts = [Facts("", n, "", None, None, None) for n in range(3)]
-    images = to_table(facts, [Assessment(row) for row in values])
-    images = images.append_column(UNKNOWN_LEVEL.name, pa.nulls(3, UNKNOWN_LEVEL.type))
     connection = row_cursor()
-    connection.register("score_rows", images)
+    connection.register("score_rows", to_table(facts, [Assessment(row) for row in values]))
+    images = f"(SELECT *, {computed_sql(ALL_JUDGED)} FROM score_rows)"
     try:
-        rows = connection.execute(f'SELECT coalesce({sql}, false) FROM score_rows ORDER BY "index"').fetchall()
+        rows = connection.execute(f'SELECT coalesce({sql}, false) FROM {images} ORDER BY "index"').fetchall()
     except duckdb.Error:  # it fails on such a row; `Policy.decide` reports that if a run has one
         return False
     return [bool(matches) for (matches,) in rows] == [True, True, False]

@@ -28,7 +28,7 @@ class Col(SampleCol):
     LEVEL_HIGH: Final = "level_high"
     NUM_ASSESSED: Final = "num_assessed"
     HOLISTIC_SCORE: Final = "holistic_score"
-    PRIVATE: Final = "private"
+    PRIVATE_ANSWER: Final = "private_answer"
     PROB_PRIVATE: Final = "prob_private"
     BOXES: Final = "boxes"
     RATIONALE: Final = "rationale"
@@ -109,7 +109,13 @@ WHOLE_IMAGE_COLUMNS: tuple[Column, ...] = (
     Column(
         Col.HOLISTIC_SCORE, pa.float32(), "0–1", "severity given by the severity protocol, null for all other protocols"
     ),
-    Column(Col.PRIVATE, pa.int8(), "0 | 1", "answer of the binary protocol, null for all other protocols"),
+    Column(
+        Col.PRIVATE_ANSWER,
+        pa.int8(),
+        "0 | 1",
+        "answer of the binary protocol, null for all other protocols",
+        formerly="private",
+    ),
     Column(Col.PROB_PRIVATE, pa.float32(), "0–1", "P(yes) of the binary protocol, null if the engine gives none"),
 )
 
@@ -173,12 +179,31 @@ UNKNOWN_LEVEL = Column(
     "others, null if there is none",
 )
 """Level and score count an attribute as absent if the engine judges it in general but not in this image, such as text
-in a script that it cannot read. This column shows images for which that may be wrong. It is computed from the row and
-`run.json` for policies, reports and the view `images`, and is not stored."""
+in a script that it cannot read. This column shows images for which that may be wrong."""
+
+PRIVATE = Column(
+    "private",
+    pa.bool_(),
+    "",
+    "whether the image is private, as every report counts it for the protocol of the run; null if that is unknown, or "
+    "if the image was not scored",
+)
+
+SEVERITY_LEVEL = Column(
+    "severity_level",
+    pa.int8(),
+    "",
+    f"`{Col.LEVEL}`; in runs of the severity protocol the level whose band has `{Col.HOLISTIC_SCORE}`, 0 if that is 0; "
+    "null in runs of the binary protocol",
+)
+
+COMPUTED: tuple[Column, ...] = (UNKNOWN_LEVEL, PRIVATE, SEVERITY_LEVEL)
+"""Columns that are not stored: `scoring.privacy` computes them from the row and `run.json` for policies, reports and
+the view `images`."""
 
 NEVER = "false"
 
-IMAGE_SCHEMA = SCHEMA.append(pa.field(UNKNOWN_LEVEL.name, UNKNOWN_LEVEL.type))
+IMAGE_SCHEMA = pa.schema([*SCHEMA, *(pa.field(column.name, column.type) for column in COMPUTED)])
 """What conditions of policies and reports may use: a row, and what follows from it and the engine."""
 
 COLUMN_OF: Mapping[str, Column] = {column.name: column for column in COLUMNS}
@@ -247,7 +272,7 @@ def to_table(facts: Sequence[Facts], verdicts: Sequence[Verdict], looks: Sequenc
     columns |= _scores(assessments)
     columns |= _probabilities(assessments)
     columns[Col.HOLISTIC_SCORE] = [None if a is None else a.holistic_score for a in assessments]
-    columns[Col.PRIVATE] = [None if a is None or a.private is None else int(a.private) for a in assessments]
+    columns[Col.PRIVATE_ANSWER] = [None if a is None or a.private is None else int(a.private) for a in assessments]
     columns[Col.PROB_PRIVATE] = [None if a is None else a.prob_private for a in assessments]
     columns[Col.BOXES] = [None if a is None else [vars(box) for box in a.boxes] for a in assessments]
     columns[Col.RATIONALE] = [None if a is None else "; ".join(a.evidence) for a in assessments]

@@ -11,6 +11,7 @@ import pytest
 from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
 from jobs.labelling.labels import labels_of
+from jobs.releases.decider import Decider, decisions_of_run
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
 from jobs.serving.review.reviewing import ReviewRequest, prepared
@@ -109,7 +110,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
         run = tmp_path / name
         (run / "scores").mkdir(parents=True)
         (run / "run.json").write_text(record.model_dump_json())
-        facts = [Facts("0.tar", n, key, key, 9, f"{n:064x}") for n, key in enumerate([*cases, "damaged"])]
+        facts = [Facts("0.tar", n, key, key, 9, f"{n:064x}", unseen=()) for n, key in enumerate([*cases, "damaged"])]
         verdicts = [verdict for verdict, _ in cases.values()]
         write_result(run, "0.tar", 0, True, to_table(facts, [*verdicts, Fault("truncated", "it ends early")]))
     return Made(str(tmp_path / "run"), {key: state for key, (_, state) in cases.items()})
@@ -196,6 +197,24 @@ def of_labels(made: Made, read: Callable[[], str]) -> States:
     return {key: None if one is None else bool(one) for key, one in answers if key != "damaged"}
 
 
+def of_a_policy(made: Made, read: Callable[[], str]) -> States:
+    """A rule may call the answer true or 1."""
+    rules = (
+        "{name: private, when: private = 1, then: drop, reason: r}",
+        "{name: public, when: NOT private, then: flag, reason: r}",
+    )
+    text = "\n".join(["name: p", "default: keep", "rules:", *(f"  - {rule}" for rule in rules)])
+    with open_run(made.run) as run:
+        decided = decisions_of_run(run, load_policy(text.encode(), "p.yaml")).to_pylist()
+    states: dict[str, State] = {"drop": True, "flag": False, "keep": None}
+    return {row["key"]: states[row["action"]] for row in decided if row["key"] != "damaged"}
+
+
+def of_the_view_images(made: Made, read: Callable[[], str]) -> States:
+    assert privsieve("sql", made.run, "SELECT key, private FROM scored", "--format", "json") == 0
+    return {row["key"]: row["private"] for row in json.loads(read())}
+
+
 COMMANDS = (
     of_report,
     of_the_view_rates,
@@ -206,6 +225,8 @@ COMMANDS = (
     of_review,
     of_explain,
     of_labels,
+    of_a_policy,
+    of_the_view_images,
 )
 
 
@@ -263,11 +284,11 @@ def test_a_label_of_attributes_is_private_for_the_guarantee_as_a_row_with_them_i
     policy = load_policy(GUARANTEE_ONLY, "policy")
     root, record = read_record(str(run))
     if state:
-        assert guarantee(request, root, record, policy).record.num_private_labelled == 1
+        assert guarantee(request, root, record, Decider(policy, record.engine)).record.num_private_labelled == 1
     else:
         why = "it is not known whether they are" if key == "unreadable-page" else "no label says"
         with pytest.raises(LabelsError, match=why):
-            guarantee(request, root, record, policy)
+            guarantee(request, root, record, Decider(policy, record.engine))
 
 
 def written(made: Made, private: Mapping[str, int]) -> str:

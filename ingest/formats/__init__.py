@@ -79,7 +79,6 @@ class Format(Protocol):
     # Whether a shard has changed, as the methods of `Source` say it. OSError or StorageError.
     def version_mark(self, root: Place, shard: str) -> str: ...
     def version_marks(self, root: Place, shard: str) -> str: ...
-    def content_marks(self, root: Place, shard: str) -> str: ...
     def blocks_sha256(self, root: Place, shard: str) -> str: ...
 
 
@@ -115,6 +114,11 @@ class Source:
 
     unread: tuple[UnreadColumn, ...] = field(default=(), kw_only=True)
     """Columns of tables that may hold images and are not read, as far as the first file shows."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the user named the whole folder, rather than files in it."""
+        return bool(self.root.url)
 
     def slices(self, shard: str) -> Iterator[Slice]:
         return FORMATS[self.format].slices(self.root, shard, self.category, self.image_names)
@@ -175,12 +179,6 @@ class Source:
             marks = FORMATS[self.format].version_marks(self.root, shard)
         hashed = hashlib.sha256(marks.encode("utf-8", "surrogateescape")).hexdigest() if marks else ""
         return f"{hashed} {self.blocks_sha256(shard)}".rstrip()
-
-    def content_mark(self, shard: str) -> str:
-        """Return a text that differs if a byte of the shard may have changed, `Place.content_mark`; for a tree it is of
-        all files of the folder. Empty if the storage cannot say. StorageError if the storage fails."""
-        with storage_faults(shard):
-            return FORMATS[self.format].content_marks(self.root, shard)
 
     def blocks_sha256(self, shard: str) -> str:
         """Return the second hash of `fingerprint`. StorageError if the storage fails."""

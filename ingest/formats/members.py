@@ -84,26 +84,20 @@ _PLAIN_NAME = re.compile("[A-Za-z_]{1,40}")
 """Names of fields that are not masked."""
 
 
-def masked_member(name: str, content: bytes, mask: Mask) -> bytes | None:
-    """Return a listed member with its texts masked; None if a name of one of its fields would have to be masked.
+def edited_member(name: str, content: bytes, edit: Callable[[Any], Any]) -> tuple[bytes, bool] | None:
+    """Return a listed member after an edit, and whether it says something else now; None if the edit fails.
 
-    JSON is written anew even if nothing in it is masked, since a name that occurs twice has a value that is not read.
-    content: one that `holds_what_it_says`.
+    JSON is written anew even if nothing in it changes, since a name that occurs twice has a value that is not read.
+    content: one that `holds_what_it_says`. edit: takes the text, or the value of the JSON, and returns the new one;
+    ValueError if there is none.
     """
-    text = content.decode()
-    if extension_of(name) != "json":
-        return mask(text).encode()
+    text, is_json = content.decode(), extension_of(name) == "json"
     try:
-        return json.dumps(masked_value(json.loads(text.removeprefix("\ufeff")), mask)).encode()
+        before = json.loads(text.removeprefix("\ufeff")) if is_json else text
+        after = edit(before)
+        return (json.dumps(after) if is_json else after).encode(), after != before
     except (ValueError, RecursionError):
         return None
-
-
-def is_masked(name: str, content: bytes, masked: bytes) -> bool:
-    """Return whether `masked_member` has changed what a member says."""
-    if extension_of(name) != "json":
-        return content != masked
-    return bool(json.loads(content.decode().removeprefix("\ufeff")) != json.loads(masked))
 
 
 def masked_value(value: Any, mask: Mask) -> Any:
@@ -132,6 +126,7 @@ def name_fault(name: str) -> str | None:
     odd = "" if name.isascii() and name.isprintable() else name  # most names are, and checking each character is slow
     faults = (
         (not name or name.endswith("/"), "an empty name, or one of a folder"),
+        (re.search("[\ud800-\udfff]", odd) is not None, "a name that is not valid UTF-8"),
         (name.startswith("/"), "an absolute name"),
         (".." in re.split(r"[/\\]", name), "a name that leads out of the folder"),
         (posixpath.basename(name) == ".", "the name of a folder"),

@@ -27,9 +27,8 @@ from ingest.formats.parquet_schema import (
     parquet_file,
     sample_of,
 )
-from ingest.formats.released import CHANGES, DECISIONS, MADE_FROM, REDACTIONS, RELEASE, REMOVED
+from ingest.formats.released import RELEASE, REMOVED
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
-from ingest.formats.shard import content_marks as content_marks
 from ingest.formats.shard import files_below, opened
 from ingest.formats.shard import version_mark as version_mark
 from ingest.formats.shard import version_marks as version_marks
@@ -66,11 +65,10 @@ CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
-    """Return every Parquet file below the folder, as paths relative to it, sorted; what a release says of its pictures
-    is not a shard."""
+    """Return every Parquet file below the folder, as paths relative to it, sorted; the `removed.parquet` of a
+    release is not a shard."""
     paths = files_below(root)
-    records = {DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM} if RELEASE in paths else set()
-    return [path for path in paths if path.lower().endswith(SUFFIX) and path not in records]
+    return [path for path in paths if path.lower().endswith(SUFFIX) and not (path == REMOVED and RELEASE in paths)]
 
 
 def check(

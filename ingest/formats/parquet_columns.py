@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.formats.members import Mask, Members, masked_value
+from ingest.formats.origins import leads_to_origin, without_origins
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.sample import printable
 
@@ -37,6 +38,12 @@ class Choice:
     images: tuple[int, ...]
     """Positions of the image columns in `indices`."""
 
+    key: str | None
+    """Name of the column that gives the keys; None if there is none."""
+
+    category: str | None
+    """Name of the column that gives the categories. Both stay as they are."""
+
     schema: pa.Schema
     """Schema of these columns, with no more metadata than readers need."""
 
@@ -44,12 +51,13 @@ class Choice:
     """Names of the other columns in counts."""
 
 
-def choose(schema: pa.Schema, images: Collection[int], named: Collection[int | None], members: Members) -> Choice:
-    """Choose the columns. images, named: numbers of the image columns, and of those that give key and category."""
+def choose(
+    schema: pa.Schema, images: Collection[int], key: str | None, category: str | None, members: Members
+) -> Choice:
+    """Choose the columns. images: numbers of the image columns. key, category: names of the columns that give them."""
     indices, fields, left_out = list[int](), list[pa.Field](), list[str]()
-    names = {schema.names[number] for number in named if number is not None}
     for number, field in enumerate(schema):
-        kind, is_taken = field.type, members != "image-only" or field.name in names
+        kind, is_taken = field.type, members != "image-only" or field.name in (key, category)
         if number in images:
             kind, gone = _image_type(field.type, members)
             left_out += [_label(f"{field.name}.{name}") for name in gone]
@@ -59,7 +67,8 @@ def choose(schema: pa.Schema, images: Collection[int], named: Collection[int | N
         indices.append(number)
         fields.append(pa.field(field.name, _rebuilt(kind, lambda leaf: leaf)))
     positions = tuple(position for position, number in enumerate(indices) if number in images)
-    return Choice(indices, positions, pa.schema(fields, _metadata(schema, [f.name for f in fields])), left_out)
+    schema = pa.schema(fields, _metadata(schema, [field.name for field in fields]))
+    return Choice(indices, positions, key, category, schema, left_out)
 
 
 def plain_schema(choice: Choice) -> pa.Schema:
@@ -146,6 +155,57 @@ def _masked_cell(value: Any, mask: Mask, is_json: bool) -> Any:
         return None
 
 
+def rows_without_origins(rows: pa.Table, choice: Choice, replaced_by: Sequence[str | None]) -> tuple[pa.Table, int]:
+    """Return plain rows without what leads to the scanned files, and the number of rows that have lost something.
+
+    replaced_by: for each row the hash of its released picture, empty for several; None if the row stays as it is.
+    """
+    lost = set[int]()
+    for number, field in enumerate(rows.schema):
+        column = rows.column(number).combine_chunks()
+        if number not in choice.images:
+            is_edited = field.name not in (choice.key, choice.category)
+            made = _without_origins(field, column, replaced_by, lost) if is_edited else column
+        elif types.is_struct(field.type):
+            stays = ("bytes",) if choice.key is not None else ("bytes", "path")
+            children = [
+                child if part.name in stays else _without_origins(part, child, replaced_by, lost)
+                for part, child in zip(field.type, column.flatten(), strict=True)
+            ]
+            made = pa.StructArray.from_arrays(children, fields=list(field.type), mask=column.is_null())
+        else:
+            continue
+        rows = rows.set_column(number, field, made)
+    return rows, len(lost)
+
+
+def _without_origins(field: pa.Field, column: pa.Array, replaced_by: Sequence[str | None], lost: set[int]) -> pa.Array:
+    """Return a column as `rows_without_origins` does, and add the rows that lose something to `lost`."""
+    if not (leads_to_origin(field.name) or types.is_nested(field.type) or has_texts(field.type)):
+        return column
+    order, made = list(range(len(column))), list[pa.Array]()
+    for row, sha256 in enumerate(replaced_by):
+        if sha256 is None or not column[row].is_valid:
+            continue
+        order[row] = len(column) + len(made)
+        cell, is_other = _cell_without_origins(field, column[row], sha256)
+        made.append(cell)
+        lost |= {row} if is_other else set()
+    return pa.concat_arrays([column, *made]).take(pa.array(order, pa.int64())) if made else column
+
+
+def _cell_without_origins(field: pa.Field, cell: pa.Scalar, sha256: str) -> tuple[pa.Array, bool]:
+    """Return an array of one cell, null where it cannot be converted, and whether it says something else now."""
+    is_json = isinstance(field.type, pa.JsonType)
+    try:
+        value = json.loads(cell.as_py()) if is_json else cell.as_py()
+        made = without_origins({field.name: value}, sha256).get(field.name)
+        written = json.dumps(made) if is_json and made is not None else made
+        return pa.array([written], field.type), made != value
+    except (ValueError, RecursionError, pa.ArrowException):  # such as nanoseconds, or two fields of one name
+        return pa.nulls(1, field.type), True
+
+
 def has_texts(kind: pa.DataType) -> bool:
     """Return whether values of this type hold text somewhere."""
     if isinstance(kind, pa.BaseExtensionType):
@@ -180,7 +240,7 @@ def _rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> p
     fields = [kind.field(number) for number in range(kind.num_fields)]
     bare = [pa.field(f.name, _rebuilt(f.type, leaf), f.nullable) for f in fields]
     if types.is_struct(kind):
-        return pa.struct(bare)
+        return pa.struct([f.with_nullable(True) for f in bare])  # what leads to a scanned file becomes null
     if types.is_map(kind):
         return pa.map_(_rebuilt(kind.key_type, leaf), _rebuilt(kind.item_type, leaf), kind.keys_sorted)
     if types.is_fixed_size_list(kind):

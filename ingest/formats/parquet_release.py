@@ -13,10 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import Fault
-from ingest.formats.parquet_columns import Choice, choose, cleaned_rows, joined, masked_rows, plain_schema
+from ingest.formats.parquet_columns import (
+    Choice,
+    choose,
+    cleaned_rows,
+    joined,
+    masked_rows,
+    plain_schema,
+    rows_without_origins,
+)
 from ingest.formats.parquet_decoding import TOO_LARGE, GroupFaultError, LostRow, Request, decoded
 from ingest.formats.parquet_rows import columns_of, footer
-from ingest.formats.parquet_schema import Columns, leaves, sample_of, untexted_type, value_of
+from ingest.formats.parquet_schema import Columns, bytes_of, leaves, sample_of, untexted_type, value_of
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.sample import MAX_BYTES
 from ingest.storage.place import Place
@@ -37,11 +45,10 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     if not columns.images:
         raise changed(shard, "it has no column with image bytes")
     kept.check_number(shard, file.metadata.num_rows * len(columns.images))
-    named = (columns.key, columns.category)
-    choice = choose(schema, columns.images, named, kept.members)
+    key, category = (None if number is None else schema.names[number] for number in (columns.key, columns.category))
+    choice = choose(schema, columns.images, key, category, kept.members)
     columns = replace(columns, key=columns.key if columns.key in choice.indices else None, category=None)
     kinds = dict(zip(choice.indices, choice.schema.types, strict=True))
-    stay = {*choice.images, *(choice.indices.index(number) for number in named if number in kinds)}
     with out.at(shard).create() as released, ExitStack() as stack:
         for group, first, num_rows in _kept_rows(file, kept, len(columns.images)):
             request = Request(
@@ -54,7 +61,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
                     codec = codec.replace("uncompressed", "none")
                     writer = stack.enter_context(pq.ParquetWriter(released, choice.schema, compression=codec))
                 if kept.mask is not None:
-                    table, num_masked_here = masked_rows(table, lambda number, _: number in stay, kept.mask)
+                    table, num_masked_here = masked_rows(
+                        table, lambda number, name: number in choice.images or name in (key, category), kept.mask
+                    )
                     num_masked += num_masked_here
                 writer.write_table(table)
                 num_written += num_here
@@ -140,16 +149,21 @@ class _Rows:
         """
         key = self.columns.key
         keys = None if key is None else table.column(self.choice.indices.index(key)).to_pylist()
+        replaced_by = [list[str | None]() for _ in rows]
         of_rows, num_images, has_image = [self._kept_of(row) for row in rows], 0, np.zeros(len(rows), dtype=np.bool_)
         for n, position in enumerate(self.choice.images):
             column, images = table.column(position).combine_chunks(), list[bytes | None]()
             cells, is_there = column.cast(untexted_type(column.type)), np.zeros(len(rows), dtype=np.bool_)
             for row, of_row in enumerate(of_rows):
-                image = None
-                if (index := of_row[n]) is not None:
-                    encoded = self._checked(index, n, value_of(cells, row), None if keys is None else keys[row])
+                image, index, cell = None, of_row[n], value_of(cells, row)
+                if index is not None:
+                    encoded = self._checked(index, n, cell, None if keys is None else keys[row])
                     image = self.kept.released(index, encoded, self.pictures)
+                    if self.kept.rewrite is not None:
+                        replaced_by[row].append(self.kept.replaced_by(index, self.pictures))
                 is_there[row] = image is not None
+                if image is None and len(self.choice.images) > 1 and bytes_of(cell) is not None:
+                    replaced_by[row].append(None if self.kept.origins == "kept" else "")  # others of the row may stay
                 images.append(image if self.kept.rewrite is not None else None)
             if self.kept.rewrite is not None:
                 column = _with_bytes(column, images)
@@ -158,6 +172,10 @@ class _Rows:
             table = table.set_column(position, table.schema.field(position), column)
             has_image |= is_there
             num_images += int(is_there.sum())
+        of_texts = [_of_texts(hashes) for hashes in replaced_by]
+        if any(sha256 is not None for sha256 in of_texts):
+            table, num_without_origin = rows_without_origins(table, self.choice, of_texts)
+            self.pictures.num_without_origin += num_without_origin
         return table.filter(pa.array(has_image)), num_images
 
     def _checked(self, index: int, n: int, cell: Any, key: Any) -> bytes:
@@ -175,6 +193,12 @@ class _Rows:
         sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
         self.kept.check_image(self.request.shard, index, sample.key, sha256)
         return sample.encoded
+
+
+def _of_texts(replaced_by: Sequence[str | None]) -> str | None:
+    """Return what `rows_without_origins` takes for a row. replaced_by: of each of its images."""
+    changed_ = [sha256 for sha256 in replaced_by if sha256 is not None]
+    return None if not changed_ else changed_[0] if len(replaced_by) == 1 else ""
 
 
 def _with_bytes(column: pa.Array, images: Sequence[bytes | None]) -> pa.Array:

@@ -214,6 +214,12 @@ def _text(value: object) -> str:
     return printable(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
 
 
+def bytes_of(cell: Any) -> bytes | None:
+    """Return the image in a cell of an image column."""
+    encoded = cell.get("bytes") if isinstance(cell, dict) else cell
+    return encoded if isinstance(encoded, bytes) else None
+
+
 def sample_of(shard: str, index: int, row: Mapping[int, Any], columns: Columns, image: int, name: str) -> Sample:
     """Return the sample of a row. row: number of a column -> value; a column that was not read is missing.
 
@@ -221,7 +227,7 @@ def sample_of(shard: str, index: int, row: Mapping[int, Any], columns: Columns, 
     """
     cell = row.get(image)
     path = cell.get("path") if isinstance(cell, dict) else None
-    encoded = cell.get("bytes") if isinstance(cell, dict) else cell
+    encoded = bytes_of(cell)
     named = path if columns.key is None else row[columns.key]
     value = None if columns.category is None else row[columns.category]
     if any(isinstance(text, bytes | str) and len(text) > MAX_TEXT_BYTES for text in (named, value)):
@@ -232,6 +238,6 @@ def sample_of(shard: str, index: int, row: Mapping[int, Any], columns: Columns, 
         index=index,
         key=(_text(named) if named is not None else f"{index:09d}") + (f"#{printable(name)}" if name else ""),
         category=None if value is None else _text(value),
-        encoded=encoded if isinstance(encoded, bytes) else b"",
-        fault=None if isinstance(encoded, bytes) else NO_BYTES,
+        encoded=encoded or b"",
+        fault=NO_BYTES if encoded is None else None,
     )

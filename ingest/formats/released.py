@@ -6,20 +6,26 @@ may be released. The hash of every copied image shows whether that happened.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from ingest.errors import Fault, IncompleteError
-from ingest.formats.members import Mask, Members
+from ingest.formats.members import Mask, Members, edited_member, masked_value
+from ingest.formats.origins import Origins, without_origins
 from ingest.sample import printable
 
+PRIVATE = "not-for-publication"
+"""Folder of a release with all that must not be published; the rest of the release may be."""
+
+DECISIONS = f"{PRIVATE}/decisions.parquet"
+REDACTIONS = f"{PRIVATE}/redactions.parquet"
+CHANGES = f"{PRIVATE}/changes.parquet"
+TAKEN_DOWN = f"{PRIVATE}/taken_down.parquet"
+SOURCE = f"{PRIVATE}/source.json"
 RELEASE = "release.json"
-DECISIONS = "decisions.parquet"
-REDACTIONS = "redactions.parquet"
 REMOVED = "removed.parquet"
-CHANGES = "changes.parquet"
-MADE_FROM = "made_from.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
@@ -50,7 +56,7 @@ TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 
 OWN_NAMES = frozenset(
     [
-        *(RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE),
+        *(PRIVATE, RELEASE, REMOVED, SHA256SUMS, SIGNATURE),
         *(CARD, CROISSANT, DATASHEET),
         *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
     ]
@@ -61,10 +67,6 @@ OWN_NAMES = frozenset(
 def own_names_among(shards: Iterable[str]) -> list[str]:
     """Return the names of a release's own files that shards of these names would take, sorted."""
     return sorted({shard.partition("/")[0] for shard in shards} & OWN_NAMES)
-
-
-FLAGS = "privsieve"
-"""Key in the JSON of a sample that holds what a policy decided about it."""
 
 
 class CoverStep(NamedTuple):
@@ -92,6 +94,9 @@ class Rewritten:
     steps: tuple[CoverStep, ...] = ()
     """How it was covered; empty if its pixels are unchanged."""
 
+    pdq: tuple[str, ...] = ()
+    """PDQ hashes of a covered picture as it was scanned."""
+
 
 @dataclass(frozen=True)
 class NotReleased(Fault):
@@ -103,6 +108,16 @@ class NotReleased(Fault):
 
 Rewrite = Callable[[int, bytes], Rewritten | NotReleased]
 """Takes the index of a sample and its picture as it was scanned."""
+
+
+class ReleasedMember(NamedTuple):
+    """A text or JSON file as it is released with a picture."""
+
+    content: bytes
+    lost_origin: bool
+    """Whether it led to the scanned file of a picture that was written again."""
+
+    is_masked: bool
 
 
 @dataclass(frozen=True)
@@ -126,14 +141,14 @@ class Kept:
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
 
-    flags: Mapping[int, Mapping[str, Any]] | None = None
-    """Index -> what the JSON of a released sample says under the key `FLAGS`; None adds no such key. Of tars only."""
-
     reserved: frozenset[str] = frozenset()
     """Names that no file may have at the top of the release, since it has such files of its own."""
 
     mask: Mask | None = None
     """Masks the texts that are released with the images; None releases them as they are."""
+
+    origins: Origins = "removed"
+    """Whether texts of pictures that `rewrite` changes lose what leads to the scanned file."""
 
     def check_number(self, shard: str, num_found: int) -> None:
         """Raise IncompleteError if the number of samples has changed."""
@@ -158,9 +173,34 @@ class Kept:
         if isinstance(made, NotReleased):
             record.refused[index] = (made.reason, made.message)
             return None
+        if made.pdq:
+            record.pdq[index] = made.pdq
         is_same = made.content == encoded  # much faster than a hash; a clean file is often written as it was
         record.rewritten[index] = self.sha256[index] if is_same else hashlib.sha256(made.content).hexdigest()
         return made.content
+
+    def replaced_by(self, index: int, record: "RewriteRecord") -> str | None:
+        """Return the hash of the released picture if its texts may not lead to the scanned one; None if they may."""
+        sha256 = record.rewritten.get(index)  # None if it is not released, too
+        return None if self.origins == "kept" or sha256 == self.sha256[index] else sha256
+
+    def member(self, name: str, content: bytes, replaced_by: str | None) -> ReleasedMember | None:
+        """Return a listed member as it is released; None if it cannot be.
+
+        content: one that `holds_what_it_says`. replaced_by: as the method gives it; empty for several pictures.
+        """
+        edits = [
+            None if replaced_by is None else partial(without_origins, released_sha256=replaced_by),
+            None if self.mask is None else partial(masked_value, mask=self.mask),
+        ]
+        is_changed = [False, False]
+        for number, edit in enumerate(edits):
+            if edit is not None:
+                edited = edited_member(name, content, edit)
+                if edited is None:
+                    return None
+                content, is_changed[number] = edited
+        return ReleasedMember(content, *is_changed)
 
 
 @dataclass
@@ -176,9 +216,11 @@ class RewriteRecord:
     steps: dict[int, tuple[CoverStep, ...]] = field(default_factory=dict)
     """Index -> how it was covered, also of those that are not released."""
 
+    pdq: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Index -> `Rewritten.pdq`."""
 
-TakenOver = Literal["no", "yes", "damaged"]
-"""Whether the files are those of the release before; damaged: they should be, and are not what was released."""
+    num_without_origin: int = 0
+    """Pictures whose texts lost what led to the scanned file."""
 
 
 @dataclass(frozen=True)
@@ -201,30 +243,25 @@ class Written:
     num_masked: int = 0
     """Files and cells in which `Kept.mask` has masked something."""
 
-    made_from: str = ""
-    """Hash of all that the files follow from; empty if the storage cannot say whether the shard has changed."""
-
-    taken_over: TakenOver = "no"
-
     def to_json(self) -> str:
         """Return JSON in ASCII only: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> "Written":
-        """Read what `to_json` wrote. ValueError if the text is damaged or from an older version."""
+        """Read what `to_json` wrote. ValueError if the text is damaged."""
         content = json.loads(text)
         try:
             pictures = RewriteRecord(
                 {index: str(sha256) for index, sha256 in _items(content, "rewritten")},
                 {index: (str(reason), str(message)) for index, (reason, message) in _items(content, "refused")},
                 {index: tuple(map(_step, steps)) for index, steps in _items(content, "steps")},
+                {index: tuple(map(str, texts)) for index, texts in _items(content, "pdq")},
+                int(content["pictures"]["num_without_origin"]),
             )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}
             files, left_out = dict(content["files"]), dict(content["left_out"])
-            num_masked = int(content.get("num_masked", 0))
-            origin = (str(content.get("made_from", "")), content.get("taken_over", "no"))
-            return Written(int(content["num_samples"]), files, dropped, left_out, pictures, num_masked, *origin)
+            return Written(int(content["num_samples"]), files, dropped, left_out, pictures, int(content["num_masked"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("not a record of what was written") from error
 
@@ -235,8 +272,8 @@ def _step(fields: Sequence[Any]) -> CoverStep:
 
 
 def _items(content: dict[str, Any], name: str) -> list[tuple[int, Any]]:
-    """Return a dict of the record of pictures; empty in records of older versions."""
-    return [(int(index), value) for index, value in content.get("pictures", {}).get(name, {}).items()]
+    """Return a dict of the record of pictures."""
+    return [(int(index), value) for index, value in content["pictures"][name].items()]
 
 
 def changed(shard: str, what: str) -> IncompleteError:

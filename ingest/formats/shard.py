@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from ingest.errors import Fault, StorageError
+from ingest.formats.released import PRIVATE, RELEASE
 from ingest.sample import printable
 from ingest.storage.place import Place, reason_of
 from ingest.storage.retries import storage_error
@@ -52,10 +53,6 @@ def version_mark(root: Place, shard: str) -> str:
 
 def version_marks(root: Place, shard: str) -> str:
     return root.at(shard).version_mark()
-
-
-def content_marks(root: Place, shard: str) -> str:
-    return root.at(shard).content_mark()
 
 
 def blocks_sha256(root: Place, shard: str) -> str:
@@ -143,7 +140,8 @@ def _remote_entries(folder: Place) -> Iterator[tuple[str, int, bool | None]]:
 
 
 def folders_below(root: Place) -> Iterator[tuple[str, FolderListing]]:
-    """Yield (path relative to the root, listing) of the root ("") and every folder below it that is not hidden.
+    """Yield (path relative to the root, listing) of the root ("") and every folder below it that is not hidden; of a
+    release not the folder of what must not be published.
 
     StorageError if one cannot be listed.
     """
@@ -155,6 +153,8 @@ def folders_below(root: Place) -> Iterator[tuple[str, FolderListing]]:
         except OSError as error:
             message = f"cannot list the folder {printable(folder or root.path)}: {reason_of(error)}"
             raise StorageError(f"{message}; nothing was done; make it readable, or move it out of the source") from None
+        if not folder and PRIVATE in listing.folders and RELEASE in {name for name, _ in listing.files}:
+            listing.folders.remove(PRIVATE)
         yield folder, listing
         waiting += [posixpath.join(folder, name) for name in reversed(listing.folders)]
 

@@ -22,12 +22,19 @@ from ingest.formats.members import (
     extension_of,
     holds_what_it_says,
     is_listed,
-    is_masked,
     kind_of,
-    masked_member,
     name_fault,
 )
-from ingest.formats.released import RELEASE, SHA256SUMS, SIGNATURE, Kept, RewriteRecord, Written, changed
+from ingest.formats.released import (
+    RELEASE,
+    SHA256SUMS,
+    SIGNATURE,
+    Kept,
+    ReleasedMember,
+    RewriteRecord,
+    Written,
+    changed,
+)
 from ingest.formats.shard import (
     MAX_IMAGE_BYTES,
     TOO_MANY_BYTES,
@@ -123,20 +130,6 @@ def version_marks(root: Place, shard: str) -> str:
         entries = [entry for entry in entries if posixpath.basename(entry["name"]) == only]
     files = [(posixpath.basename(entry["name"]), version_mark_of(entry)) for entry in entries]
     return repr(sorted((name, mark) for name, mark in files if not name.startswith(".") and _is_sample(name)))
-
-
-def content_marks(root: Place, shard: str) -> str:
-    """Join names and content marks of all files in a folder, sidecars too; empty if one has none."""
-    here, listing = _listed(root, shard)
-    marks = [(name, _content_mark(here.at(name))) for name, _ in listing.files]
-    return repr(marks) if all(mark for _, mark in marks) else ""
-
-
-def _content_mark(file: Place) -> str:
-    try:
-        return file.content_mark()
-    except FileNotFoundError:
-        return ""  # the link is broken
 
 
 def blocks_sha256(root: Place, shard: str) -> str:
@@ -277,16 +270,23 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         if released is not None:
             hashes[name] = hashlib.sha256(released).hexdigest()
             target_folder.at(name).write(released)
+    replaced, without_origin = dict[str, list[str | None]](), set[str]()
+    for index, name in taken.items():
+        replaced.setdefault(posixpath.splitext(name)[0], []).append(kept.replaced_by(index, pictures))
     for name in _sidecars(listing, {name for name, _ in files}, set(hashes)):
+        stem = posixpath.splitext(name)[0]
+        replaced_by = replaced[stem][0] if len(replaced[stem]) == 1 else "" if any(replaced[stem]) else None
         with storage_faults(posixpath.join(shard, name)):
             copied = None
             if name not in reserved:
-                copied = _copied_sidecar(here.at(name), target_folder.at(name), kept)
+                copied = _copied_sidecar(here.at(name), target_folder.at(name), kept, replaced_by)
         if copied is None:
             left_out[kind_of(name)] += 1
         else:
-            hashes[name], is_changed = copied
-            num_masked += is_changed
+            hashes[name], is_masked, lost_origin = copied
+            num_masked += is_masked
+            without_origin |= {stem} if lost_origin else set()
+    pictures.num_without_origin = sum(len([*filter(None, replaced[stem])]) for stem in without_origin)
     num_written = len(taken) - len(pictures.refused)
     written = {posixpath.join(folder_name, name): sha256 for name, sha256 in hashes.items()}
     return Written(num_written, written, faults, dict(left_out), pictures, num_masked)
@@ -298,9 +298,9 @@ def _sidecars(listing: FolderListing, samples: Set[str], kept: Set[str]) -> list
     return [name for name, stem, extension in split if stem in stems and extension.lower() in RELEASED_WITH_IMAGE]
 
 
-def _copied_sidecar(file: Place, copy: Place, kept: Kept) -> tuple[str, bool] | None:
-    """Copy a sidecar and return its hash and whether something in it is masked, or None if it is not released. Links
-    are not followed: they may lead anywhere."""
+def _copied_sidecar(file: Place, copy: Place, kept: Kept, replaced_by: str | None) -> tuple[str, bool, bool] | None:
+    """Copy a sidecar and return its hash, whether something in it is masked, and whether it lost what leads to a
+    scanned file; None if it is not released. Links are not followed: they may lead anywhere. replaced_by: of `Kept`."""
     if kept.members == "image-only" or (file.is_local and not stat.S_ISREG(os.lstat(file.path).st_mode)):
         return None
     with file.open() as stream:
@@ -311,14 +311,17 @@ def _copied_sidecar(file: Place, copy: Place, kept: Kept) -> tuple[str, bool] | 
             is_released = is_listed(file.name, len(head)) and holds_what_it_says(file.name, head)
         if not is_released:
             return None
-        content = head if kept.mask is None else masked_member(file.name, head, kept.mask)
-        if content is None:
-            return None
+        released = ReleasedMember(head, False, False)
+        if kept.members != "all":
+            edited = kept.member(file.name, head, replaced_by)
+            if edited is None:
+                return None
+            released = edited
         with copy.create() as target:
-            target.write(content)
+            target.write(released.content)
             while block := stream.read(MAX_LISTED_BYTES):
                 target.write(block)
-    return target.sha256, kept.mask is not None and is_masked(file.name, head, content)
+    return target.sha256, released.is_masked, released.lost_origin
 
 
 def _present(here: Place, name: str, shard: str) -> bytes:

@@ -9,7 +9,7 @@ headers, and of the members next to the image only those that `ingest.formats.me
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,13 +24,10 @@ from ingest.formats.members import (
     ArchiveNames,
     holds_what_it_says,
     is_listed,
-    is_masked,
     kind_of,
-    masked_member,
 )
-from ingest.formats.released import FLAGS, Kept, RewriteRecord, Written, changed
+from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
-from ingest.formats.shard import content_marks as content_marks
 from ingest.formats.shard import files_below, opened
 from ingest.formats.shard import version_mark as version_mark
 from ingest.formats.shard import version_marks as version_marks
@@ -258,17 +255,13 @@ def _compressing(released: NewFile, codec: str | None) -> Iterator[Any]:
         yield target
 
 
-def _flags_name(group: Group) -> str:
-    """Return the name of the member that holds the flags of a sample."""
-    return f"{group.key}.json"
-
-
 class _Release:
     """The tar of a release while it is written: plain files under safe names, with new headers."""
 
     def __init__(self, stream: BinaryIO, shard: str, kept: Kept, target: Any):
         self.dropped, self.left_out = dict[int, str](), Counter[str]()
         self.pictures, self.num_masked = RewriteRecord(), 0
+        self._without_origin = set[int]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
         self._names, self._num_bytes, self._hashes = ArchiveNames(), 0, PieceHashes()
 
@@ -288,28 +281,20 @@ class _Release:
             rewritten = self._kept.released(index, encoded, self.pictures)
             if rewritten is None:
                 return
-        flags = None if self._kept.flags is None else self._kept.flags[index]
         for member in group.members:
             if member is image and rewritten is not None:
                 self._write_file(member, rewritten)
             elif member is image:
                 self._copy(member, partial(self._kept.check_image, self._shard, index, group.key))
-            elif flags is not None and member.name == _flags_name(group) and self._taken(member):
-                if self._copy_listed(member, flags):
-                    flags = None
-                else:
-                    self.left_out[kind_of(member.name)] += 1
             elif self._kept.members == "all":
                 self._copy(member)
-            elif not self._taken(member) or not self._copy_listed(member):
+            elif not self._taken(member) or not self._copy_listed(index, member):
                 self.left_out[kind_of(member.name)] += 1
-        if flags is not None and image is not None:
-            text = json.dumps({FLAGS: flags}).encode()
-            self._write_file(replace(image, name=_flags_name(group)), text)
 
     def end(self) -> None:
         """End the tar. IncompleteError if an image is not the one that was scanned."""
         self._hashes.check()
+        self.pictures.num_without_origin = len(self._without_origin)
         end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
         self._target.write(end)
 
@@ -322,8 +307,6 @@ class _Release:
         fault = next(filter(None, map(release_fault, group.members)), None)
         image = group.image
         wanted = [member.name for member in group.members if member is image or self._taken(member)]
-        if self._kept.flags is not None and _flags_name(group) not in wanted:
-            wanted.append(_flags_name(group))
         if fault is None and not self._names.add(wanted):
             fault = "a member has the name of another file or folder of the release"
         return fault
@@ -333,23 +316,17 @@ class _Release:
         listed = self._kept.members == "listed" and is_listed(member.name, member.size)
         return listed or self._kept.members == "all"
 
-    def _copy_listed(self, member: Member, flags: Mapping[str, Any] | None = None) -> bool:
-        """Write the member if it holds what its name says, and is an object if it gets flags; return whether it is."""
+    def _copy_listed(self, index: int, member: Member) -> bool:
+        """Write the member if it holds what its name says; return whether it does."""
         content = self._read(member)
         if not holds_what_it_says(member.name, content):
             return False
-        if self._kept.mask is not None:
-            masked = masked_member(member.name, content, self._kept.mask)
-            if masked is None:
-                return False
-            self.num_masked += is_masked(member.name, content, masked)
-            content = masked
-        if flags is not None:
-            fields = json.loads(content.decode().removeprefix("\ufeff"))
-            if not isinstance(fields, dict):
-                return False
-            content = json.dumps(fields | {FLAGS: flags}).encode()
-        self._write_file(member, content)
+        released = self._kept.member(member.name, content, self._kept.replaced_by(index, self.pictures))
+        if released is None:
+            return False
+        self.num_masked += released.is_masked
+        self._without_origin |= {index} if released.lost_origin else set()
+        self._write_file(member, released.content)
         return True
 
     def _read(self, member: Member) -> bytes:

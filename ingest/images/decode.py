@@ -5,10 +5,10 @@ is allocated, and only the listed formats are ever opened. A release ships the *
 So every frame and page is decoded, and colour under full transparency too.
 """
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,18 @@ from ingest.images import hidden
 from ingest.images.files import jpeg, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
+from ingest.images.files.memory import (
+    Size,
+    TooLargeError,
+    Views,
+    check_bytes,
+    coefficient_bytes,
+    decoding_bytes,
+    format_name,
+    gif_canvas,
+    is_wide,
+    opened,
+)
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
 from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
 from ingest.images.files.unseen import Inner
@@ -34,20 +46,9 @@ MAX_SCANS = 100
 MAX_SCANS_OF_LARGEST = 20
 """The limit for a picture with the most pixels allowed; smaller ones may have more, up to `MAX_SCANS`."""
 
-MAX_DECODE_BYTES = 2**30
-"""Memory to decode a file, as `_bytes_per_pixel` counts it: a file of a few kB can have a canvas of many megapixels."""
-
-_BYTES_PER_PIXEL_OF_FORMATS = {"webp": 18, "avif": 12}
-_BYTES_PER_PIXEL_OF_ANIMATIONS = 22
-_BYTES_PER_PIXEL = 6
-_BYTES_PER_PIXEL_IF_CONVERTED = 10
-"""Largest values measured (`tests/benchmarks/decode_memory.py`), rounded up."""
-
 Image.init()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
 Image.MAX_IMAGE_PIXELS = None
-
-_STRIP_PIXELS = 2**20
 
 
 @dataclass(frozen=True)
@@ -110,23 +111,30 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
         return Rejected("empty", "the file has no bytes")
     metadata, readable = png_metadata(encoded) if encoded.startswith(PNG_MAGIC) else (set[str](), encoded)
     try:
-        image = Image.open(io.BytesIO(readable), formats=FORMATS)
+        _check_size(gif_canvas(readable, limits.max_frames) or (0, 0), "gif", limits)
+        image = opened(readable, FORMATS)
+    except _RejectionError as rejection:
+        return rejection.rejected
+    except TooLargeError as error:
+        return _too_large(error, "gif")
     except UnidentifiedImageError:
         return _unidentified(encoded)
     except Exception as error:  # the edge: hostile bytes make the parsers raise anything
         return Rejected("corrupt", f"the header cannot be read ({type(error).__name__})")
     width, height = image.size
-    format_name = _format_name(image)
+    name = format_name(image)
     try:
-        _check_size(image, limits)
-        return _decode(image, encoded, format_name, limits, metadata)
+        _check_size(image.size, name, limits)
+        return _decode(image, encoded, name, limits, metadata)
     except _RejectionError as rejection:
         return rejection.rejected
+    except TooLargeError as error:
+        return _too_large(error, name)
     except Exception as error:  # the edge, as above
         if re.search("premature end|truncated", str(error), re.IGNORECASE):
-            return Rejected("truncated", "the data ends before the picture does", width, height, format_name)
+            return Rejected("truncated", "the data ends before the picture does", width, height, name)
         message = f"the pixels cannot be decoded ({type(error).__name__})"
-        return Rejected("corrupt", message, width, height, format_name)
+        return Rejected("corrupt", message, width, height, name)
 
 
 def _unidentified(encoded: bytes) -> Rejected:
@@ -138,53 +146,44 @@ def _unidentified(encoded: bytes) -> Rejected:
     return Rejected("unsupported_format", f"{name} is not decoded")
 
 
-def _format_name(image: Image.Image) -> str:
-    name = (image.format or "").lower()
-    return "jpeg" if name == "mpo" else name
-
-
-def _check_size(image: Image.Image, limits: ImageLimits) -> None:
-    width, height = image.size
+def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
+    width, height = size
     if width * height > limits.max_pixels:
         message = f"{width}x{height} pixels, the limit is {limits.max_pixels} (--max-pixels-in)"
-        raise _RejectionError(Rejected("too_many_pixels", message, width, height, _format_name(image)))
+        raise _RejectionError(Rejected("too_many_pixels", message, width, height, name))
 
 
-def _check_memory(image: Image.Image, format_name: str, num_frames: int) -> None:
-    num_bytes = image.width * image.height * _bytes_per_pixel(image, format_name, num_frames)
-    if num_bytes > MAX_DECODE_BYTES:
-        message = (
-            f"{image.width}x{image.height} pixels of this {format_name} would take about {num_bytes // 2**20:,} MB of "
-            f"memory to decode, the limit is {MAX_DECODE_BYTES // 2**20:,} MB"
-        )
-        raise _RejectionError(Rejected("too_much_memory", message, *image.size, format_name))
+def _too_large(error: TooLargeError, name: str) -> Rejected:
+    width, height = error.size
+    message = f"{width}x{height} pixels of this {name} {error}"
+    return Rejected("too_much_memory", message, width, height, name)
 
 
-def _bytes_per_pixel(image: Image.Image, format_name: str, num_frames: int) -> int:
-    """Return the peak while the frame is decoded and downscaled: the canvases of the decoder, the frame, and copies of
-    it."""
-    if format_name in _BYTES_PER_PIXEL_OF_FORMATS:
-        return _BYTES_PER_PIXEL_OF_FORMATS[format_name]
-    if num_frames > 1 and format_name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
-        return _BYTES_PER_PIXEL_OF_ANIMATIONS
-    is_as_stored = image.mode in ("1", "L", "RGB", "RGBA") or _is_wide(image)
-    if is_as_stored or (image.mode == "P" and not image.has_transparency_data):
-        return _BYTES_PER_PIXEL
-    return _BYTES_PER_PIXEL_IF_CONVERTED
+def _checked_frame(
+    image: ImageFile.ImageFile, encoded: bytes, canvas: Size | None, num_frames: int, limits: ImageLimits
+) -> list[jpeg.Stream]:
+    """Return where a frame that is about to be decoded is in a JPEG. _RejectionError or TooLargeError above a limit.
 
-
-def _check_scans(image: Image.Image, num_scans: int, limits: ImageLimits) -> None:
-    num_pixels = max(1, image.width * image.height)
-    most = min(MAX_SCANS, MAX_SCANS_OF_LARGEST * limits.max_pixels // num_pixels)
+    canvas: of a GIF, with all frames that are decoded.
+    """
+    _check_size(canvas or image.size, format_name(image), limits)
+    streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
+    num_scans = sum(stream.num_scans for stream in streams)
+    most = min(MAX_SCANS, MAX_SCANS_OF_LARGEST * limits.max_pixels // max(1, image.width * image.height))
     if num_scans > most:
         message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
-        raise _RejectionError(Rejected("too_many_scans", message, *image.size, _format_name(image)))
+        raise _RejectionError(Rejected("too_many_scans", message, *image.size, format_name(image)))
+    views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
+    coefficients, has_ignored = coefficient_bytes(image, num_scans), hidden.num_ignored(image) > 0
+    size = canvas or image.size
+    check_bytes(size, decoding_bytes(image, size, num_frames, len(encoded), views, coefficients, has_ignored))
+    return streams
 
 
 def _decode(
-    image: ImageFile.ImageFile, encoded: bytes, format_name: str, limits: ImageLimits, metadata: set[str]
+    image: ImageFile.ImageFile, encoded: bytes, name: str, limits: ImageLimits, metadata: set[str]
 ) -> DecodedImage:
-    behind_header = image.fp.tell() if format_name == "jpeg" and image.fp else 0
+    behind_header = image.fp.tell() if name == "jpeg" and image.fp else 0
     kinds, orientation = frame_metadata(image)
     metadata = metadata | kinds | file_metadata(encoded, behind_header)
     num_frames = _num_frames(image, encoded)
@@ -192,6 +191,7 @@ def _decode(
     width, height = image.size
     if orientation >= 5:
         width, height = height, width
+    canvas = gif_canvas(encoded, num_decoded)
     views: list[Pixels] = []
     more: list[Pixels] = []
     hashes: list[str | None] = []
@@ -199,29 +199,28 @@ def _decode(
     streams: list[jpeg.Stream] = []
     for index in range(num_decoded):
         image.seek(index)
-        _check_size(image, limits)
-        _check_memory(image, format_name, num_frames)
-        if format_name == "jpeg":
-            streams += jpeg.streams(encoded, [getattr(image, "offset", 0)])
-            _check_scans(image, streams[-1].num_scans, limits)
+        streams += _checked_frame(image, encoded, canvas, num_frames, limits)
         if index:
             metadata |= frame_metadata(image)[0]
-        if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
-            shown, beyond = _jpeg_pixels(encoded, image.size, limits), list[Pixels]()
+        if name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
+            seen = [_jpeg_pixels(encoded, image.size, limits)]
         else:
             num_ignored = hidden.num_ignored(image)
-            shown, beyond = _frame_pixels(image, limits)
+            seen = _frame_pixels(image, limits)
             channel = hidden.ignored_channel(encoded, index) if num_ignored else None
             if channel is not None:
                 channel = np.asarray(_resized(Image.fromarray(channel), _scale(image.size, limits.max_side_px)))
-                beyond += [_grey(channel)] if hidden.shows_more(channel, [shown, *beyond]) else []
+                seen += [_grey(channel)] if hidden.shows_more(channel, seen) else []
             elif num_ignored:
                 unread.append(Piece(UNKNOWN_CHUNK, b"", num_ignored * image.width * image.height))
-        views.append(_oriented(shown, orientation))
-        more.extend(_oriented(pixels, orientation) for pixels in beyond)
+        for number in range(len(seen)):
+            seen[number] = _oriented(seen[number], orientation)
+        views.append(seen[0])
+        more += seen[1:]
         if limits.has_pdq:
             size = image.size if orientation < 5 else image.size[::-1]
-            hashes += [pdq_of(pixels, size) for pixels in (views[-1], *more[len(more) - len(beyond) :])]
+            hashes += [pdq_of(pixels, size) for pixels in seen]
+    image.close()  # the parts of the file are examined next, which takes memory too
     unseen_content = unseen.unseen_in(
         encoded,
         [*unread, *unseen.pieces_of(image, encoded, num_decoded, streams)],
@@ -234,7 +233,7 @@ def _decode(
         tuple(views + more),
         width,
         height,
-        format_name,
+        name,
         num_frames,
         num_decoded,
         frozenset(metadata),
@@ -254,22 +253,23 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
             continue
         for file in inner.files():
             try:
-                image = Image.open(io.BytesIO(file), formats=(inner.format,))
+                image = opened(file, (inner.format,))
+            except TooLargeError:
+                yield None
+                continue
             except Exception:  # the edge, as in `decode`: something else begins like a picture
                 continue
             try:
                 num_frames = _num_frames(image, file)
+                canvas = gif_canvas(file, min(num_frames, limits.max_frames))
                 for index in range(min(num_frames, limits.max_frames)):
                     image.seek(index)
-                    num_pixels_left -= image.width * image.height
+                    num_pixels_left -= prod(canvas or image.size)
                     if num_pixels_left < 0:
                         yield None
                         return
-                    _check_memory(image, _format_name(image), num_frames)
-                    if image.format in ("JPEG", "MPO"):
-                        _check_scans(image, jpeg.streams(file, [getattr(image, "offset", 0)])[0].num_scans, limits)
-                    shown, beyond = _frame_pixels(image, limits)
-                    yield from (pdq_of(pixels, image.size) for pixels in (shown, *beyond))
+                    _checked_frame(image, file, canvas, num_frames, limits)
+                    yield from (pdq_of(pixels, image.size) for pixels in _frame_pixels(image, limits))
                 if num_frames > limits.max_frames:
                     yield None
             except Exception:  # the edge, as above
@@ -295,43 +295,64 @@ def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> 
     return pixels
 
 
-def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, list[Pixels]]:
+def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
     """Return the frame over white, and views of what this hides: colour and shape under transparency, faint steps of
     grey."""
     scale = _scale(image.size, limits.max_side_px)
-    if _is_wide(image):
+    if is_wide(image):
         return _wide_grey_pixels(image, scale)
     if not image.has_transparency_data:
-        smaller = _resized(image if image.mode in ("L", "RGB") else image.convert("RGB"), scale)
-        return np.asarray(smaller if smaller.mode == "RGB" else smaller.convert("RGB")), []
-    # Downscale colour and alpha apart: a joint resize would weight the hidden colour with alpha 0 and so remove it. One
-    # channel at a time, since a copy of all would take as much memory as the picture.
+        return [_rgb(_resized(image if image.mode in ("L", "RGB") else image.convert("RGB"), scale))]
     rgba = image if image.mode == "RGBA" else image.convert("RGBA")
-    red, green, blue, alpha = (np.asarray(_resized(rgba.getchannel(name), scale)) for name in "RGBA")
-    colour, opacity = np.stack([red, green, blue], axis=2), alpha
-    alpha = opacity[:, :, None].astype(np.uint16)
-    shown = ((colour * alpha + 255 * (255 - alpha)) // 255).astype(np.uint8)
-    more = [colour] if hidden.has_structure(colour, opacity < 128) else []
+    colour, opacity = _colour_and_opacity(rgba, scale)
+    shown = _over(colour, opacity, 255)
+    more = [colour] if hidden.has_structure(colour, opacity) else []
     if hidden.shows_more(opacity, [shown, *more]):
         # Over black and over white differ by just the opacity, so that one of them shows it.
-        more.append((colour * alpha // 255).astype(np.uint8))
-    return shown, more
+        more.append(_over(colour, opacity, 0))
+    return [shown, *more]
 
 
-def _is_wide(image: Image.Image) -> bool:
-    return image.mode.startswith("I") or image.mode == "F"
+def _rgb(image: Image.Image) -> Pixels:
+    """Return the pixels of an RGB or L picture."""
+    pixels = np.empty((image.height, image.width, 3), np.uint8)
+    for rows, columns, tile in hidden.tiles_of(image):
+        pixels[rows, columns] = np.asarray(tile if tile.mode == "RGB" else tile.convert("RGB"))
+    return pixels
 
 
-def _wide_grey_pixels(image: Image.Image, scale: float) -> tuple[Pixels, list[Pixels]]:
+def _colour_and_opacity(rgba: Image.Image, scale: float) -> tuple[Pixels, hidden.Plane]:
+    if scale < 1:
+        # Colour and alpha apart: a joint resize would weight the hidden colour with alpha 0 and so remove it. One
+        # channel at a time, since a copy of all would take as much memory as the picture.
+        red, green, blue, alpha = (np.asarray(_resized(rgba.getchannel(name), scale)) for name in "RGBA")
+        return np.stack([red, green, blue], axis=2), alpha
+    colour, opacity = np.empty((rgba.height, rgba.width, 3), np.uint8), np.empty((rgba.height, rgba.width), np.uint8)
+    for rows, columns, tile in hidden.tiles_of(rgba):
+        values = np.asarray(tile)
+        colour[rows, columns], opacity[rows, columns] = values[:, :, :3], values[:, :, 3]
+    return colour, opacity
+
+
+def _over(colour: Pixels, opacity: hidden.Plane, ground: int) -> Pixels:
+    """Return the colours over a ground of one grey."""
+    pixels = np.empty_like(colour)
+    for tile in hidden.tiles(opacity.shape):
+        alpha = opacity[tile][:, :, None].astype(np.uint16)
+        pixels[tile] = (colour[tile] * alpha + ground * (255 - alpha)) // 255
+    return pixels
+
+
+def _wide_grey_pixels(image: Image.Image, scale: float) -> list[Pixels]:
     """Convert 16-bit and float greyscale to 8 bits, from 0 to the largest value; `convert` would clip it to white.
 
     A second view spreads the values evenly, if that shows more.
     """
     top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
-    steps = hidden.steps_of(image, _strip_rows(image))
-    shown = _grey(np.asarray(_resized(_eight_bit(image, np.array([0, top])), scale)))
+    steps = hidden.steps_of(image)
+    shown = _rgb(_resized(_eight_bit(image, np.array([0, top])), scale))
     spread = np.asarray(_resized(_eight_bit(image, steps), scale))
-    return shown, [_grey(spread)] if hidden.shows_more(spread, [shown]) else []
+    return [shown, _grey(spread)] if hidden.shows_more(spread, [shown]) else [shown]
 
 
 def _grey(plane: hidden.Plane) -> Pixels:
@@ -339,22 +360,13 @@ def _grey(plane: hidden.Plane) -> Pixels:
 
 
 def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:
-    """Map the steps, in order, to evenly spaced greys from black to white.
-
-    In strips: several copies with 4 bytes per pixel would otherwise take more memory than anything else.
-    """
+    """Map the steps, in order, to evenly spaced greys from black to white."""
     scaled = Image.new("L", image.size)
     greys = np.linspace(0, 255, len(steps))
-    rows = _strip_rows(image)
-    for first in range(0, image.height, rows):
-        strip = image.crop((0, first, image.width, min(first + rows, image.height)))
-        values = np.nan_to_num(np.asarray(strip, np.float32), nan=0.0)
-        scaled.paste(Image.fromarray(np.interp(values, steps, greys).astype(np.uint8)), (0, first))
+    for rows, columns, tile in hidden.tiles_of(image):
+        values = np.nan_to_num(np.asarray(tile, np.float32), nan=0.0)
+        scaled.paste(Image.fromarray(np.interp(values, steps, greys).astype(np.uint8)), (columns.start, rows.start))
     return scaled
-
-
-def _strip_rows(image: Image.Image) -> int:
-    return max(1, _STRIP_PIXELS // max(1, image.width))
 
 
 def _largest(image: Image.Image) -> float:

@@ -5,7 +5,7 @@ Pillow names the layout of pixels in a file, one letter per channel: X is skippe
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,33 +25,62 @@ _MIN_CORRELATION = 0.25
 _MIN_SLOPE = 0.1
 """Share of the contrast that a view must keep: below it, writing becomes as faint as grey 229 on white."""
 
-_STRIP_PIXELS = 2**20
+_TILE_PX = 2**20
 _MAX_SAMPLES = 2**22
 _MAX_STEPS = 256
+_VALUES = np.arange(256)
 
 
-def has_structure(colour: Pixels, covered: npt.NDArray[np.bool_]) -> bool:
-    """Return whether the covered colours are more than one flat fill (encoders often leave black or white there)."""
-    if covered.all():
-        return int(colour.reshape(-1, 3).std(axis=0).max()) > 3
-    if covered.mean() < 1e-4:
+def tiles(shape: Sequence[int]) -> Iterator[tuple[slice, slice]]:
+    """Yield rows and columns of parts of a plane, each of whole blocks: copies of a part take little memory.
+
+    shape: height and width.
+    """
+    across = min(max(1, shape[1]), _TILE_PX // _BLOCK_PX)
+    down = _TILE_PX // across // _BLOCK_PX * _BLOCK_PX
+    for top in range(0, shape[0], down):
+        for left in range(0, shape[1], across):
+            yield slice(top, min(top + down, shape[0])), slice(left, min(left + across, shape[1]))
+
+
+def tiles_of(image: Image.Image) -> Iterator[tuple[slice, slice, Image.Image]]:
+    """Yield rows and columns of parts of a picture, and each part."""
+    for rows, columns in tiles((image.height, image.width)):
+        yield rows, columns, image.crop((columns.start, rows.start, columns.stop, rows.stop))
+
+
+def has_structure(colour: Pixels, opacity: Plane) -> bool:
+    """Return whether the colours under transparency are more than one flat fill (encoders often leave black or white
+    there)."""
+    counts = np.zeros((3, 256), np.int64)
+    for tile in tiles(opacity.shape):
+        under = colour[tile][opacity[tile] < 128]
+        counts += [np.bincount(channel, minlength=256) for channel in under.T]
+    num_covered = int(counts[0].sum())
+    if num_covered == opacity.size:
+        means = counts @ _VALUES / num_covered
+        return int(np.sqrt(np.maximum(counts @ _VALUES**2 / num_covered - means**2, 0)).max()) > 3
+    if num_covered < 1e-4 * opacity.size:
         return False
-    under = colour[covered].astype(np.int16)
-    fill = np.median(under, axis=0)
-    if (np.abs(under - fill).max(axis=1) > 24).mean() > 1e-3:
-        return True
-    # One hidden colour can still be writing: then it is scattered among pixels of another colour.
-    shares_edge = covered[:, 1:] != covered[:, :-1]
-    contrast = np.abs(colour[:, 1:].astype(np.int16) - colour[:, :-1]).max(axis=2) > 24
-    return bool(shares_edge.any() and (contrast & shares_edge).sum() > 0.5 * shares_edge.sum())
+    around_middle = (num_covered + 1) // 2, num_covered // 2 + 1
+    fill = np.array([np.searchsorted(sums, around_middle).mean() for sums in counts.cumsum(axis=1)])  # the median
+    num_other = num_edges = num_contrasts = 0
+    for tile in tiles(opacity.shape):
+        values, covered = colour[tile].astype(np.int16), opacity[tile] < 128
+        num_other += int((np.abs(values[covered] - fill).max(axis=1) > 24).sum())
+        # One hidden colour can still be writing: then it is scattered among pixels of another colour.
+        shares_edge = covered[:, 1:] != covered[:, :-1]
+        contrast = np.abs(values[:, 1:] - values[:, :-1]).max(axis=2) > 24
+        num_edges += int(shares_edge.sum())
+        num_contrasts += int((contrast & shares_edge).sum())
+    return num_other > 1e-3 * num_covered or num_contrasts > 0.5 * num_edges
 
 
 def shows_more(plane: Plane, views: Sequence[Pixels]) -> bool:
     """Return whether any part of the plane has structure that no view follows."""
     num_new = 0
-    rows = max(1, _STRIP_PIXELS // (_BLOCK_PX * max(1, plane.shape[1]))) * _BLOCK_PX
-    for first in range(0, plane.shape[0], rows):
-        num_new += _num_new_blocks(plane[first : first + rows], [view[first : first + rows] for view in views])
+    for tile in tiles(plane.shape):
+        num_new += _num_new_blocks(plane[tile], [view[tile] for view in views])
     return num_new >= _MIN_BLOCKS
 
 
@@ -82,13 +111,12 @@ def _block_means(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
     return np.asarray(sums / np.outer(heights, widths))
 
 
-def steps_of(image: Image.Image, strip_rows: int) -> npt.NDArray[np.float32]:
+def steps_of(image: Image.Image) -> npt.NDArray[np.float32]:
     """Return distinct values of a picture, sorted, so that neither a flat ground nor one extreme pixel dominates."""
     every = max(1, image.width * image.height // _MAX_SAMPLES)
     sampled = []
-    for first in range(0, image.height, strip_rows):
-        strip = image.crop((0, first, image.width, min(first + strip_rows, image.height)))
-        values = np.asarray(strip).reshape(-1)[::every].astype(np.float32)
+    for _, _, tile in tiles_of(image):
+        values = np.asarray(tile).reshape(-1)[::every].astype(np.float32)
         sampled.append(np.unique(values[np.isfinite(values)]))
     distinct = np.unique(np.concatenate(sampled))
     chosen = np.unique(np.linspace(0, max(0, len(distinct) - 1), _MAX_STEPS).round().astype(int))

@@ -9,6 +9,7 @@ file, both versions are decoded as in a scan and compared.
 Areas are covered in the file's own format and as the picture is stored.
 """
 
+import hashlib
 import io
 import math
 from collections.abc import Sequence
@@ -18,8 +19,18 @@ from typing import Any, Literal
 import numpy as np
 from PIL import ExifTags, Image, ImageCms, ImageFile, ImageFilter
 
+from ingest.images import hidden
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import gif, jpeg, png, webp
+from ingest.images.files import gif, jpeg, memory, png, webp
+from ingest.images.files.memory import (
+    Views,
+    check_bytes,
+    coefficient_bytes,
+    covering_bytes,
+    decoding_bytes,
+    gif_canvas,
+    is_wide,
+)
 from ingest.images.files.metadata import PNG_MAGIC, Cleaned, KeptFacts, frame_metadata, png_metadata
 from ingest.images.pixels import ImageLimits
 
@@ -30,11 +41,16 @@ MAX_PROFILE_BYTES = 2**20
 """Larger colour profiles are removed. Usual ones have 0.5 to 600 kB."""
 
 
+_EXAMINED_SIDE_PX = 1280
+_NO_VIEWS = Views(0, _EXAMINED_SIDE_PX)
+
+
 def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
     """Return a file with the pixels of the first `num_frames` frames of another one, and little else. Of a JPEG that
     holds several pictures (MPO), the first one stays.
 
-    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, or if its pixels would change. encoded:
+    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change, or if it
+    takes more memory than `ingest.images.files.memory` allows. encoded:
     a file that a scan has decoded.
 
     >>> cleaned(b"P6 1 1 255 abc", 1) is None
@@ -51,7 +67,7 @@ def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
 def opened(encoded: bytes) -> ImageFile.ImageFile:
     """Open a file that a scan has decoded. Errors are those of Pillow."""
     readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
-    return Image.open(io.BytesIO(readable), formats=CLEANED_FORMATS)
+    return memory.opened(readable, CLEANED_FORMATS)
 
 
 def _cleaned(encoded: bytes, num_frames: int) -> Cleaned | None:
@@ -86,18 +102,31 @@ def _profile(image: Image.Image) -> bytes | None:
 
 
 def _has_same_views(encoded: bytes, content: bytes, num_frames: int) -> bool:
-    """Return whether a scan sees the same in both files, and nothing else in the second one. Errors are Pillow's."""
+    """Return whether both files have the same pixels, and a scan sees nothing else in the second one. Errors are
+    Pillow's."""
     width, height = opened(encoded).size
-    limits = ImageLimits(max_frames=num_frames, max_pixels=max(ImageLimits().max_pixels, width * height))
-    before, after = decode(encoded, limits), decode(content, limits)
-    if not isinstance(before, DecodedImage) or not isinstance(after, DecodedImage):
+    max_pixels = max(ImageLimits().max_pixels, width * height)
+    after = decode(content, ImageLimits(max_pixels, num_frames, _EXAMINED_SIDE_PX))
+    if not isinstance(after, DecodedImage) or after.unseen or after.metadata:
         return False
-    if after.unseen or after.metadata:
-        return False
-    views = before.views[: after.num_frames_decoded] if before.format == "jpeg" else before.views
-    return len(views) == len(after.views) and all(
-        np.array_equal(here, there) for here, there in zip(views, after.views, strict=True)
-    )
+    num_kept = 1 if after.format == "jpeg" else num_frames
+    return _pixel_hashes(encoded, num_kept) == _pixel_hashes(content, num_kept)
+
+
+def _pixel_hashes(encoded: bytes, num_frames: int) -> list[str]:
+    """Return a hash of the pixels of each of the first frames. Errors are Pillow's; TooLargeError above the limit."""
+    image, hashes = opened(encoded), list[str]()
+    num_all = getattr(image, "n_frames", 1)
+    for index in range(min(num_frames, num_all)):
+        size = gif_canvas(encoded, num_frames) or image.size
+        check_bytes(size, decoding_bytes(image, size, num_all, len(encoded), _NO_VIEWS))
+        image.seek(index)
+        frame_metadata(image)  # as in `decode`: passes over damage behind the pixels of a PNG
+        digest = hashlib.sha256(repr(image.size).encode())
+        for *_, tile in hidden.tiles_of(image):
+            digest.update((tile if is_wide(tile) else tile.convert("RGBA")).tobytes())
+        hashes.append(digest.hexdigest())
+    return hashes
 
 
 CoverMethod = Literal["solid", "pixelate", "blur"]
@@ -129,8 +158,9 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
     outside of the areas and the blocks around them stay nearly as they were; of one that holds several pictures (MPO),
     the first one stays.
 
-    None for formats that are not in `COVERED_FORMATS`, several frames, unusual pixels such as 16-bit grey, and damaged
-    files. encoded: a file that a scan has decoded.
+    None for formats that are not in `COVERED_FORMATS`, several frames, unusual pixels such as 16-bit grey, damaged
+    files, and those that take more memory than `ingest.images.files.memory` allows. encoded: a file that a scan has
+    decoded.
     """
     try:
         image = opened(encoded)
@@ -139,6 +169,8 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
             image = opened(first or b"")
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None
+        num_scans = jpeg.streams(encoded, [0])[0].num_scans if image.format == "JPEG" else 0
+        check_bytes(image.size, covering_bytes(image, len(encoded), coefficient_bytes(image, num_scans)))
         return cleaned(_drawn(image, areas, method, is_lossless=b"VP8L" in encoded[:64]), 1)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
@@ -162,6 +194,7 @@ def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMetho
         options["exif"] = exif.tobytes()
     target = io.BytesIO()
     drawn.save(target, image.format, **options)
+    image.close()  # the file is cleaned next, which takes memory too
     return target.getvalue()
 
 

@@ -19,9 +19,9 @@ def given_content(file: Place, what: str, max_bytes: int = MAX_SETTINGS_BYTES) -
     try:
         if file.is_local:
             return plain_content(file.path, max_bytes)
-        if file.size() > max_bytes:
+        if (size := file.size()) > max_bytes:
             raise TooLargeError
-        return file.content()
+        return file.read_range(0, size) if size else b""
     except NotAFileError:
         raise StorageError(f"{what}: it is a pipe, socket or device, not a file") from None
     except TooLargeError:

@@ -35,6 +35,7 @@ def read_table(file: Place, key: bytes) -> tuple[pa.Table, bytes]:
     """
     with file.open() as stream:
         table = pq.read_table(stream, page_checksum_verification=False)
+    table.validate(full=True)  # else a text that is not UTF-8 is an error where it is looked at
     return table.replace_schema_metadata(None), (table.schema.metadata or {})[key]
 
 
@@ -47,7 +48,9 @@ def read_checked(file: Place, wanted: Collection[str] | None = None) -> pa.Table
         # Without threads: those of pyarrow abort the process if it ends while they start.
         parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
         names = None if wanted is None else [name for name in wanted if name in parquet.schema_arrow.names]
-        return parquet.read(names, use_threads=False)
+        table = parquet.read(names, use_threads=False)
+    table.validate(full=True)
+    return table
 
 
 def in_row_groups(tables: Iterable[pa.Table], rows_per_group: int) -> Iterator[pa.Table]:

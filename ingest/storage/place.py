@@ -11,7 +11,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
 import fsspec
@@ -53,6 +53,9 @@ EXTRAS = {
 
 WEB_EXTRA = "https"
 
+for _protocol in ("http", "https"):  # by name, since it loads aiohttp
+    fsspec.register_implementation(_protocol, "ingest.storage.web_files.WebFiles", clobber=True)
+
 MAX_URL_CHARS = 8_192
 """No system has a longer path. A foreign `run.json` can hold one on which patterns take hours."""
 
@@ -67,6 +70,9 @@ class Place:
 
     path: str
     """The file system's own path, without the protocol."""
+
+    url: str = field(default="", compare=False)
+    """The text by which the user named it, for messages; empty for a place below another."""
 
     def at(self, *names: str) -> "Place":
         """Return the place below this one; empty names are left out."""
@@ -229,40 +235,6 @@ class Place:
         info = self._asked("read", lambda: self.fs.info(self.path))
         return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
 
-    def content_mark(self) -> str:
-        """Return a text that differs if a byte of the file may have changed, even if its time was put back.
-
-        Locally it has the time of the last change that the system keeps, which no tool puts back. Empty for a store
-        that gives no hash of the content. Errors as in `open`.
-        """
-        if self.is_local:
-            status = os.stat(self.path)
-            return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-        info = self._asked("read", lambda: self.fs.info(self.path))
-        return version_mark_of(info) if self.hashes_content(info) else ""
-
-    def link(self, target: "Place") -> bool:
-        """Make the target a second name of this file, in place of what is there. False if the storage cannot.
-
-        A symbolic link is followed. StorageError if the target cannot be written.
-        """
-        if not (self.is_local and target.is_local):
-            return False
-        aside = target._aside_path()
-        try:
-            target._make_folder()
-            try:
-                os.link(os.path.realpath(self.path), aside)
-            except OSError:
-                return False
-            os.replace(aside, target.path)
-        except OSError as error:
-            raise storage_error(f"cannot write {target.path}", error) from None
-        finally:
-            with suppress(OSError):
-                os.unlink(aside)  # it stays where both names are of the same file already
-        return True
-
     def blocks_sha256(self) -> str:
         """Hash a few blocks of the content (`ingest.storage.streams`). Errors as in `open`.
 
@@ -397,7 +369,7 @@ def place(url: str) -> Place:
         raise StorageError(f"cannot reach {without_credentials(url)}: {reason}") from None
     except store_errors() as error:
         raise storage_error(f"cannot reach {without_credentials(url)}", error) from None
-    return Place(fs, path.rstrip("/") or path)
+    return Place(fs, path.rstrip("/") or path, url)
 
 
 def version_mark_of(info: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Removal of a folder with its content, and of half-written files that a killed process left.
 
-Folders are handled without recursion, so that no depth is too much for Python. Links are not followed.
+Folders are handled without recursion, so that no depth is too much for Python. Links are not followed: who changes
+other files in a folder that a stranger may have made calls `refuse_links` first.
 """
 
 import errno
@@ -12,8 +13,30 @@ from functools import partial
 from pathlib import Path
 
 from ingest.errors import StorageError
+from ingest.sample import printable
 from ingest.storage.place import PART, Place, reason_of, unfinished_stem
-from ingest.storage.retries import retried, store_errors
+from ingest.storage.retries import retried, storage_error, store_errors
+
+
+def refuse_links(folder: Place) -> None:
+    """Raise StorageError if anything below a folder is a link, through which files elsewhere would be changed.
+
+    The folder may be a link itself. Object stores have no links.
+    """
+    if not folder.is_local:
+        return
+    try:
+        for path in _folders(folder.path):
+            with os.scandir(path) as entries:
+                link = next((entry.path for entry in entries if entry.is_symlink()), None)
+            if link is not None:
+                shown = printable(os.path.relpath(link, folder.path))
+                raise StorageError(
+                    f"{folder.url}: {shown} is a link, and files elsewhere would be changed through it; nothing was "
+                    "done; replace it by what it names, or remove it"
+                )
+    except OSError as error:
+        raise storage_error(f"cannot list {folder.url}", error) from None
 
 
 def remove_tree(folder: Place, last: Collection[str] = ()) -> None:

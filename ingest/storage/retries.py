@@ -62,6 +62,8 @@ _WORDS = {
     "ClientConnectorSSLError": "the server gives no encrypted connection (https)",
     "ClientConnectorDNSError": "no machine of that name is known",
     "ReadTimeoutError": "the store did not answer in time",
+    "LongAnswerError": "the server sends more bytes than were asked for",
+    "RedirectedError": "the server leads to another address; give that one, if it is the right one",
     "gaierror": "no machine of that name is known",
 }
 _ERRNO_OF = {FileNotFoundError: errno.ENOENT, PermissionError: errno.EACCES, FileExistsError: errno.EEXIST}

@@ -6,7 +6,7 @@ from ingest.errors import number_of
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
 from jobs.releases.applying_removals import ApplyRemovalsRequest, run_apply_removals
-from jobs.releases.taking_down import write_near, write_numbers
+from jobs.releases.taking_down import write_copies_left, write_near, write_numbers
 from jobs.runtime.progress import on_terminal
 
 
@@ -16,12 +16,14 @@ from jobs.runtime.progress import on_terminal
 def apply_removals(request: ApplyRemovalsRequest, quiet: bool) -> None:
     """Remove from COPY, an older copy of a release's shards, what LIST names.
 
-    LIST is the removed.parquet of the release as it is now. The shards that hold such pictures are written again;
-    everything else stays as it is. May be interrupted at any moment; the same command continues.
+    LIST is the removed.parquet of the release as it is now: the same pictures go, and no others with the same bytes.
+    The shards that hold them are written again; everything else stays as it is. May be interrupted at any moment; the
+    same command continues.
     """
     result = run_apply_removals(request, on_terminal(quiet))
     pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
     verb = "would be" if request.dry_run else "was" if result.num_pictures == 1 else "were"
     write_line(f"{pictures} in {shards} {verb} removed, by {number_of(result.num_entries, 'line')} of the list")
     write_near(result.near, result.num_not_compared)
+    write_copies_left(result.copies_left)
     write_numbers(result.absent, "no picture of this copy")

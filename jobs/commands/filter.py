@@ -7,16 +7,16 @@ import click
 
 from ingest.errors import number_of
 from ingest.formats.members import Members
+from ingest.formats.released import CHANGES, DECISIONS, PRIVATE
 from jobs.console.commands import Command
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
-from jobs.releases.decisions import readable
 from jobs.releases.filtering import FilterPlan, carry_out, check_destination, plan_filter
 from jobs.releases.guaranteeing import percent
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord, UrlCounts
 from jobs.releases.request import FilterRequest, FilterResources
-from jobs.releases.shift import shift_in_words
+from jobs.releases.threshold import readable
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal
 from scoring.engines.detectors.covering import STEPS
@@ -59,20 +59,14 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(planned, result.counts, "were")
     _print_left_out(result.left_out)
-    for line in shift_in_words(result.shift) if result.shift is not None else ():
-        write_line(f"shift: {line}")
+    if result.num_without_origin:
+        pictures = number_of(result.num_without_origin, "cleaned or covered picture")
+        write_line(f"origins: removed (URLs, hashes and sizes of originals, from the texts of {pictures})")
     if (changes := result.changes) is not None:
         counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
-        write_line(f"since the release before: {counts} (changes.parquet)")
-    if (taken := result.taken_over) is not None:
-        damaged = f", {taken['num_damaged']:,} of them since the file before is damaged" if taken["num_damaged"] else ""
-        shards = number_of(taken["num_shards"], "shard")
-        write_line(f"taken over from {request.previous}: {shards}; {taken['num_written']:,} written{damaged}")
-    write_line(
-        f"release written to {request.out}: decisions.parquet says why of each image, release.json has the counts"
-    )
-    tables = "decisions.parquet" if changes is None else "decisions.parquet and changes.parquet"
-    write_line(f"not for publication: release.json names the path of the source, {tables} the dropped images")
+        write_line(f"since the release before: {counts} ({CHANGES})")
+    write_line(f"release written to {request.out}: {DECISIONS} says why of each image, release.json has the counts")
+    write_line(f"may be published: all but {PRIVATE}/, which names the dropped images and the path of the source")
     if result.urls is None:
         write_line(
             f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own"
@@ -92,6 +86,8 @@ def _print(planned: FilterPlan, counts: Counts, verb: str) -> None:
         f"{actions['flag']:,} kept and flagged, {redacted}{actions['drop']:,} dropped"
     )
     write_line(f"members: {policy.members} ({MEANINGS[policy.members]})")
+    if policy.writes_again and policy.origins == "kept" and planned.urls is None:
+        write_line("origins: kept (texts of cleaned and covered pictures still lead to the originals)")
     _print_guarantee(planned.guarantee, counts)
     _print_urls(planned.urls)
     _print_unseen(counts, policy)
@@ -134,9 +130,7 @@ def _print_urls(counted: UrlCounts | None) -> None:
         f"{number_of(counted.num_failed, 'failed download')}, {counted.num_not_scanned:,} not scanned, "
         f"{counted.num_without_url:,} without a URL"
     )
-    write_line(
-        f"      {number_of(counted.num_released, 'row')} in the list{' (--flags-only)' if counted.flags_only else ''}"
-    )
+    write_line(f"      {number_of(counted.num_released, 'row')} in the list")
 
 
 def _print_unseen(counts: Counts, policy: Policy) -> None:

@@ -27,7 +27,7 @@ def scan(request: ScanRequest, resources: ScanResources, supervision: Supervisio
     The same command again continues a scan that was interrupted.
     """
     if dry_run:
-        from jobs.scanning.preflight import show
+        from jobs.scanning.prepared import show
 
         with weights_shown(on_terminal(quiet)):
             show(request, resources, on_terminal(quiet))

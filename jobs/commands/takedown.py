@@ -8,7 +8,7 @@ from ingest.formats.released import (
 )
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
-from jobs.releases.taking_down import TakedownRequest, run_takedown, write_near, write_numbers
+from jobs.releases.taking_down import TakedownRequest, run_takedown, write_copies_left, write_near, write_numbers
 from jobs.runtime.progress import on_terminal
 
 
@@ -32,20 +32,12 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
     pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
     verb = "would be" if request.dry_run else "was" if result.num_pictures == 1 else "were"
     write_line(f"{pictures} in {shards} {verb} taken down, of {number_of(result.num_entries, 'line')} of the list")
-    if result.num_unjudged:
-        write_line(f"  and {number_of(result.num_unjudged, 'row')} of the list without a judged picture")
     write_near(result.near, result.num_not_compared)
-    if result.copies_left:
-        copies = "1 copy" if len(result.copies_left) == 1 else f"{len(result.copies_left):,} copies"
-        stay, first = ("stays", "") if len(result.copies_left) == 1 else ("stay", " first")
-        write_line(
-            f"  {copies} with the same bytes {stay}, {result.copies_left[0]}{first}; a line with the sha256 of the "
-            "picture takes all down"
-        )
+    write_copies_left(result.copies_left)
     write_numbers(result.gone_before, "not in the release any more, or never")
     write_numbers(result.unknown, "no picture that the release knows")
     if result.is_signature_void:
         write_line(f"the signature was of the release as it was, so {SIGNATURE} is removed; --sign-key signs anew")
-    if not request.dry_run and (result.num_pictures or result.num_unjudged):
+    if not request.dry_run and result.num_pictures:
         write_line(f"next: privsieve verify {request.release}")
     return 1 if result.unknown else 0

@@ -6,7 +6,7 @@ from ingest.errors import IncompleteError, number_of
 from jobs.console.commands import Command
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
-from jobs.releases.checking import run_verify
+from jobs.releases.checking import UNCHECKED, run_verify
 from jobs.releases.verify_request import VerifyRequest
 from jobs.runtime.progress import on_terminal
 
@@ -32,12 +32,12 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
         faults = number_of(len(result.faults), "fault")
         raise IncompleteError(f"{request.release} is not what filter wrote: {faults}")
     files = number_of(result.num_files, "file")
-    if result.num_pictures is None:
-        write_line(f"{files} as released; this release of an older version does not say the hashes of its pictures")
-    elif result.num_urls is not None:
+    if result.num_urls is not None:
         write_line(f"{files} and {number_of(result.num_urls, 'row')} with URLs as released, and all counts agree")
     else:
         write_line(f"{files} and {number_of(result.num_pictures, 'picture')} as released, and all counts agree")
+    if result.is_published_copy:
+        write_line(UNCHECKED)
     if result.signed_by is not None:
         write_line(f"signed by {result.signed_by}")
     elif result.has_unchecked_signature:

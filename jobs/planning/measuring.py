@@ -19,7 +19,7 @@ from ingest.sample import Sample, printable
 from ingest.storage.place import BLOCK_BYTES
 from jobs.runtime.progress import Meter
 from jobs.scanning.batch import BatchScorer, picture_views
-from jobs.scanning.slice_tasks import draw, selected
+from jobs.scanning.chosen import draw, selected
 from scoring.assessment import Engine
 from scoring.engine_facts import RecordedHostCost, RecordedSpeed
 from scoring.engines.picture import prepared

@@ -1,17 +1,20 @@
 """Releases: described, decided, written, covered, checked and taken back.
 
-record.py         `release.json`, `SHA256SUMS` and the signature
+record.py         what `release.json` says
+files.py          which files a release has beside its shards, and which may be published; signing.py signs them
 filtering.py      `run_filter`: a release from start to end; request.py is what it is asked
-decisions.py      a row -> keep, flag, redact or drop, and why; overruling.py: what follows from other pictures
+decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; threshold.py: of a guarantee;
+                  overruling.py: what follows from other pictures; decisions.py: decisions as a table
 plan.py           all decisions counted before a byte is written; refusals.py: reasons to write nothing
 copying.py        one shard of the source -> one shard of the release; rewriting.py cleans and covers its pictures
 url_list.py       a release that is a list of URLs
 finishing.py      what is written last; documents.py: its card, datasheet and Croissant record
 checking.py       `run_verify`; rescan.py and contact_sheet.py look at the pictures again
 taking_down.py    `run_takedown`; with entries.py (its list), matching.py (the pictures), journal.py (files in place)
+near.py           hashes by which a picture is found in other sizes and encodings
 applying_removals.py   the same for an older copy; looking_up.py: whether a release holds a picture
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`,
 `jobs.scanning`.
-Start at: `record.py`, then `filtering.py`.
+Start at: `record.py` and `files.py`, then `filtering.py`.
 """

@@ -4,23 +4,25 @@ The copy may be the shards alone. It may be interrupted at any moment, as a take
 """
 
 import posixpath
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Annotated
 
 import numpy as np
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import Source, open_source
-from ingest.formats.released import RELEASE, RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
+from ingest.formats.released import PRIVATE, RELEASE, RELEASE_LEASE, TAKEDOWN_STAGED, Kept
 from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
 from ingest.storage.place import Place, place
+from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.entries import Entry, entries_of, looked_for, pdq_names
-from jobs.releases.journal import Journal, finish_takedown, put_in_place, write_rest
+from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished, write_rest
 from jobs.releases.matching import HeldPicture, NearMatch, held_pictures
 from jobs.releases.taking_down import PdqDistance
 from jobs.runtime.progress import SILENT, Feedback
@@ -62,6 +64,9 @@ class RemovalsResult:
     num_not_compared: int
     """Pictures that cannot be decoded, so that no PDQ hash finds them."""
 
+    copies_left: tuple[str, ...]
+    """SHARD/KEY of each picture that stays and has the same bytes as one that a row of removed.parquet names."""
+
 
 @dataclass
 class _Shard:
@@ -83,32 +88,36 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
     entries = entries_of(request.listed)
     if not root.is_dir():
         raise PrivsieveError(f"{request.copy} is no folder; give the folder that holds the copied shards")
-    if root.at(RELEASE).exists():
+    if root.at(RELEASE).exists() and root.at(PRIVATE).exists():
         raise PrivsieveError(
             f"{request.copy} is a whole release, whose records name its pictures; privsieve takedown removes them from "
             f"both: privsieve takedown {request.copy} {request.listed}"
         )
+    refuse_links(root)
     if request.dry_run:
-        if root.at(TAKEDOWN_JOURNAL).exists() or root.at(TAKEDOWN_STAGED).exists():
-            raise PrivsieveError(f"{request.copy}: an apply-removals is unfinished; run it again without --dry-run")
-        return _matched(open_source(request.copy, None, None), entries, request, feedback)[1]
+        refuse_unfinished(root)
+        return _matched(root, entries, request, feedback)[2]
+    command = command_sha256(request, entries)
     with lease(root.at(RELEASE_LEASE), request.copy, takeover=None) as own_lease:
-        finish_takedown(root)
-        source = open_source(request.copy, None, None)
-        shards, result = _matched(source, entries, request, feedback)
+        if (interrupted := finished(root, command, RemovalsResult)) is not None:
+            return interrupted
+        source, shards, result = _matched(root, entries, request, feedback)
         if shards:
-            put_in_place(root, own_lease, lambda folder: _staged(root, folder, source, shards))
+            put_in_place(root, own_lease, command, asdict(result), lambda folder: _staged(root, folder, source, shards))
     return result
 
 
 def _matched(
-    source: Source, entries: Sequence[Entry], request: ApplyRemovalsRequest, feedback: Feedback
-) -> tuple[dict[str, _Shard], RemovalsResult]:
-    """Return the shards that hold something to remove, and the result if that is removed."""
-    pdq = pdq_names(entries)
-    by_name: dict[tuple[str, str], Entry] = {(entry.kind, entry.name): entry for entry in reversed(entries)}
+    root: Place, entries: Sequence[Entry], request: ApplyRemovalsRequest, feedback: Feedback
+) -> tuple[Source, dict[str, _Shard], RemovalsResult]:
+    """Return the copy, its shards that hold something to remove, and the result if that is removed."""
+    source, pdq = open_source(request.copy, None, None), pdq_names(entries)
+    shards_there = {entry.place[0] for entry in entries if entry.place is not None and root.at(entry.place[0]).exists()}
+    names_of = [_name_of(entry, shards_there, source.format) for entry in entries]
+    by_name = dict(reversed([*zip(names_of, entries, strict=True)]))
+    removed_hashes, copies_left = {entry.name for entry in entries if entry.place is not None}, list[str]()
     shards, near, num_not_compared = dict[str, _Shard](), list[NearMatch](), 0
-    pictures_of = Counter[tuple[str, str]]()
+    pictures_of = Counter[tuple[str, ...]]()
     current, contents = "", _Shard()
     with feedback.meter("search pictures", None) as meter:
         for picture in held_pictures(source, looked_for(pdq), meter):
@@ -117,7 +126,7 @@ def _matched(
             contents.num_samples += 1
             if picture.sha256 is None:
                 continue
-            names = [name for name in _names(picture) if name in by_name]
+            names = [name for name in _names(picture, source.format) if name in by_name]
             if pdq and picture.distances is None:
                 num_not_compared += 1
             elif picture.distances is not None:
@@ -131,30 +140,51 @@ def _matched(
                 shards[picture.shard] = contents
             else:
                 contents.kept[picture.index] = picture.sha256
+                if picture.sha256 in removed_hashes:
+                    copies_left.append(f"{printable(picture.shard)}/{picture.key}")
     for named, num_pictures in pictures_of.items():
         if named[0] == "key" and num_pictures > 1:
             raise PrivsieveError(
                 f"line {by_name[named].number} of the list is the key of {num_pictures:,} pictures; write SHARD/KEY, "
                 "or the sha256"
             )
-    absent = [entry.number for entry in entries if (entry.kind, entry.name) not in pictures_of]
+    absent = [entry.number for name, entry in zip(names_of, entries, strict=True) if name not in pictures_of]
     num_pictures = sum(len(shard.removed) for shard in shards.values())
-    return shards, RemovalsResult(len(entries), num_pictures, len(shards), tuple(absent), tuple(near), num_not_compared)
+    counts = (len(entries), num_pictures, len(shards), tuple(absent), tuple(near), num_not_compared)
+    return source, shards, RemovalsResult(*counts, tuple(copies_left))
 
 
-def _names(picture: HeldPicture) -> tuple[tuple[str, str], ...]:
-    """Return kind and name of the entries that would name this picture."""
-    path = f"{printable(picture.shard)}/{picture.key}"
-    of_sha256 = (picture.sha256, picture.key, path)
-    return (
-        *(("sha256", name) for name in of_sha256 if name is not None),
-        *(("key", name) for name in dict.fromkeys((picture.key, path))),
-        *([("url", picture.url_sha256)] if picture.url_sha256 is not None else ()),
-        *([("domain", picture.domain)] if picture.domain is not None else ()),
-    )
+def _name_of(entry: Entry, shards_there: Collection[str], format_: str) -> tuple[str, ...]:
+    """Return the one of `_names` by which an entry names a picture. A row of `removed.parquet` names that in its shard
+    with its key and hash, in any shard if the copy has none of this name. shards_there: those that the copy has."""
+    if entry.place is None:
+        return entry.kind, entry.name
+    shard, key = entry.place
+    return "row", entry.name, shard if shard in shards_there else "", _lasting(key, format_)
 
 
-def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shard]) -> Journal:
+def _lasting(key: str, format_: str) -> str:
+    """Return the key of a picture; empty if it is the number of a row of Parquet, which differs between copies."""
+    return "" if format_ == "parquet" and re.fullmatch(r"\d{9,}", key) else key
+
+
+def _names(picture: HeldPicture, format_: str) -> Iterator[tuple[str, ...]]:
+    """Yield the names of the entries that would name this picture: kind and name, or what `_name_of` says of a row."""
+    shard = printable(picture.shard)
+    path = f"{shard}/{picture.key}"
+    for name in (picture.sha256, picture.key, path):
+        if name is not None:
+            yield "sha256", name
+    yield from (("key", name) for name in dict.fromkeys((picture.key, path)))
+    if picture.url_sha256 is not None:
+        yield "url", picture.url_sha256
+    if picture.domain is not None:
+        yield "domain", picture.domain
+    if picture.sha256 is not None:
+        yield from (("row", picture.sha256, named, _lasting(picture.key, format_)) for named in (shard, ""))
+
+
+def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shard]) -> Replaced:
     """Write the shards again, without the pictures to remove, into a folder below `takedown.unfinished/`."""
     replaced, removed = dict[str, str](), list[str]()
     for shard, contents in shards.items():
@@ -168,7 +198,7 @@ def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shar
             )
         rest = Kept(contents.kept, contents.num_samples, members="all")
         replaced |= write_rest(source, shard, rest, root.at(TAKEDOWN_STAGED, folder))
-    return Journal(folder=folder, replaced=replaced, removed=removed)
+    return replaced, removed
 
 
 def _files_of(root: Place, source: Source, shard: str, contents: _Shard) -> list[str]:

@@ -1,25 +1,24 @@
-"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones, signature."""
+"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones, signature.
+
+Of a published copy, which lacks what must not be published, that is checked which its own files say.
+"""
 
 import hashlib
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel
 
-from ingest.errors import OutageError, PrivsieveError, SourceError, StorageError, number_of
+from ingest.errors import IncompleteError, OutageError, PrivsieveError, SourceError, StorageError, number_of
 from ingest.formats import open_source
-from ingest.formats.members import name_fault
 from ingest.formats.parquet_schema import NO_BYTES
 from ingest.formats.released import (
-    CHANGES,
     DECISIONS,
-    MADE_FROM,
+    PRIVATE,
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
@@ -28,83 +27,51 @@ from ingest.formats.released import (
     SIGNATURE,
     TAKEDOWN_JOURNAL,
     TAKEDOWN_STAGED,
+    TAKEN_DOWN,
     UNFINISHED,
 )
-from ingest.formats.shard import files_below, storage_faults
+from ingest.formats.shard import storage_faults
 from ingest.sample import printable
-from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place, place
 from jobs.releases.contact_sheet import write_contact_sheet
-from jobs.releases.contents import unnamed
+from jobs.releases.contents import everything_below
+from jobs.releases.files import (
+    UNHASHED,
+    content_of,
+    is_public,
+    is_published_copy,
+    read_own,
+    record_of,
+    refuse_published_copy,
+    sha256_of,
+    source_of,
+    sums,
+)
 from jobs.releases.plan import counts_in
-from jobs.releases.record import ReleasedName, Sha256, UrlCounts, local_file, sha256_of, signer_of, sums
+from jobs.releases.record import ReleaseRecord, UrlCounts
 from jobs.releases.rescan import Rescan, rescanned
+from jobs.releases.signing import local_file, signer_of
 from jobs.releases.tombstones import tombstones_of
 from jobs.releases.url_list import FOLDER, url_hashes
 from jobs.releases.verify_request import VerifyRequest
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
-from scoring.policies.policy import TAKEDOWN
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
 OF_PICTURE = ("shard", "key", "sha256")
-"""Columns that name a picture, in `decisions.parquet` and in `removed.parquet`."""
+"""Columns that name a picture, in `decisions.parquet` and in `taken_down.parquet`."""
 
-UNSEEN_COUNTS = ("num_unseen_kept", "unseen_kept", "num_unseen_removed")
+COLUMNS = ("shard", "key", "sha256", "action", "rule", "released_sha256", "url_sha256", "unseen")
+"""Columns of `decisions.parquet` that are compared with something."""
 
 Tombstones = Sequence[Mapping[str, Any]]
-"""Rows of `removed.parquet`."""
+"""Rows of `removed.parquet` or `taken_down.parquet`."""
 
-
-class _Takedown(BaseModel):
-    num_pictures: int
-    num_rows: int = 0  # a release of pictures
-
-
-class _Written(BaseModel):
-    """What `release.json` says of the files and counts."""
-
-    source: str
-    """URL of the scanned pictures."""
-
-    format: str | None = None  # of older versions
-
-    image_columns: tuple[str, ...] = ()
-    """Columns of the source that were scanned; empty for all that hold images."""
-
-    num_images: int
-    actions: dict[str, int] | None = None
-    rules: dict[str, dict[str, int]]
-    sha256: dict[ReleasedName, Sha256]
-    decisions_sha256: Sha256 | None = None  # of older versions
-    redactions_sha256: Sha256 | None = None  # nothing was covered
-    removed_sha256: Sha256 | None = None  # nothing was taken down
-    changes_sha256: Sha256 | None = None  # no release before it was named
-    made_from_sha256: Sha256 | None = None  # of older versions, and lists of URLs
-
-    num_removed_before: int = 0
-    """First rows of `removed.parquet`: taken down from releases before this one."""
-
-    urls: UrlCounts | None = None  # a release of pictures
-    takedowns: tuple[_Takedown, ...] = ()
-
-    engine: dict[str, Any] | None = None
-    """Name and protocol of the engine that the policy decided by; None in releases of older versions."""
-
-    residual_max_level: int | None = None
-
-    files: str | None = None
-    num_unseen_kept: int | None = None  # of older versions, as the next two
-    unseen_kept: dict[str, int] | None = None
-    num_unseen_removed: int | None = None
-
-    documents: dict[str, Sha256] | None = None
-    """Files that were made from this one, and their hashes; None in releases of older versions."""
-
-    @property
-    def hashes(self) -> dict[str, Sha256]:
-        """Return every file that was made for the release, except for `decisions.parquet` and the checksums."""
-        return self.sha256 | (self.documents or {})
+UNCHECKED = (
+    f"a published copy, without {PRIVATE}/: not checked is whether its pictures are those that the policy released, "
+    "and whether all that was taken down is gone"
+)
 
 
 @dataclass(frozen=True)
@@ -112,11 +79,14 @@ class Verified:
     num_files: int
     """Files that `release.json` names."""
 
-    num_pictures: int | None
-    """Pictures that were read and compared; None if the decisions do not hold their hashes."""
+    num_pictures: int = 0
+    """Pictures that were read and compared."""
 
-    faults: tuple[str, ...]
+    faults: tuple[str, ...] = ()
     """What is wrong, one line each."""
+
+    is_published_copy: bool = False
+    """What must not be published is missing, so nothing was compared with the decisions."""
 
     num_urls: int | None = None
     """Rows of a list of URLs; None for a release of pictures."""
@@ -142,115 +112,123 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
 
     StorageError or PrivsieveError if there is no release that could be verified.
     """
-    root = place(request.release)
+    root, url = place(request.release), request.release
     if request.signer is not None:
         local_file(request.signer, "--signer")
-    if not root.at(RELEASE).exists() or root.at(UNFINISHED).exists():
-        why = (
-            "it is unfinished; run its filter again with --resume"
-            if root.at(UNFINISHED).exists()
-            else f"it has no {RELEASE}"
-        )
-        raise PrivsieveError(f"{request.release} is no release that can be verified: {why}")
-    try:
-        written = _Written.model_validate(json.loads(root.at(RELEASE).read()))
-    except (ValueError, RecursionError):  # pydantic's error is a ValueError, too
-        raise PrivsieveError(f"{request.release}: {RELEASE} is damaged, or was not written by filter") from None
+    if root.at(UNFINISHED).exists():
+        raise PrivsieveError(f"{url} is unfinished, so it cannot be verified; run its filter again with --resume")
+    content = content_of(root, url)
+    release = record_of(content, url)
     if root.at(TAKEDOWN_JOURNAL).exists():
-        return Verified(len(written.sha256), None, ("a takedown is unfinished; run the same takedown again",))
-    if request.contact_sheet is not None and (written.redactions_sha256 is None or written.urls is not None):
-        raise PrivsieveError(f"--contact-sheet: {request.release} holds no picture that was covered")
-    faults = [*_file_faults(root, written, feedback)]
-    decisions, decision_faults = _decisions(root, written)
-    faults += decision_faults
-    for name in (REDACTIONS, REMOVED, CHANGES, MADE_FROM):
-        sha256 = getattr(written, f"{name.removesuffix('.parquet')}_sha256")
-        if root.at(name).exists():
-            faults += _content_faults(root, name, sha256, "it is not what was released")
-        elif sha256 is not None:
-            faults.append(f"{name}: it is not there")
-    removed, removed_faults = _removed(root)
-    faults += removed_faults
-    if decisions is not None and not removed_faults and (removed or written.takedowns):
-        faults += _takedown_faults(written, decisions, removed[written.num_removed_before :])
-    num_pictures = None
-    if not faults and decisions is not None and written.urls is not None:
-        num_pictures = 0
-        faults += _url_faults(root, written, written.urls, decisions, removed)
-    elif not faults and decisions is not None and "released_sha256" in decisions.column_names:
-        num_pictures, picture_faults = _pictures(request.release, decisions, removed, feedback)
-        faults += picture_faults
-    elif (
-        removed and decisions is not None and written.urls is None
-    ):  # whatever else is wrong: which shard holds a removed picture again
-        faults += _removed_again(request.release, decisions, removed, feedback)
-    faults += _sums_faults(root, written) if not faults else ()
-    signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
-    faults += signature_faults
-    is_unchecked = request.signer is None and root.at(SIGNATURE).exists()
-    num_urls = None if written.urls is None else written.urls.num_released
-    left = None
-    if request.labels is not None and decisions is not None and not faults:
-        left = may_be_left(request.labels, decisions)
-    rescan = None
-    if request.rescan_engine is not None and not faults:
-        if written.urls is not None:
-            raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
-        decided_by = (written.engine or {}, written.residual_max_level)
-        rescan = rescanned(request.release, request.rescan_engine, request.options, *decided_by, feedback)
-    num_on_sheet = None
-    if request.contact_sheet is not None and not faults:
-        num_on_sheet = write_contact_sheet(
-            request, request.source or written.source, written.format, written.image_columns, feedback
+        return Verified(len(release.sha256), faults=("a takedown is unfinished; run the same takedown again",))
+    if request.contact_sheet is not None and REDACTIONS not in release.own_sha256:
+        raise PrivsieveError(f"--contact-sheet: {url} holds no picture that was covered")
+    is_copy = is_published_copy(root, release)
+    if request.contact_sheet is not None or request.labels is not None:
+        refuse_published_copy(root, url)
+    expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}
+    of_files = list(_file_faults(root, expected, feedback))
+    faults = [fault for _, fault in of_files]
+    num_pictures, decisions = 0, None
+    if is_copy:
+        if not faults:
+            num_pictures, count_faults = _counted(root, url, release, feedback)
+            faults += count_faults
+    else:
+        decisions, num_pictures, decision_faults = _decided(
+            root, url, release, {name for name, _ in of_files}, feedback
         )
-    signed = (signed_by, is_unchecked)
-    return Verified(len(written.sha256), num_pictures, tuple(faults), num_urls, *signed, left, rescan, num_on_sheet)
+        faults += decision_faults
+    faults += _sums_faults(root, sums(release, content)) if not faults else ()
+    signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
+    verified = Verified(
+        len(release.sha256),
+        num_pictures,
+        (*faults, *signature_faults),
+        is_copy,
+        None if release.urls is None else release.urls.num_released,
+        signed_by,
+        has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
+    )
+    return verified if verified.faults else _looked_at(verified, request, release, decisions, feedback)
 
 
-def _sums_faults(root: Place, written: _Written) -> Iterator[str]:
+def _looked_at(
+    verified: Verified, request: VerifyRequest, release: ReleaseRecord, decisions: pa.Table | None, feedback: Feedback
+) -> Verified:
+    """Add what labels and further looks at the pictures say."""
+    if request.labels is not None and decisions is not None:
+        verified = replace(verified, left=may_be_left(request.labels, decisions))
+    if request.rescan_engine is not None:
+        if release.urls is not None:
+            raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
+        rescan = rescanned(request.release, request.rescan_engine, request.options, release, feedback)
+        verified = replace(verified, rescan=rescan)
+    if request.contact_sheet is not None:
+        source = request.source or source_of(place(request.release), request.release)
+        num_on_sheet = write_contact_sheet(request, source, release.format, release.image_columns, feedback)
+        verified = replace(verified, num_on_sheet=num_on_sheet)
+    return verified
+
+
+def _sums_faults(root: Place, expected: bytes) -> list[str]:
     """Compare `SHA256SUMS` with what it must be; all hashes have been checked before."""
-    if root.at(SHA256SUMS).exists():
-        sha256 = hashlib.sha256(sums(root.at(RELEASE).read())).hexdigest()
-        yield from _content_faults(root, SHA256SUMS, sha256, "its hashes are not those of the files")
-    elif written.documents is not None:
-        yield f"{SHA256SUMS}: it is not there"
+    return _content_faults(
+        root, SHA256SUMS, hashlib.sha256(expected).hexdigest(), "its hashes are not those of the files"
+    )
 
 
 def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple[str, ...]]:
     """Return the name of the signer, and what is wrong with the signature."""
     if allowed_signers is None:
         return None, ()
-    if not root.at(SHA256SUMS).exists() or not root.at(SIGNATURE).exists():
+    if not root.at(SIGNATURE).exists():
         return None, (f"{SIGNATURE}: it is not there, so no one has signed the release",)
     name = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), allowed_signers)
     return name, () if name is not None else (f"{SIGNATURE}: no one whom --signer names has signed this release",)
 
 
-def _file_faults(root: Place, written: _Written, feedback: Feedback) -> Iterator[str]:
-    there = set(files_below(root))
+def _file_faults(root: Place, expected: Mapping[str, str], feedback: Feedback) -> Iterator[tuple[str, str]]:
+    """Compare all that is in the folder, hidden or not, with what must be there. expected: file -> its hash.
+
+    Yields the name of each file that is wrong, and the fault.
+    """
+    there = dict(everything_below(root))
     if RELEASE_LEASE in there:
         who = holder(root.at(RELEASE_LEASE))
         is_active = who is not None and not who.is_stale()
         remedy = (
             f"{who} is at work; wait for it" if is_active else "a command was killed; run it again, or remove this file"
         )
-        yield f"{RELEASE_LEASE}: {remedy}"
-    staged = {name for name in there if name.startswith(f"{TAKEDOWN_STAGED}/")}
+        yield RELEASE_LEASE, f"{RELEASE_LEASE}: {remedy}"
+    staged = {name for name in there if f"{name}/".startswith(f"{TAKEDOWN_STAGED}/")}
     if staged:
-        yield f"{TAKEDOWN_STAGED}: a takedown was stopped before it changed anything; run the same takedown again"
-    for name in unnamed(there - staged, written.hashes):
-        yield f"{printable(name)}: {RELEASE} does not name it"
-    with feedback.meter("verify files", len(written.hashes)) as meter:
-        for name, sha256 in written.hashes.items():
-            if name_fault(name) is not None or name not in there:
-                yield f"{printable(name)}: it is not there"
-            else:
-                yield from _content_faults(root, name, sha256)
+        yield (
+            TAKEDOWN_STAGED,
+            f"{TAKEDOWN_STAGED}: a takedown was stopped before it changed anything; run the same takedown again",
+        )
+    wrong = set[str]()
+    for name, kind in sorted(there.items()):
+        if name in staged or name == RELEASE_LEASE:
+            continue
+        if kind != "file":
+            wrong.add(name)
+            yield name, f"{printable(name)}: filter writes no {kind}"
+        elif name not in expected and name not in UNHASHED:
+            yield name, f"{printable(name)}: {RELEASE} does not name it"
+    with feedback.meter("verify files", len(expected)) as meter:
+        for name, sha256 in expected.items():
+            if name not in there:
+                yield name, f"{printable(name)}: it is not there"
+            elif name not in wrong:
+                yield from ((name, fault) for fault in _content_faults(root, name, sha256))
             meter.advance(1)
+    if SHA256SUMS not in there:
+        yield SHA256SUMS, f"{SHA256SUMS}: it is not there"
 
 
 def _content_faults(
-    root: Place, name: str, sha256: str | None, if_other: str = "its content is not what was released"
+    root: Place, name: str, sha256: str, if_other: str = "its content is not what was released"
 ) -> list[str]:
     """Return no line if a file has this hash, else one. OutageError if the store does not answer."""
     try:
@@ -262,59 +240,103 @@ def _content_faults(
         return [str(error)]
 
 
-def _decisions(root: Place, written: _Written) -> tuple[pa.Table | None, list[str]]:
-    file = root.at(DECISIONS)
-    if not file.exists():
-        return None, [f"{DECISIONS}: it is not there"]
-    if written.decisions_sha256 and (faults := _content_faults(root, DECISIONS, written.decisions_sha256)):
-        return None, faults
+def _counted(root: Place, url: str, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
+    """Compare the numbers of pictures, rows and tombstones of a published copy with the counts in `release.json`."""
+    removed, faults = _tombstones(root, REMOVED)
+    faults += _log_faults(release, removed)
+    if release.urls is not None:
+        num_rows = sum(
+            len(hashes) for name in release.sha256 for _, hashes in url_hashes(root.at(name), release.urls.column)
+        )
+        return 0, faults + _row_faults(release.urls, num_rows)
+    num_pictures = sum(len(hashes) for _, hashes in _held(url, release.num_released, feedback)) if release.sha256 else 0
+    if num_pictures != release.num_released:
+        faults.append(f"{RELEASE}: it counts {release.num_released:,} pictures, and {num_pictures:,} are there")
+    return num_pictures, faults
+
+
+def _decided(
+    root: Place, url: str, release: ReleaseRecord, wrong: Collection[str], feedback: Feedback
+) -> tuple[pa.Table | None, int, list[str]]:
+    """Compare the decisions with the counts and the tombstones, and the pictures with the decisions. wrong: files.
+
+    Returns the decisions, None if they cannot be read; how many pictures were compared; and the faults.
+    """
+    if DECISIONS in wrong:
+        return None, 0, []
     try:
-        named = OF_PICTURE if written.takedowns or root.at(REMOVED).exists() else ("shard",)
-        table = read_checked(file, (*named, "action", "rule", "released_sha256", "url_sha256", "unseen"))
-        counts = counts_in(table)
-    except (pa.ArrowException, KeyError):
-        return None, [f"{DECISIONS}: it cannot be read"]
-    said = {(action, rule): count for rule, actions in written.rules.items() for action, count in actions.items()}
-    are_actions = written.actions is None or Counter(counts.actions()) == Counter(written.actions)
-    if counts.by_rule != said or not are_actions or counts.num_images != written.num_images:
-        return table, [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
-    counted = counts.as_json(is_clean=written.files == "clean") if "unseen" in table.column_names else {}
-    names = [name for name in UNSEEN_COUNTS if name in counted and getattr(written, name) not in (None, counted[name])]
-    return table, [f"{RELEASE}: its {name} is not what {DECISIONS} counts" for name in names]
+        decisions = read_own(root, DECISIONS, url, COLUMNS)
+    except IncompleteError:
+        return None, 0, [f"{DECISIONS}: it cannot be read"]
+    faults = _decision_faults(release, decisions)
+    removed, removed_faults = _tombstones(root, TAKEN_DOWN)
+    if not removed_faults:
+        removed_faults = [*_log_faults(release, removed), *_takedown_faults(root, release, decisions, removed)]
+    faults += removed_faults
+    if faults or wrong:
+        # Whatever else is wrong: which shard holds a removed picture again.
+        again = _removed_again(url, decisions, removed, feedback) if removed and release.urls is None else ()
+        return decisions, 0, [*faults, *again]
+    if release.urls is not None:
+        return decisions, 0, [*_url_faults(root, release, release.urls, decisions)]
+    num_pictures, faults = _pictures(url, decisions, removed, feedback)
+    return decisions, num_pictures, faults
 
 
-def _removed(root: Place) -> tuple[Tombstones, list[str]]:
+def _decision_faults(release: ReleaseRecord, decisions: pa.Table) -> list[str]:
+    counts = counts_in(decisions)
+    said = {(action, rule): count for rule, actions in release.rules.items() for action, count in actions.items()}
+    if counts.by_rule != said or counts.actions() != release.actions or counts.num_images != release.num_images:
+        return [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
+    counted = counts.as_json(is_clean=release.files == "clean")
+    names = [name for name, value in counted.items() if release.model_dump(include={name})[name] != value]
+    return [f"{RELEASE}: its {name} is not what {DECISIONS} counts" for name in names]
+
+
+def _tombstones(root: Place, name: str) -> tuple[Tombstones, list[str]]:
     """Return the tombstones, none if nothing was taken down, and what is wrong with their file."""
-    file = root.at(REMOVED)
-    if not file.exists():
+    if not root.at(name).exists():
         return [], []
     try:
-        return tombstones_of(file.read(), file.path), []
+        return tombstones_of(root.at(name).read(), name), []
     except OutageError:
         raise
     except PrivsieveError:
-        return [], [f"{REMOVED}: it cannot be read"]
+        return [], [f"{name}: it cannot be read"]
 
 
-def _takedown_faults(written: _Written, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:
-    """Compare the tombstones with the log of takedowns and with the decisions."""
-    pictures = [row for row in removed if row["released_sha256"] is not None]
-    of_removed = Counter(tuple(row[name] for name in OF_PICTURE) for row in pictures)
-    num_logged = sum(takedown.num_pictures for takedown in written.takedowns)
-    if of_removed.total() != num_logged:
-        shown = number_of(of_removed.total(), "picture")
-        yield f"{REMOVED}: it has {shown}, and the takedowns in {RELEASE} count {num_logged:,}"
-    rows = decisions.filter(pc.equal(decisions["rule"], TAKEDOWN))
+def _log_faults(release: ReleaseRecord, removed: Tombstones) -> list[str]:
+    """Compare the number of tombstones with the log of takedowns."""
+    num_logged = release.num_removed_before + sum(takedown.num_pictures for takedown in release.takedowns)
+    faults = list[str]()
+    if len(removed) != num_logged:
+        shown = number_of(len(removed), "picture")
+        faults.append(f"{REMOVED}: it has {shown}, and the takedowns in {RELEASE} count {num_logged:,}")
+    if release.urls is not None:
+        num_rows = sum(takedown.num_rows for takedown in release.takedowns)
+        if num_rows != release.urls.num_taken_down:
+            counted = f"{release.urls.num_taken_down:,}"
+            faults.append(
+                f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted}"
+            )
+    return faults
+
+
+def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:
+    """Compare the tombstones with the decisions, and those for publication with the others."""
+    of_removed = Counter(tuple(row[name] for name in OF_PICTURE) for row in removed[release.num_removed_before :])
+    rows = decisions.filter(pc.equal(decisions["rule"], ReservedRule.TAKEDOWN))
     marked = Counter(zip(*(rows[name].to_pylist() for name in OF_PICTURE), strict=True))
     if num_missing := (of_removed - marked).total():
         yield f"{DECISIONS}: {number_of(num_missing, 'picture')} of {REMOVED} not marked as taken down"
     if num_more := (marked - of_removed).total():
         yield f"{REMOVED}: without {number_of(num_more, 'picture')} that {DECISIONS} marks as taken down"
-    if written.urls is not None:
-        num_rows = sum(takedown.num_rows for takedown in written.takedowns)
-        if num_rows != written.urls.num_taken_down:
-            counted = f"{written.urls.num_taken_down:,}"
-            yield f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted}"
+    published, faults = _tombstones(root, REMOVED)
+    yield from faults
+    if not faults and [dict(row) for row in published] != [
+        {n: v for n, v in row.items() if n != "sha256"} for row in removed
+    ]:
+        yield f"{REMOVED}: its rows are not those of {TAKEN_DOWN}"
 
 
 def _pictures(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> tuple[int, list[str]]:
@@ -360,34 +382,33 @@ def _released(decisions: pa.Table) -> dict[str, list[str]]:
 
 def _again(shard: str, hashes: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
     """Return the fault of a shard with removed pictures that the decisions do not release; None if there are none."""
-    gone = {row["released_sha256"] for row in removed} | {row["sha256"] for row in removed}
+    gone = {row[name] for row in removed for name in ("sha256", "released_sha256")}
     num_again = sum(count for sha256, count in (Counter(hashes) - Counter(expected)).items() if sha256 in gone)
     return f"{shard}: it holds {number_of(num_again, 'picture')} of {REMOVED}" if num_again else None
 
 
-def _url_faults(
-    root: Place, written: _Written, counts: UrlCounts, decisions: pa.Table, removed: Tombstones
-) -> Iterator[str]:
-    """Compare the rows of a list of URLs with the decisions and the tombstones."""
+def _url_faults(root: Place, release: ReleaseRecord, counts: UrlCounts, decisions: pa.Table) -> Iterator[str]:
+    """Compare the rows of a list of URLs with the decisions."""
     is_released = pc.is_valid(decisions["released_sha256"])
     released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
-    is_taken = pc.equal(decisions["rule"], TAKEDOWN)
+    is_taken = pc.equal(decisions["rule"], ReservedRule.TAKEDOWN)
     gone = {*pc.drop_null(decisions["url_sha256"].filter(is_taken)).to_pylist()} - released
-    gone |= {row["url_sha256"] for row in removed if row["url_sha256"] is not None}
-    seen, num_rows, num_others, num_again = set[str](), 0, 0, 0
-    for name in written.sha256:
+    seen, num_rows, num_again = set[str](), 0, 0
+    for name in release.sha256:
         for _, hashes in url_hashes(root.at(name), counts.column):
             num_again += sum(url_sha256 in gone for url_sha256 in hashes)
-            known = [url_sha256 for url_sha256 in hashes if url_sha256 is not None and url_sha256 in released]
-            seen.update(known)
+            seen.update(url_sha256 or "" for url_sha256 in hashes)
             num_rows += len(hashes)
-            num_others += len(hashes) - len(known)
-    if num_rows != counts.num_released:
-        yield f"{FOLDER}: it has {num_rows:,} rows, and {RELEASE} counts {counts.num_released:,}"
+    yield from _row_faults(counts, num_rows)
     if num_again:
         yield f"{FOLDER}: it has {number_of(num_again, 'row')} whose URL was taken down"
-    if seen != released or (num_others and not counts.keeps_unknown):
+    elif seen != released:
         yield f"{FOLDER}: its URLs are not those of {DECISIONS}"
+
+
+def _row_faults(counts: UrlCounts, num_rows: int) -> list[str]:
+    said = counts.num_released
+    return [] if num_rows == said else [f"{FOLDER}: it has {num_rows:,} rows, and {RELEASE} counts {said:,}"]
 
 
 def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tuple[str, list[str]]]:

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest import __version__
-from ingest.errors import IncompleteError, PrivsieveError, SourceError, number_of
+from ingest.errors import PrivsieveError, SourceError, number_of
 from ingest.formats import Source, open_source
 from ingest.formats.released import REDACTIONS, CoverStep
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
-from ingest.storage.parquet_tables import read_checked, refuse_damage
 from ingest.storage.place import place
 from jobs.releases.decisions import read_decisions
+from jobs.releases.files import read_own
 from jobs.releases.verify_request import VerifyRequest
 from jobs.reporting.gallery import thumbnail
 from jobs.runtime.pictures import PictureRef, Pictures
@@ -72,7 +72,7 @@ class CoveredByRule:
 
 
 def write_contact_sheet(
-    request: VerifyRequest, source_url: str, format_name: str | None, image_names: Sequence[str], feedback: Feedback
+    request: VerifyRequest, source_url: str, format_name: str, image_names: Sequence[str], feedback: Feedback
 ) -> int:
     """Write the page, and return how many pictures it shows.
 
@@ -106,8 +106,7 @@ def write_contact_sheet(
     release = open_source(request.release, None, None)
     after = _jpegs(release, _as_released(release, drawn, released))
 
-    with refuse_damage(REDACTIONS, "cannot be read", IncompleteError):
-        steps = read_checked(root.at(REDACTIONS))
+    steps = read_own(root, REDACTIONS, request.release)
     of_pictures = _steps_of(drawn, steps)
     cleared = _cleared_by(covered, steps)
     shown = [

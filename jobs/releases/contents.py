@@ -1,54 +1,66 @@
 """Which files in the folder of a release are of privsieve, finished or not, and which are somebody's own."""
 
+import os
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Literal
 
 from ingest.errors import IncompleteError, StorageError, number_of
 from ingest.formats.released import (
-    CARD,
-    CHANGES,
-    CROISSANT,
-    DATASHEET,
-    DECISIONS,
     DONE,
-    MADE_FROM,
-    REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
-    REMOVED,
-    SHA256SUMS,
-    SIGNATURE,
     TAKEDOWN_JOURNAL,
     TAKEDOWN_STAGED,
     UNFINISHED,
     Written,
 )
-from ingest.formats.shard import folders_below
+from ingest.formats.shard import storage_faults
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, unfinished_stem
 from ingest.storage.removal import remove_tree
-from jobs.releases.record import facts_of, release_record
+from jobs.releases.files import OWN_FILES, UNHASHED, identity_of, record_of
 from jobs.releases.url_list import FOLDER
 from scoring.runs.lease import Lease
 
-_OWN = frozenset(
-    [RELEASE, DECISIONS, REDACTIONS, REMOVED, CHANGES, MADE_FROM, SHA256SUMS, SIGNATURE, RELEASE_LEASE],
-)
-_WHILE_AT_WORK = frozenset([UNFINISHED, TAKEDOWN_JOURNAL])
-_DOCUMENTS = frozenset([CARD, CROISSANT, DATASHEET])
+_OWN = frozenset([*OWN_FILES, *UNHASHED, RELEASE_LEASE, UNFINISHED, TAKEDOWN_JOURNAL])
 _FOLDERS_AT_WORK = (f"{DONE}/", f"{TAKEDOWN_STAGED}/")
 _OF_LIST = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
 _HALF_WRITTEN = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PART)}$")
 
+Kind = Literal["file", "link", "empty folder"]
 
-def unnamed(there: Iterable[str], named: Collection[str]) -> list[str]:
-    """Return the files in the folder of a finished release that are not of it, sorted.
 
-    named: the shards and documents, as `release.json` names them.
-    """
-    return sorted(name for name in there if name not in named and name not in _OWN)
+def everything_below(root: Place) -> Iterator[tuple[str, Kind]]:
+    """Yield path and kind of all that is below a folder, hidden or not; links are not followed. StorageError if a
+    folder cannot be listed."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with storage_faults(folder or root.path):
+            entries = sorted(_entries(root.at(folder)))
+        if folder and not entries:
+            yield folder, "empty folder"
+        for name, kind in entries:
+            if kind == "folder":
+                waiting.append(posixpath.join(folder, name))
+            else:
+                yield posixpath.join(folder, name), kind
+
+
+def _entries(folder: Place) -> Iterator[tuple[str, Literal["file", "link", "folder"]]]:
+    if folder.is_local:
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                yield entry.name, "link" if entry.is_symlink() else "folder" if is_folder else "file"
+        return
+    for described in folder.entries():
+        path = described["name"].rstrip("/")
+        if path != folder.path.rstrip("/"):  # object stores list a folder in itself
+            yield posixpath.basename(path), "folder" if described["type"] == "directory" else "file"
 
 
 def refuse_others(out: Place, url: str, source: Place) -> None:
@@ -58,21 +70,22 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
     source: of the filter that replaces it. A filter that was killed has not recorded all that it wrote, but its files
     have the names of those in the source, unless they were removed there since.
     """
-    begun, named = release_record(out.at(UNFINISHED)), set[str](_WHILE_AT_WORK)
+    begun, named = identity_of(out.at(UNFINISHED)), set(_OWN)
     if out.at(RELEASE).exists():
-        facts = facts_of(out.at(RELEASE).read(), url)
-        named |= {*facts["sha256"], *(facts.get("documents") or {})}
+        named |= record_of(out.at(RELEASE).read(), url).sha256.keys()
     if begun is not None:
-        named |= {*_recorded(out), *_DOCUMENTS}
-    whole_names = {_HALF_WRITTEN.sub("", name): name for name in _everything(out)}
-    for name in unnamed(whole_names, named):
+        named |= {*_recorded(out)}
+    for there, kind in everything_below(out):
+        name = _HALF_WRITTEN.sub("", there)
         of_list = begun is not None and begun.urls is not None and _OF_LIST.fullmatch(name)
         of_shard = begun is not None and not posixpath.basename(name).startswith(".") and _is_in(source, name)
-        if not (of_list or of_shard or name.startswith(_FOLDERS_AT_WORK)):
+        if kind != "empty folder" and not (
+            name in named or of_list or of_shard or f"{name}/".startswith(_FOLDERS_AT_WORK)
+        ):
             of = "is not of the release" if begun is None else "may not be of the unfinished release"
             raise StorageError(
-                f"{url} holds {printable(whole_names[name])}, which {of}, and --overwrite would delete it; move it "
-                "elsewhere, or give a new folder"
+                f"{url} holds {printable(there)}, which {of}, and --overwrite would delete it; move it elsewhere, or "
+                "give a new folder"
             )
 
 
@@ -111,19 +124,12 @@ def failures_say_what_is_left(out: Place, url: str, own_lease: Lease, is_replace
 def _unfinished_in_words(out: Place, url: str) -> str:
     if not out.at(UNFINISHED).exists():
         return ""
-    own = unnamed(_everything(out), _WHILE_AT_WORK | _DOCUMENTS)
-    num_files = sum(not name.startswith(_FOLDERS_AT_WORK) for name in own)
+    names = {name for name, _ in everything_below(out)} - _OWN
+    num_files = sum(not f"{name}/".startswith(_FOLDERS_AT_WORK) for name in names)
     return (
         f"; {url} holds {number_of(num_files, 'file')} of an unfinished release: continue with --resume, or delete the "
         "folder"
     )
-
-
-def _everything(out: Place) -> Iterator[str]:
-    """Yield every file below the folder; of what is hidden, a link or too deep, the folder alone."""
-    for folder, listing in folders_below(out):
-        for name in (*(name for name, _ in listing.files), *listing.closed, *listing.hidden):
-            yield posixpath.join(folder, name)
 
 
 def _recorded(out: Place) -> Iterator[str]:

@@ -1,18 +1,16 @@
 """One shard of a release: decide again, copy what is kept, and keep a record of both below `release.unfinished/`."""
 
 import hashlib
-import json
 import pickle
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import PIL
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ingest.errors import IncompleteError, PolicyError, PrivsieveError
+from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source
 from ingest.formats.members import name_fault
 from ingest.formats.released import DECISIONS, DONE, OWN_NAMES, REDACTIONS, RewriteRecord, Written, changed
@@ -20,61 +18,24 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
+from jobs.releases.decider import Decider
 from jobs.releases.decisions import (
-    DECISIONS_SCHEMA,
     KeptHash,
-    ScoreThreshold,
     as_written,
     counted,
-    decisions_of,
     kept_of,
     kept_rows,
     redactions_of,
     row_chunks,
     unseen_in,
 )
+from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Share
-from jobs.releases.previous import ShardsBefore
-from jobs.releases.record import UrlCounts, sha256_of
+from jobs.releases.record import UrlCounts
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritten_rows
-from jobs.releases.shift import COLUMNS, Shift
-from jobs.runtime.on_worker import code_hash
 from scoring.captions import masked
-from scoring.engines.detectors.covering import examiner
-from scoring.labels.reviews import ReviewedBox
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
-from scoring.table import SCHEMA, Col
-from scoring.taxonomy import KEYS
-
-FLAGGED = (Col.LEVEL, Col.SCORE, *KEYS)
-"""Columns of the row that flags are made of."""
-
-
-def refuse_without_json(corpus: Source) -> None:
-    """Raise PolicyError if the samples of a corpus have no JSON that a release writes."""
-    if corpus.format != "webdataset":
-        raise PolicyError(
-            f"--flag-keys writes into the JSON of tars, and the source is {corpus.format}; decisions.parquet says the "
-            "same by shard and key"
-        )
-
-
-def flags_of(rows: pa.Table, decisions: pa.Table) -> dict[int, dict[str, Any]]:
-    """Return index -> flags of each row that is not dropped. rows: with `FLAGGED`, as many as decisions."""
-    is_kept = pc.not_equal(decisions["action"], "drop")
-    kept, judged = (table.filter(is_kept).to_pylist() for table in (decisions, rows.select(FLAGGED)))
-    return {
-        decision["index"]: {
-            "action": decision["action"],
-            "rule": decision["rule"],
-            "level": row[Col.LEVEL],
-            "score": None if row[Col.SCORE] is None else round(row[Col.SCORE], 6),
-            "attributes": None if row[Col.SCORE] is None else [key for key in KEYS if row[key] == 1],
-        }
-        for decision, row in zip(kept, judged, strict=True)
-    }
-
 
 NOTHING = Written(0, {}, {}, {})
 
@@ -96,9 +57,6 @@ class Copied:
     unseen_kinds: Counter[str] = field(default_factory=Counter)
     """Kind of this content -> images."""
 
-    shift: Shift = field(default_factory=Shift)
-    """Categories and captions before and after."""
-
     changed: str = ""
     """Why the shard cannot be released; the other shards are copied all the same."""
 
@@ -112,10 +70,6 @@ class _ShardDecisions(NamedTuple):
     decisions: pa.Table
     unseen: dict[int, list[str]]
     rewrite: Rewriter | None
-    facts: pa.Table
-    """Columns of `jobs.releases.shift` of each row."""
-
-    flags: dict[int, dict[str, Any]] | None
 
 
 @dataclass(frozen=True)
@@ -124,23 +78,20 @@ class ShardCopier:
 
     corpus: Source
     run: Place
-    policy: Policy
+    decider: Decider
     out: Place
     resume: bool
     """Whether files that an earlier filter copied are used again, if they are whole."""
 
-    threshold: ScoreThreshold | None = None
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
-
-    flag_keys: bool = False
-    """Whether the JSON of each released sample says what the policy decided."""
 
     urls: UrlCounts | None = None
     """If given, no pictures are copied: the release is a list of URLs."""
 
-    before: ShardsBefore | None = None
-    """Shards of the previous release; those made from the same source, decisions and settings are taken over."""
+    @property
+    def policy(self) -> Policy:
+        return self.decider.policy
 
     def outcome(self, number: int, share: Share) -> Copied:
         """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
@@ -158,8 +109,7 @@ class ShardCopier:
         else:
             written = self._released(share, decided) if share.num_kept else NOTHING
         self._refuse_replaced(share)
-        flags_only = self.urls is not None and self.urls.flags_only
-        decisions = as_written(decided.decisions, written, decided.unseen, flags_only)
+        decisions = as_written(decided.decisions, written, decided.unseen)
         num_left = kept_rows(decisions).num_rows
         num_refused = len(written.dropped) + len(written.pictures.refused)
         if written.num_samples != num_left or num_left + num_refused != share.num_kept:
@@ -174,12 +124,11 @@ class ShardCopier:
             write_checked(table_of(self.out, share, name), table)
         gone = written.dropped.keys() | written.pictures.refused.keys()
         unseen = [kinds for index, kinds in decided.unseen.items() if index not in gone]
-        shift = Shift()
-        shift.add(decided.facts, decisions)
         # The decisions have these: no need to hold them for all shards.
-        written = replace(written, dropped={}, pictures=RewriteRecord())
+        pictures = RewriteRecord(num_without_origin=written.pictures.num_without_origin)
+        written = replace(written, dropped={}, pictures=pictures)
         kinds_of_images = Counter(kind for kinds in unseen for kind in kinds)
-        return Copied(number, written, counted(decisions), len(unseen), kinds_of_images, shift)
+        return Copied(number, written, counted(decisions), len(unseen), kinds_of_images)
 
     def _refuse_replaced(self, share: Share) -> None:
         """Raise IncompleteError if the shard's content is not what it was when it was scanned.
@@ -195,16 +144,11 @@ class ShardCopier:
     def _decided(self, share: Share) -> _ShardDecisions:
         """Decide for a shard. IncompleteError if the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
-        rewriters, facts = dict[int, Mapping[str, Any]](), [SCHEMA.empty_table().select(COLUMNS)]
-        flags = dict[int, dict[str, Any]]() if self.flag_keys else None
-        more = frozenset([*COLUMNS, *(FLAGGED if self.flag_keys else ())])
-        for rows in row_chunks(self.run, share.rows, self.policy, self.threshold, more=more):
-            facts.append(rows.select(COLUMNS))
-            tables.append(decisions_of(rows, self.policy, self.threshold))
+        rewriters = dict[int, Mapping[str, Any]]()
+        for rows in row_chunks(self.run, share.rows, self.decider.columns):
+            tables.append(self.decider.decide(rows))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
-            if flags is not None:
-                flags |= flags_of(rows, tables[-1])
             if self.policy.writes_again and self.urls is None:
                 rewriters |= rewritten_rows(rows, tables[-1], self.reviewed)
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
@@ -212,10 +156,10 @@ class ShardCopier:
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        rewrite = (
-            Rewriter(self.policy, rewriters, self.verify) if self.policy.writes_again and self.urls is None else None
-        )
-        return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite, pa.concat_tables(facts), flags)
+        rewrite = None
+        if self.policy.writes_again and self.urls is None:
+            rewrite = Rewriter(self.policy, self.decider.removed, rewriters, self.verify)
+        return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite)
 
     def _released(self, share: Share, decided: _ShardDecisions) -> Written:
         """Write what is kept of a shard, and a record of it. IncompleteError if the source has changed."""
@@ -223,51 +167,20 @@ class ShardCopier:
         before = self._before(record) if self.resume else None
         if before is not None:
             return before
-        made_from = self._made_from(share, decided)  # before a byte is read
-        taken = self.before.take_over(made_from, self.out) if self.before is not None else None
-        if taken is not None and taken.taken_over == "yes":
-            written = taken
-        else:
-            written = replace(self._written_anew(share, decided), made_from=made_from)
-        if taken is not None:
-            written = replace(written, taken_over=taken.taken_over)
+        written = self._written_anew(share, decided)
         record.write(f"{written.to_json()}\n".encode())
         return written
-
-    def _made_from(self, share: Share, decided: _ShardDecisions) -> str:
-        """Return the hash of everything that decides what the files of a shard hold; empty if the storage cannot say
-        whether the bytes of the shard have changed."""
-        mark = self.corpus.content_mark(share.shard)
-        if not mark:
-            return ""
-        facts: list[Any] = [
-            code_hash(),
-            PIL.__version__,
-            pa.__version__,
-            self.corpus.format,
-            self.corpus.category,
-            self.corpus.image_names,
-            share.shard,
-            mark,
-        ]
-        facts += [share.kept_sha256, self.policy.members, self.policy.texts, decided.flags]
-        if decided.rewrite is not None:
-            examiners = [examiner().protocol] if self.policy.redacts else []
-            examiners += [self.verify.shown, repr(self.verify.options)] if self.verify is not None else []
-            facts += [self.policy.sha256, examiners, decided.rewrite.decisions]
-        text = json.dumps(facts, default=ReviewedBox.model_dump)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def _written_anew(self, share: Share, decided: _ShardDecisions) -> Written:
         fault = None if share.shard == ROOT else name_fault(share.shard)
         kept = replace(
             kept_of(decided.decisions, share.is_whole),
             rewrite=decided.rewrite,
-            flags=decided.flags,
             members=self.policy.members,
             category=self.corpus.category,
             image_names=self.corpus.image_names,
             mask=masked if self.policy.texts == "masked" else None,
+            origins=self.policy.origins,
             reserved=OWN_NAMES,
         )
         if fault is not None:
@@ -289,16 +202,11 @@ class ShardCopier:
 
 def table_of(out: Place, share: Share, name: str) -> Place:
     """Return the part of `decisions.parquet` or `redactions.parquet` about one shard, until all are joined."""
-    return _file_of(out, share, ".parquet" if name == DECISIONS else f".{name}")
+    return _file_of(out, share, f".{posixpath.basename(name)}")
 
 
 def _file_of(out: Place, share: Share, ending: str) -> Place:
     return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
-
-
-def written_of(out: Place, share: Share) -> Written:
-    """Return what was written of a shard, until the release is finished."""
-    return Written.from_json(_file_of(out, share, ".json").read()) if share.num_kept else NOTHING
 
 
 MAX_BLOCKS = 1000

@@ -11,19 +11,18 @@ import glob
 import hashlib
 import json
 import posixpath
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from ingest.errors import number_of
 from ingest.formats.members import IMAGE_EXTENSIONS, extension_of
-from ingest.formats.released import CARD, CROISSANT, DATASHEET, DECISIONS
+from ingest.formats.released import CARD, CROISSANT, DATASHEET
 from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.shift import shift_in_words
+from jobs.releases.record import ReleaseRecord, UrlCounts
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 HUB_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 """`size_categories` of the Hugging Face hub: below this many images, this name."""
-
-MAX_CATEGORIES = 50
-"""Limit on the categories of the datasheet's table."""
 
 TEXTS = {
     "image-only": "texts next to the pictures were left out",
@@ -47,8 +43,8 @@ PICTURE_ENCODINGS = [f"image/{name}" for name in ("jpeg", "png", "webp", "gif", 
 content; `image/*` is none that they know."""
 
 
-def documents(release: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return file name -> content. release: what `release.json` says, which has at least `engine` and `format`."""
+def documents(release: ReleaseRecord) -> dict[str, bytes]:
+    """Return file name -> content."""
     facts = _facts(release)
     texts = {name: template.render(facts) for name, template in _templates().items()}
     texts[CROISSANT] = f"{json.dumps(_croissant(release), indent=2)}\n"
@@ -64,7 +60,6 @@ def _templates() -> "dict[str, jinja2.Template]":
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {
-        "as_text": _as_text,
         "count": "{:,}".format,
         "counts": lambda actions: ", ".join(f"{count:,} {action}" for action, count in actions.items()),
         "json": json.dumps,
@@ -76,43 +71,34 @@ def _templates() -> "dict[str, jinja2.Template]":
     return {name: environment.from_string(_text(text)) for name, text in texts.items()}
 
 
-def _as_text(text: str) -> str:
-    """Return what comes from the corpus, such as a category, as Markdown that is no HTML and loads no picture."""
-    return re.sub(r"[\\`<|\[\]]", r"\\\g<0>", printable(text))
-
-
 def _text(name: str) -> str:
     return resources.files("jobs.releases").joinpath(name).read_text(encoding="utf-8")
 
 
-def _facts(release: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(release: ReleaseRecord) -> dict[str, Any]:
     """Return what the templates name."""
-    num_released, shift = _num_released(release), release.get("shift")
     facts = {
         "release": release,
-        "engine": release["engine"],
-        "urls": release.get("urls"),
+        "engine": release.engine,
+        "urls": release.urls,
         "name": _name(release),
-        "num_released": num_released,
-        "num_covered": release["actions"].get("redact", 0),
-        "num_taken_down": sum(step["num_pictures"] for step in release.get("takedowns") or ()),
-        "size": next((name for limit, name in HUB_SIZES if num_released < limit), "n>10M"),
+        "num_covered": release.actions["redact"],
+        "num_taken_down": sum(takedown.num_pictures for takedown in release.takedowns),
+        "size": next((name for limit, name in HUB_SIZES if release.num_released < limit), "n>10M"),
         "paths": _paths(release),
-        "assessed": [key for key in KEYS if key in release["engine"]["assessed"]],
-        "missing": [key for key in KEYS if key not in release["engine"]["assessed"]],
-        "texts": TEXTS[release["members"]],
-        "shift_in_words": [] if shift is None else list(shift_in_words(shift)),
-        "categories": (shift or {}).get("categories") or [],
-        "max_categories": MAX_CATEGORIES,
+        "assessed": [key for key in KEYS if key in release.engine.assessed],
+        "missing": [key for key in KEYS if key not in release.engine.assessed],
+        "texts": TEXTS[release.members],
+        "origins": _origins(release),
     }
-    return facts if facts["urls"] is None else facts | _subsets_of_list(facts["urls"])
+    return facts if release.urls is None else facts | _subsets_of_list(release.urls)
 
 
-def _paths(release: Mapping[str, Any]) -> list[str]:
-    """Return which files the hub's viewer and `datasets` read: else they would take the decisions for data. Of a tree
+def _paths(release: ReleaseRecord) -> list[str]:
+    """Return which files the hub's viewer and `datasets` read: else they would take other tables for data. Of a tree
     it is the extensions of its pictures."""
-    paths = sorted(map(printable, release["sha256"]))
-    if release["format"] != "tree" or _is_list(release):
+    paths = sorted(map(printable, release.sha256))
+    if release.format != "tree" or release.urls is not None:
         return paths
     return [f"**/*{suffix}" for suffix in _suffixes(paths)]
 
@@ -133,19 +119,14 @@ def _any_case(extension: str) -> str:
     return "*." + "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in extension)
 
 
-def _subsets_of_list(urls: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a list of URLs holds. urls: of `UrlCounts`."""
-    by_action = dict(urls["actions"])
-    if urls["flags_only"]:
-        by_action["drop"] -= urls["num_withheld"]
-    else:
-        del by_action["drop"]
-    num_held = urls["num_released"] + urls["num_taken_down"]
-    since = " before takedowns" if urls["num_taken_down"] else ""
-    return {"held": by_action, "num_held": num_held, "num_unknown": num_held - sum(by_action.values()), "since": since}
+def _subsets_of_list(urls: UrlCounts) -> dict[str, Any]:
+    """Return what a list of URLs holds."""
+    by_action = {action: number for action, number in urls.actions.items() if action != "drop"}
+    since = " before takedowns" if urls.num_taken_down else ""
+    return {"held": by_action, "num_held": sum(by_action.values()), "since": since}
 
 
-def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
+def write_documents(out: Place, release: ReleaseRecord) -> dict[str, str]:
     """Write the documents, and return file name -> sha256 in hex."""
     contents = documents(release)
     for name, content in contents.items():
@@ -153,39 +134,41 @@ def write_documents(out: Place, release: Mapping[str, Any]) -> dict[str, str]:
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
 
 
-def _name(release: Mapping[str, Any]) -> str:
-    return f"release-{release['run_sha256'][:12]}"
+def _origins(release: ReleaseRecord) -> str:
+    """Return what became of texts that lead to the original of a cleaned or covered picture; empty without any."""
+    if release.origins == "kept":
+        return "Texts of cleaned and covered pictures still lead to their originals"
+    if not release.num_without_origin:
+        return ""
+    pictures = number_of(release.num_without_origin, "cleaned or covered picture")
+    return f"URLs, hashes and sizes of originals were removed from the texts of {pictures}"
 
 
-def _num_released(release: Mapping[str, Any]) -> int:
-    return sum(count for action, count in release["actions"].items() if action != "drop")
+def _name(release: ReleaseRecord) -> str:
+    return f"release-{release.run_sha256[:12]}"
 
 
-def _is_list(release: Mapping[str, Any]) -> bool:
-    """Return whether the release is a list of URLs."""
-    return release.get("urls") is not None
-
-
-def _croissant(release: Mapping[str, Any]) -> dict[str, Any]:
-    engine = release["engine"]
-    run = f"urn:sha256:{release['run_sha256']}"
+def _croissant(release: ReleaseRecord) -> dict[str, Any]:
+    engine = release.engine
+    run = f"urn:sha256:{release.run_sha256}"
     return {
         "@context": json.loads(_text("croissant_context.json")),
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
         "name": _name(release),
-        "description": f"{_num_released(release)} images, released under the privacy policy {release['policy']}.",
-        "rai:personalSensitiveInformation": list(_sensitive(engine["assessed"])),
+        "description": f"{release.num_released} images, released under the privacy policy {release.policy}.",
+        "rai:personalSensitiveInformation": list(_sensitive(engine.assessed)),
         "rai:dataPreprocessingProtocol": [
-            f"privsieve filter, policy {release['policy']} (sha256 {release['policy_sha256']}): "
-            + ", ".join(f"{count} {action}" for action, count in release["actions"].items())
+            f"privsieve filter, policy {release.policy} (sha256 {release.policy_sha256}): "
+            + ", ".join(f"{count} {action}" for action, count in release.actions.items()),
+            *filter(None, [_origins(release)]),
         ],
-        "rai:machineAnnotationTools": [f"privsieve {engine['name']}, protocol {engine['protocol']}"],
+        "rai:machineAnnotationTools": [f"privsieve {engine.name}, protocol {engine.protocol}"],
         "prov:wasDerivedFrom": {"@id": run, "@type": "prov:Entity", "prov:label": "the scan"},
         "prov:wasGeneratedBy": {
             "@type": "prov:Activity",
             "prov:type": "filter",
-            "prov:label": f"privsieve {release['privsieve']}",
+            "prov:label": f"privsieve {release.privsieve}",
             "prov:used": {"@id": run},
         },
         **_distribution(release),
@@ -202,21 +185,20 @@ def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
             yield f"{said}: {', '.join(names)}"
 
 
-def _distribution(release: Mapping[str, Any]) -> dict[str, Any]:
-    files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), [_decisions_records()]
-    files.append(_file(DECISIONS, release["decisions_sha256"], "application/x-parquet"))
+def _distribution(release: ReleaseRecord) -> dict[str, Any]:
+    files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": PICTURE_ENCODINGS}
-    if release["format"] == "parquet" or _is_list(release):
-        files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release["sha256"].items()]
-    elif release["format"] == "tree":
-        names = sorted(map(printable, release["sha256"]))
-        if release["members"] == "all":  # files of every kind are beside the pictures
+    if release.format == "parquet" or release.urls is not None:
+        files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release.sha256.items()]
+    elif release.format == "tree":
+        names = sorted(map(printable, release.sha256))
+        if release.members == "all":  # files of every kind are beside the pictures
             names = [name for name in names if extension_of(name) in IMAGE_EXTENSIONS]
         patterns = _patterns(names)
         sets += [pictures | {"includes": patterns}] if patterns else []
     else:
-        files += [_file(name, sha256, "application/x-tar") for name, sha256 in release["sha256"].items()]
-        shards = [{"@id": name} for name in release["sha256"]]
+        files += [_file(name, sha256, "application/x-tar") for name, sha256 in release.sha256.items()]
+        shards = [{"@id": name} for name in release.sha256]
         patterns = [_any_case(extension) for extension in sorted(IMAGE_EXTENSIONS)]
         sets += [pictures | {"containedIn": shards, "includes": patterns}] if shards else []
     if sets:
@@ -229,15 +211,6 @@ def _distribution(release: Mapping[str, Any]) -> dict[str, Any]:
 def _file(name: str, sha256: str, encoding: str) -> dict[str, Any]:
     facts = {"name": name, "contentUrl": name, "encodingFormat": encoding, "sha256": sha256}
     return {"@type": "cr:FileObject", "@id": name, **facts}
-
-
-def _decisions_records() -> dict[str, Any]:
-    columns = ("shard", "key", "sha256", "action", "rule", "reason", "released_sha256")
-    fields = [
-        _field(f"decisions/{name}", "sc:Text", {"fileObject": {"@id": DECISIONS}, "extract": {"column": name}})
-        for name in columns
-    ]
-    return {"@type": "cr:RecordSet", "@id": "decisions", "name": "decisions", "field": fields}
 
 
 def _field(name: str, kind: str, source: dict[str, Any]) -> dict[str, Any]:

@@ -8,12 +8,12 @@ apply-removals`).
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import Literal
 
-from ingest.errors import PrivsieveError
+from ingest.errors import MissingFileError, PrivsieveError
 from ingest.images.pdq import Hashes, hashes_of
 from ingest.sample import domain_of, url_sha256_of
 from ingest.storage.given_files import given_content
@@ -24,6 +24,11 @@ _MAGIC = b"PAR1"
 
 
 MAX_LIST_BYTES = 64 * 2**20
+
+_LIST = (
+    "LIST is a text file with one picture a line: its sha256, its key, SHARD/KEY, its URL, domain and a domain, or pdq "
+    "and a PDQ hash"
+)
 
 SHA256 = re.compile("[0-9a-fA-F]{64}")
 _URL = re.compile("https?://", re.IGNORECASE)
@@ -55,39 +60,35 @@ class Entry:
     why: Why | None = None
     """As `removed.parquet` says it."""
 
-    is_tombstone: bool = False
-    """Whether it is a row of `removed.parquet` and no line that a user wrote."""
+    place: tuple[str, str] | None = None
+    """Shard and key of the picture that a row of `removed.parquet` is about."""
 
 
 def entries_of(url: str) -> tuple[Entry, ...]:
     """Read a list. PrivsieveError names the first wrong line, by its number only."""
-    content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
+    try:
+        content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
+    except MissingFileError as error:
+        raise MissingFileError(f"{error}; {_LIST}") from None
     if content.startswith(_MAGIC):
-        entries = [_entry_of(number, row) for number, row in enumerate(tombstones_of(content, url), 1)]
+        rows = enumerate(tombstones_of(content, url), 1)
+        entries = [
+            Entry(number, "sha256", row["released_sha256"], row["received"], row["why"], (row["shard"], row["key"]))
+            for number, row in rows
+        ]
     else:
         try:
             lines = io.StringIO(content.decode("utf-8-sig"), newline="\n")
         except UnicodeDecodeError:
-            raise PrivsieveError(f"{url} is not text in UTF-8; write one picture a line") from None
+            raise PrivsieveError(f"{url} is not text in UTF-8; {_LIST}") from None
         # A key may hold, or end in, any other character at which Python divides or strips text.
         stripped = ((number, line.strip(" \t\r\n")) for number, line in enumerate(lines, 1))
         entries = [_entry(number, line, url) for number, line in stripped if line and not line.startswith("#")]
     if not entries:
-        raise PrivsieveError(
-            f"{url} names no picture; write one a line: its sha256, its key, SHARD/KEY, its URL, domain and a domain, "
-            "or pdq and a PDQ hash"
-        )
+        raise PrivsieveError(f"{url} names no picture; {_LIST}")
     if sum(entry.kind == "pdq" for entry in entries) > MAX_PDQ:
         raise PrivsieveError(f"{url} has more than {MAX_PDQ:,} PDQ hashes; divide it into several lists")
     return tuple(entries)
-
-
-def _entry_of(number: int, row: Mapping[str, Any]) -> Entry:
-    """Return what a row of `removed.parquet` names: a picture, or a URL if its picture was not judged."""
-    kind: Kind = "url" if row["released_sha256"] is None else "sha256"
-    return Entry(
-        number, kind, row["released_sha256"] or row["url_sha256"], row["received"], row["why"], is_tombstone=True
-    )
 
 
 def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:

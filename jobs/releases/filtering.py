@@ -11,35 +11,35 @@ sample that cannot be released safely is dropped then, and its decision says so.
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
 
 from ingest.errors import IncompleteError, PolicyError, number_of
 from ingest.formats import Source
 from ingest.formats.members import Members
-from ingest.formats.released import RELEASE_LEASE, REMOVED, UNFINISHED, Written
+from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written
 from jobs.releases.contents import failures_say_what_is_left, removed_release
-from jobs.releases.copying import Copied, ShardCopier, copied_on_ray, refuse_without_json
-from jobs.releases.decisions import ScoreThreshold
-from jobs.releases.finishing import as_json, finish, left_out, taken_over
+from jobs.releases.copying import Copied, ShardCopier, copied_on_ray
+from jobs.releases.decider import Decider
+from jobs.releases.files import as_json
+from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, counts_of, plan_release
 from jobs.releases.plan import Share as ShardShare
-from jobs.releases.previous import Changes, PreviousRelease, previous_release
-from jobs.releases.record import GroupCounts, GuaranteeRecord, ReleaseRecord, UrlCounts, signed
+from jobs.releases.previous import PreviousRelease, previous_release
+from jobs.releases.record import ChangeCounts, GroupCounts, GuaranteeRecord, ReleaseIdentity, UrlCounts
 from jobs.releases.refusals import (
     cautions,
     notes_of_groups,
-    refuse_blind,
     refuse_loss,
     refuse_misplaced,
     refuse_own_names,
+    unanswered_in,
 )
 from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.releases.rewriting import (
@@ -52,7 +52,7 @@ from jobs.releases.rewriting import (
     refuse_uncoverable,
     verify_engine,
 )
-from jobs.releases.shift import Shift
+from jobs.releases.signing import signed
 from jobs.releases.url_list import count_urls, refuse_unlistable, write_urls
 from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -76,12 +76,10 @@ class FilterPlan:
     run: Place
     record: RunRecord
     corpus: Source
-    policy: Policy
+    decider: Decider
     plan: Plan
     cautions: tuple[str, ...]
     """Lines to read before the counts: of which images they are, and rules that may not do what was meant."""
-
-    threshold: ScoreThreshold | None
 
     guarantee: GuaranteeRecord | None
     """What it promises, what it costs and what proves it."""
@@ -99,6 +97,10 @@ class FilterPlan:
 
     urls: UrlCounts | None = None
     """What becomes of the rows of the table of URLs; None for a release of pictures."""
+
+    @property
+    def policy(self) -> Policy:
+        return self.decider.policy
 
     @property
     def counts(self) -> Counts:
@@ -124,16 +126,13 @@ class FilterResult:
     cautions: tuple[str, ...]
     guarantee: GuaranteeRecord | None = None
 
-    changes: Changes | None = None
+    num_without_origin: int = 0
+    """Pictures written again whose texts lost what leads to the original."""
+
+    changes: ChangeCounts | None = None
     """Since the release before."""
 
     urls: UrlCounts | None = None
-
-    shift: Mapping[str, Any] | None = None
-    """How categories and captions differ from what was scanned, as in `release.json`."""
-
-    taken_over: Mapping[str, int] | None = None
-    """How many shards are those of the release before, as in `release.json`."""
 
 
 def run_filter(
@@ -148,35 +147,35 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     policy = _policy(request.policy)
     run, record = read_record(request.run)
     corpus = record.open_source()
-    if request.flag_keys:
-        refuse_without_json(corpus)
-    policy = policy.for_engine(record.engine)
     previous = previous_release(request.previous, request.out)
-    if previous is not None:
-        policy = replace(policy, removed=previous.removed | previous.removed_urls)
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
-    policy = replace(policy, covered_counts=clears_what_is_private(policy, verify, reviewed))
-    refuse_blind(policy, record)
+    unanswered = unanswered_in(request.run, record, policy)
+    if (refusal := policy.refusal(unanswered, record.engine)) is not None:
+        raise PolicyError(refusal)
     refuse_uncoverable(policy)
     if record.screen is not None:
         policy.refuse_unnamed_stage()
+    decider = Decider(
+        policy,
+        record.engine,
+        removed=frozenset() if previous is None else previous.removed,
+        covered_counts=clears_what_is_private(policy, verify, reviewed),
+    )
     hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
             feedback.notice(READS_AGAIN)
         with open_run(request.run) as opened:
             listed, not_compared = withheld(opened, hash_list)
-        policy = replace(policy, listed=listed, not_compared=not_compared)
+        decider = replace(decider, listed=listed, not_compared=not_compared)
     promise = request.promise
-    proven = guarantee(promise, run, record, policy) if promise is not None else None
-    threshold = None if proven is None else proven.threshold
-    removed_urls = previous.removed_urls if previous is not None else ()
-    policy, groups, urls = _overruled(request, run, record, corpus, policy, threshold, removed_urls)
-    plan = plan_release(run, record, corpus, policy, threshold)
-    notes = [*cautions(record, plan, policy), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
-    if previous is not None and previous.shards is None and urls is None:
-        notes.append(f"  {request.previous} does not say what its shards were made from, so all shards are written")
+    proven = guarantee(promise, run, record, decider) if promise is not None else None
+    if proven is not None:
+        decider = replace(decider, threshold=proven.threshold)
+    decider, groups, urls = _overruled(request, run, record, corpus, decider)
+    plan = plan_release(run, record, corpus, decider)
+    notes = [*cautions(record, plan, policy, unanswered), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
     if proven is not None:
         proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
@@ -185,10 +184,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         run=run,
         record=record,
         corpus=corpus,
-        policy=policy,
+        decider=decider,
         plan=plan,
         cautions=tuple(notes),
-        threshold=threshold,
         guarantee=None if proven is None else proven.record,
         reviewed=reviewed,
         verify=verify,
@@ -203,30 +201,21 @@ def _overruled(
     run: Place,
     record: RunRecord,
     corpus: Source,
-    policy: Policy,
-    threshold: ScoreThreshold | None,
-    removed_urls: Collection[str],
-) -> tuple[Policy, GroupCounts | None, UrlCounts | None]:
-    """Return the policy with the decisions that follow from other pictures, and the counts of groups and of a list."""
+    decider: Decider,
+) -> tuple[Decider, GroupCounts | None, UrlCounts | None]:
+    """Return the decider with the decisions that follow from other pictures, and the counts of groups and of a list."""
     if request.urls is None and request.groups is None:
-        return policy, None, None
+        return decider, None, None
     if request.urls is not None:
-        refuse_unlistable(policy, request.flags_only)
-        policy = replace(policy, members="listed" if policy.members == "image-only" else policy.members)
+        refuse_unlistable(decider.policy)
     with spilling_database("the pass over all rows") as connection:
-        decided = decided_rows(connection, run, record, corpus, policy, threshold, request.groups)
+        decided = decided_rows(connection, run, record, corpus, decider, request.groups)
         groups = decided.group(request.groups) if request.groups is not None else None
         urls = None
         if request.urls is not None:
-            has_hash_list = request.hash_list is not None or record.hash_list is not None
             decided.settle({"url_sha256": "same URL"} | ({"near": "group"} if groups is not None else {}))
-            urls = count_urls(request.urls, decided, request.flags_only, has_hash_list)
-            if urls.keeps_unknown and removed_urls:
-                raise PolicyError(
-                    f"{request.previous} has removed rows whose picture was not judged, and --flags-only would list "
-                    f"them again; filter without --previous, then take down {request.previous}/{REMOVED}"
-                )
-        return replace(policy, overruled=decided.overruled()), groups, urls
+            urls = count_urls(request.urls, decided)
+        return replace(decider, overruled=decided.overruled()), groups, urls
 
 
 def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, is_accepted: bool) -> str | None:
@@ -250,8 +239,7 @@ def _policy(name: str | None) -> Policy:
 def check_destination(planned: FilterPlan) -> None:
     """Raise StorageError if the release cannot be written to where the request wants it."""
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
-    is_folder = place(planned.record.source).is_dir()
-    refuse_misplaced(out, request.out, planned.run, corpus.root, is_folder)
+    refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
     if planned.urls is None:
         refuse_own_names(planned.plan)
     refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
@@ -276,48 +264,42 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         ):
             if out.is_local and out.exists():  # what a killed filter left
                 remove_half_written(out)
-            out.at(UNFINISHED).write(as_json(identity.model_dump()))
-            before = None if planned.previous is None else planned.previous.shards
+            out.at(UNFINISHED).write(as_json(identity))
             copier = ShardCopier(
                 corpus=planned.corpus,
                 run=planned.run,
-                policy=policy,
+                decider=planned.decider,
                 out=out,
                 resume=request.resume,
-                threshold=planned.threshold,
                 reviewed=planned.reviewed,
                 verify=planned.verify,
-                flag_keys=request.flag_keys,
                 urls=planned.urls,
-                before=before,
             )
-            counts, written, shift = _copy_all(copier, planned.plan, copy, feedback, own_lease)
+            counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
             if request.urls is not None and planned.urls is not None:
-                of_plan = (planned.run, planned.plan, policy, planned.threshold, planned.urls)
+                of_plan = (planned.run, planned.plan, planned.decider, planned.urls)
                 written = [*written, write_urls(request.urls, out, *of_plan)]
             own_lease.confirm()
-            changes = finish(
-                out, identity, planned.record, planned.plan, counts, written, shift, request.sign_key, planned.previous
+            release = finish(
+                out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
             )
     return FilterResult(
         counts=counts,
         policy=policy.name,
         members=policy.members,
-        left_out=left_out(written),
+        left_out=release.members_left_out,
         cautions=planned.cautions,
         guarantee=planned.guarantee,
-        changes=changes,
+        num_without_origin=release.num_without_origin,
+        changes=release.changes,
         urls=planned.urls,
-        shift=shift.as_json(),
-        taken_over=taken_over(written) if before is not None and planned.urls is None else None,
     )
 
 
-def _identity(planned: FilterPlan) -> ReleaseRecord:
+def _identity(planned: FilterPlan) -> ReleaseIdentity:
     record, policy = planned.record, planned.policy
-    return ReleaseRecord(
+    return ReleaseIdentity(
         privsieve=record.privsieve,
-        source=record.source,
         sample=record.sample,
         limit=record.limit,
         run_sha256=hashlib.sha256(planned.run.at(RUN_RECORD).read()).hexdigest(),
@@ -327,13 +309,13 @@ def _identity(planned: FilterPlan) -> ReleaseRecord:
         members=policy.members,
         files=policy.files,
         texts=policy.texts,
+        origins=policy.origins if policy.writes_again and planned.urls is None else None,
         second_look=examiner().protocol if policy.redacts and planned.urls is None else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,
         previous_sha256=None if planned.previous is None else planned.previous.sha256,
         boxes_sha256=boxes_sha256(planned.reviewed),
         guarantee=planned.guarantee,
-        flag_keys=planned.request.flag_keys,
         groups=planned.groups,
         urls=planned.urls,
     )
@@ -368,14 +350,14 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
 
 def _copy_all(
     copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, own_lease: Lease
-) -> tuple[Counts, Sequence[Written], Shift]:
-    """Copy every shard. Return the counts after the copy, what was written, and how the release differs.
+) -> tuple[Counts, Sequence[Written]]:
+    """Copy every shard. Return the counts after the copy, and what was written.
 
     If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
     is raised at once, and so is the error that another filter has taken the release over.
     """
     by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
-    num_unseen, unseen_kinds, shift = 0, Counter[str](), Shift()
+    num_unseen, unseen_kinds = 0, Counter[str]()
     with feedback.meter("filter", plan.num_kept) as meter:
         for copied in copy(copier, plan.shares):
             own_lease.check()
@@ -388,7 +370,6 @@ def _copy_all(
             by_rule.update(copied.by_rule)
             num_unseen += copied.num_unseen
             unseen_kinds.update(copied.unseen_kinds)
-            shift.update(copied.shift)
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:
         num_others = len(changed) - 1
@@ -396,4 +377,4 @@ def _copy_all(
         others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
         raise IncompleteError(f"{changed[min(changed)]}{others}")
     counts = counts_of(by_rule, num_unseen, unseen_kinds)
-    return counts, [written[number] for number in sorted(written)], shift
+    return counts, [written[number] for number in sorted(written)]

@@ -1,24 +1,24 @@
 """The end of a release: the decisions for all shards in one file, the checksums, then `release.json`."""
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
 from ingest.formats.released import (
+    CHANGES,
     DECISIONS,
     DONE,
     REDACTIONS,
     RELEASE,
-    REMOVED,
     SIGNATURE,
+    SOURCE,
     UNFINISHED,
     Written,
 )
@@ -26,14 +26,13 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
-from jobs.releases.copying import table_of, written_of
-from jobs.releases.decisions import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
+from jobs.releases.copying import table_of
 from jobs.releases.documents import write_documents
+from jobs.releases.files import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, as_json, write_sums
 from jobs.releases.plan import Counts, Plan, Share
-from jobs.releases.previous import Changes, PreviousRelease, write_changes, write_made_from
-from jobs.releases.record import ReleaseRecord, write_sums
+from jobs.releases.previous import PreviousRelease, write_changes
+from jobs.releases.record import DamagedShards, EngineFacts, ReleaseIdentity, ReleaseRecord
 from jobs.releases.refusals import scope
-from jobs.releases.shift import Shift
 from scoring.runs.record import RunRecord
 
 MAX_KINDS = 100
@@ -46,81 +45,70 @@ READ_AT_ONCE = 16
 
 def finish(
     out: Place,
-    identity: ReleaseRecord,
+    identity: ReleaseIdentity,
     record: RunRecord,
     plan: Plan,
     counts: Counts,
     written: Sequence[Written],
-    shift: Shift,
     sign_key: str | None,
     previous: PreviousRelease | None,
-) -> Changes | None:
-    """Finish a release. Return what changed since the one before. IncompleteError if the counts do not add up."""
-    decisions_sha256 = join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)
-    redactions_sha256 = None
+) -> ReleaseRecord:
+    """Finish a release, and return what `release.json` says. IncompleteError if the counts do not add up."""
+    own_sha256 = {DECISIONS: join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)}
     if identity.second_look is not None:
-        redactions_sha256 = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
-    changes, of_previous = None, dict[str, Any]()
+        own_sha256[REDACTIONS] = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
+    changes = None
     if previous is not None:
-        changes = write_changes(out, out.path, previous)
-        of_previous = _facts_of_previous(previous, changes, written, is_list=identity.urls is not None)
-        if previous.tombstones is not None:
-            out.at(REMOVED).write(previous.tombstones)
-    made_from_sha256 = None
-    if identity.urls is None:
-        made_from_sha256 = write_made_from(out, _at_once(plan.shares, lambda share: written_of(out, share)))
-    summary = {
-        "scope": scope(record, plan),
-        "damaged_shards": {"num_shards": plan.damage.num_shards, "parts": dict(plan.damage.parts)},
-        "made_up": record.made_up,
-        "num_images": counts.num_images,
-        **counts.as_json(is_clean=identity.files == "clean"),
-        "num_unseen_not_recorded": plan.num_older,
-        "members_left_out": left_out(written),
-        "shift": shift.as_json(),
-        "num_texts_masked": sum(done.num_masked for done in written),
-        "decisions_sha256": decisions_sha256,
-        "redactions_sha256": redactions_sha256,
-        **of_previous,
-        "made_from_sha256": made_from_sha256,
-        "format": record.format,
-        **({"image_columns": record.image_columns} if record.image_columns else {}),
-        "engine": {name: record.engine[name] for name in ("name", "protocol", "assessed")},
-    }
+        changes, own_sha256[CHANGES] = write_changes(out, out.path, previous)
+        for name, content in previous.tombstones.items():
+            out.at(name).write(content)
+            own_sha256[name] = hashlib.sha256(content).hexdigest()
+    where = as_json({"source": record.source})
+    out.at(SOURCE).write(where)
+    own_sha256[SOURCE] = hashlib.sha256(where).hexdigest()
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
-    facts = identity.model_dump() | summary | {"sha256": dict(sorted(hashes.items()))}
-    facts["documents"] = write_documents(out, facts)
-    content = as_json(facts)
+    release = ReleaseRecord(
+        **identity.model_dump(),
+        scope=scope(record, plan),
+        damaged_shards=DamagedShards(num_shards=plan.damage.num_shards, parts=dict(plan.damage.parts)),
+        made_up=record.made_up,
+        num_images=counts.num_images,
+        **counts.as_json(is_clean=identity.files == "clean"),
+        members_left_out=left_out(written),
+        num_without_origin=sum(done.pictures.num_without_origin for done in written),
+        num_texts_masked=sum(done.num_masked for done in written),
+        changes=changes,
+        num_removed_before=0 if previous is None else previous.num_removed,
+        format=record.format,
+        image_columns=list(record.image_columns),
+        engine=EngineFacts(**{name: record.engine[name] for name in ("name", "protocol", "assessed")}),
+        takedowns=[],
+        sha256=dict(sorted(hashes.items())),
+        own_sha256=own_sha256,
+    )
     if sign_key is None:
         out.at(SIGNATURE).remove()  # that of an interrupted filter
-    write_sums(out, content, sign_key)
+    release, content, _ = write_descriptions(out, release, sign_key)
     if previous is not None:
         previous.refuse_changed()
     out.at(RELEASE).write(content)
     remove_tree(out.at(DONE))
     out.at(UNFINISHED).remove()
-    return changes
+    return release
 
 
-def _facts_of_previous(
-    previous: PreviousRelease, changes: Changes, written: Sequence[Written], is_list: bool
-) -> dict[str, Any]:
-    counts = {"num_added": changes.num_added, "num_removed": changes.num_removed, "num_changed": changes.num_changed}
-    facts: dict[str, Any] = {"changes": counts, "changes_sha256": changes.sha256}
-    if previous.shards is not None and not is_list:
-        facts["taken_over"] = taken_over(written)
-    if previous.tombstones is not None:
-        facts["removed_sha256"] = hashlib.sha256(previous.tombstones).hexdigest()
-        facts["num_removed_before"] = previous.num_removed
-    return facts
+def write_descriptions(
+    out: Place, release: ReleaseRecord, sign_key: str | None
+) -> tuple[ReleaseRecord, bytes, dict[str, str]]:
+    """Write what follows from the record: documents, `SHA256SUMS` and its signature.
 
-
-def taken_over(written: Iterable[Written]) -> dict[str, int]:
-    """Count the shards that are those of the release before, those that are written, and how many of these should have
-    been taken over and were damaged."""
-    counts = Counter(done.taken_over for done in written if done.files)
-    num_written = counts["no"] + counts["damaged"]
-    return {"num_shards": counts["yes"], "num_written": num_written, "num_damaged": counts["damaged"]}
+    Returns the record with the hashes of the documents, the content of `release.json`, which is to be written last, and
+    each written file -> its hash.
+    """
+    documents = write_documents(out, release)
+    release = release.changed(own_sha256=dict(sorted((release.own_sha256 | documents).items())))
+    content = as_json(release)
+    return release, content, documents | write_sums(out, release, content, sign_key)
 
 
 def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:
@@ -184,7 +172,3 @@ def left_out(written: Iterable[Written]) -> dict[str, int]:
     kinds = dict(counts.most_common(MAX_KINDS))
     others = counts.total() - sum(kinds.values())
     return kinds | ({"(other)": kinds.get("(other)", 0) + others} if others else {})
-
-
-def as_json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()

@@ -17,16 +17,17 @@ from pydantic import Field
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
 from jobs.console.requests import Url, checked_request
-from jobs.releases.decisions import ScoreThreshold, can_be_dropped, decisions_of, is_caught, readable, scores_of
+from jobs.releases.decider import Decider, can_be_dropped
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord
+from jobs.releases.threshold import ScoreThreshold, readable, scores_of
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import agreed
 from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Bound, Row, bound_of, evenly_taken, num_needed
 from scoring.labels.table import contradictions, labels_content, read_judged
-from scoring.policies.policy import GUARANTEE, Policy
+from scoring.policies.reserved import ReservedRule
 from scoring.privacy import protocol_name
 from scoring.runs.audit_files import AuditDesign
 from scoring.runs.record import RunRecord
@@ -93,7 +94,7 @@ class Guarantee:
 
     def with_price(self, counts: Counts) -> "Guarantee":
         """Return the guarantee with the number of images of the whole run that it drops."""
-        num = counts.by_rule.get(("drop", GUARANTEE), 0)
+        num = counts.by_rule.get(("drop", ReservedRule.GUARANTEE), 0)
         share = num / counts.num_images if counts.num_images else 0.0
         return replace(self, record=self.record.model_copy(update={"num_dropped": num, "share_dropped": share}))
 
@@ -110,7 +111,7 @@ class Guarantee:
         )
 
 
-def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: Policy) -> Guarantee:
+def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, decider: Decider) -> Guarantee:
     """Return the threshold and what it promises.
 
     LabelsError with the number of missing labels if there are too few, or if too many private images have no score and
@@ -119,16 +120,16 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
     given = read_judged(request.labels)
     labels = agreed(given)
     rows = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
-    if rows.drawn == "audit" and policy.quarantined != "drop":
+    if rows.drawn == "audit" and decider.policy.quarantined != "drop":
         raise PolicyError(
-            f"{policy.file}: quarantined images are kept, and the audit sample holds none of them: how many "
+            f"{decider.policy.file}: quarantined images are kept, and the audit sample holds none of them: how many "
             "are private is unknown; write quarantined: drop"
         )
     private = _private(rows, request, run)
     decided = private.rows.filter(pa.array(~private.is_undecided[private.pictures]))
     by = request.by or _first_with_scores(decided, record)
     lowest = np.full(len(private.is_undecided), np.inf)  # of the copies of a picture, the worst outcome counts
-    np.minimum.at(lowest, private.pictures, _outcomes(private.rows, policy, by))
+    np.minimum.at(lowest, private.pictures, _outcomes(private.rows, decider, by))
     scores, undecided = lowest[~private.is_undecided], lowest[private.is_undecided]
     bound = bound_of(scores, request.recall, request.confidence, undecided)
     if bound is None:
@@ -158,8 +159,8 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, policy: 
         num_undecided_as_private=num_as_private,
         labels_sha256=_sha256(request.labels),
         assumption=ASSUMPTIONS[rows.drawn],
-        promise=PROMISE.format(recall=recall, confidence=confidence, caught=CAUGHT[policy.covered_counts]),
-        covered_counts=policy.covered_counts,
+        promise=PROMISE.format(recall=recall, confidence=confidence, caught=CAUGHT[decider.covered_counts]),
+        covered_counts=decider.covered_counts,
     )
     at_threshold = _names(private, counts_as_private & (lowest == bound.threshold))
     return Guarantee(ScoreThreshold(by, bound.threshold), promised, contradictions(given.labels), at_threshold)
@@ -260,17 +261,17 @@ def _first_with_scores(rows: pa.Table, record: RunRecord) -> str:
     if protocol_name(record.engine) == "binary":
         raise LabelsError(
             "this run says yes or no without probabilities, so there is no number for a threshold; scan with an engine "
-            "that gives them, or say --guarantee-by private to drop what it answers with yes"
+            "that gives them, or say --guarantee-by private_answer to drop what it answers with yes"
         )
     raise LabelsError("the labelled private images have no score in this run; name another number with --guarantee-by")
 
 
-def _outcomes(rows: pa.Table, policy: Policy, by: str) -> Numbers:
+def _outcomes(rows: pa.Table, decider: Decider, by: str) -> Numbers:
     """Return the score of each row, shape (n,): +inf if the policy catches it, −inf if no threshold can."""
-    decisions = decisions_of(rows, policy)
+    decisions = decider.decide(rows)
     scores = scores_of(rows, by).fill_null(-np.inf).to_numpy()
     is_open = can_be_dropped(decisions).to_numpy()
-    return np.where(is_caught(decisions, policy).to_numpy(), np.inf, np.where(is_open, scores, -np.inf))
+    return np.where(decider.is_caught(decisions).to_numpy(), np.inf, np.where(is_open, scores, -np.inf))
 
 
 def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:

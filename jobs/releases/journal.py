@@ -8,32 +8,25 @@ A lease keeps others out. Two that begin at the same moment may both get it. So 
 has the hashes of what it puts into place.
 """
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from typing import Annotated
+from typing import Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import BaseModel, TypeAdapter
 
-from ingest.errors import IncompleteError
+from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source
-from ingest.formats.members import name_fault
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED, Kept
 from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_half_written_of, remove_tree
-from jobs.releases.record import BLOCK_BYTES, ReleasedName, Sha256, sha256_of
+from jobs.releases.files import BLOCK_BYTES, sha256_of
+from jobs.releases.record import FileName, Sha256
 from scoring.runs.lease import Lease
 
-
-def _within(name: str) -> str:
-    if name_fault(name) is not None:
-        raise ValueError("leads out of the release")
-    return name
-
-
-FileName = Annotated[ReleasedName, AfterValidator(_within)]
-"""Path below a release. It is checked, since the files of a release are not trusted."""
+Result = TypeVar("Result")
 
 
 class Journal(BaseModel):
@@ -48,6 +41,12 @@ class Journal(BaseModel):
     removed: list[FileName]
     """Files of the release to remove."""
 
+    command: Sha256
+    """Hash of the command, by `command_sha256`."""
+
+    result: dict[str, Any]
+    """What the command says in the end, for the same command that ends it."""
+
 
 def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:
     """Write a shard without the pictures to remove, and return file -> sha256."""
@@ -57,13 +56,32 @@ def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[st
     return written.files
 
 
-def put_in_place(root: Place, own_lease: Lease, write: Callable[[str], Journal]) -> None:
+Replaced = tuple[dict[str, str], list[str]]
+"""`Journal.replaced` and `Journal.removed`."""
+
+
+def command_sha256(*facts: object) -> str:
+    """Return a hash by which the same command is known again. facts: all that it asks for."""
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def refuse_unfinished(root: Place) -> None:
+    """Raise PrivsieveError if an interrupted removal has to be finished before anything can be said."""
+    if root.at(TAKEDOWN_JOURNAL).exists() or root.at(TAKEDOWN_STAGED).exists():
+        raise PrivsieveError(f"{root.url}: a takedown or apply-removals is unfinished; run the same command again")
+
+
+def put_in_place(
+    root: Place, own_lease: Lease, command: str, result: dict[str, Any], write: Callable[[str], Replaced]
+) -> None:
     """Write all that changes, then put it into its place. If writing fails, nothing has changed.
 
-    own_lease: lease of the release. write: takes the name of the folder below `takedown.unfinished/` to write into.
+    own_lease: lease of the release. command: by `command_sha256`. result: its fields. write: takes the name of the
+    folder below `takedown.unfinished/` to write into.
     """
     try:
-        journal = write(own_lease.id)
+        replaced, removed = write(own_lease.id)
+        journal = Journal(folder=own_lease.id, replaced=replaced, removed=removed, command=command, result=result)
         own_lease.confirm()
     except BaseException:
         remove_tree(root.at(TAKEDOWN_STAGED, own_lease.id))
@@ -71,21 +89,35 @@ def put_in_place(root: Place, own_lease: Lease, write: Callable[[str], Journal])
             remove_tree(root.at(TAKEDOWN_STAGED))
         raise
     root.at(TAKEDOWN_JOURNAL).write(json.dumps(journal.model_dump()).encode())
-    finish_takedown(root)
+    _finish(root)
 
 
-def finish_takedown(root: Place) -> None:
-    """Do what the journal of an interrupted takedown says. Without a journal, remove what was written for it."""
-    journal = root.at(TAKEDOWN_JOURNAL)
+def finished(root: Place, command: str, kind: type[Result]) -> Result | None:
+    """Do what the journal of an interrupted command says. Without a journal, remove what was written for it.
+
+    command: by `command_sha256`. Returns the result if the same command was interrupted, else None.
+    """
+    journal = _finish(root)
+    if journal is None or journal.command != command:
+        return None
+    try:
+        return TypeAdapter(kind).validate_python(journal.result)
+    except ValueError:
+        return None
+
+
+def _finish(root: Place) -> Journal | None:
+    file = root.at(TAKEDOWN_JOURNAL)
+    journal: Journal | None = None
     for name in (RELEASE_LEASE, TAKEDOWN_JOURNAL):
         remove_half_written_of(root.at(name))
-    if journal.exists():
+    if file.exists():
         try:
-            left = Journal.model_validate(json.loads(journal.read()))
+            journal = Journal.model_validate(json.loads(file.read()))
         except (ValueError, RecursionError):  # pydantic's error is a ValueError, too
-            raise IncompleteError(f"{journal.path} is damaged; restore the release from a copy") from None
-        for name, sha256 in left.replaced.items():
-            staged = root.at(TAKEDOWN_STAGED, left.folder, name)
+            raise IncompleteError(f"{file.path} is damaged; restore the release from a copy") from None
+        for name, sha256 in journal.replaced.items():
+            staged = root.at(TAKEDOWN_STAGED, journal.folder, name)
             if staged.exists():
                 with staged.open() as stream, root.at(name).create() as target:
                     shutil.copyfileobj(stream, target, BLOCK_BYTES)
@@ -95,11 +127,12 @@ def finish_takedown(root: Place) -> None:
                     f"{printable(name)} is not what the takedown wrote, and its copy below {TAKEDOWN_STAGED}/ is gone; "
                     "restore the release from a copy"
                 )
-        for name in left.replaced:
+        for name in journal.replaced:
             remove_half_written_of(root.at(name))
-        for name in left.removed:
+        for name in journal.removed:
             if root.at(name).exists():
                 root.at(name).remove()
     remove_tree(root.at(TAKEDOWN_STAGED))
-    if journal.exists():
-        journal.remove()
+    if file.exists():
+        file.remove()
+    return journal

@@ -11,21 +11,22 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from ingest.formats import open_source
-from ingest.formats.released import RELEASE, TAKEDOWN_JOURNAL
+from ingest.formats.released import RELEASE
 from ingest.formats.shard import MAX_IMAGE_BYTES
-from ingest.images.pdq import MAX_DISTANCE
+from ingest.images.pdq import MAX_DISTANCE, NUM_BITS, Hashes
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
-from ingest.storage.place import Place, place
+from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import looked_for
-from jobs.releases.matching import held_pictures, pdq_hashes
-from jobs.releases.record import urls_of
+from jobs.releases.files import read_release
+from jobs.releases.journal import refuse_unfinished
+from jobs.releases.matching import held_pictures, scanned_distances
+from jobs.releases.near import pdq_hashes
 from jobs.releases.taking_down import PdqDistance
-from jobs.releases.url_list import FOLDER, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
-from scoring.policies.policy import REMOVED_BEFORE, TAKEDOWN
+from scoring.policies.reserved import ReservedRule
 from scoring.runs import RUN_RECORD
 
 URL = re.compile("https?://", re.IGNORECASE)
@@ -47,7 +48,8 @@ class LookupRequest:
     """Number of bits, of 256, in which the PDQ hashes of near pictures may differ."""
 
     exact: bool = False
-    """Search for the same bytes only. With a release, no picture is read."""
+    """Search for the same bytes only. With a release, no picture is read; nor is one if its records say that it holds
+    these bytes."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,14 @@ class PictureMatch:
     state: State
 
     name: str
-    """SHARD/KEY; the file of a list of URLs that has the URL without a judged picture."""
+    """SHARD/KEY."""
 
     distance: int | None = None
     """Number of bits in which the PDQ hashes differ, of 256; None if its bytes or its URL are the same."""
 
     rewritten: Literal["covered", "cleaned"] | None = None
-    """How the released file differs from the scanned one, which is the one that was looked for; None if it was not."""
+    """How the released file differs from the scanned one, which has the bytes that were looked for, or is near; None if
+    the released one itself is."""
 
 
 @dataclass(frozen=True)
@@ -88,42 +91,67 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     is_release = root.at(RELEASE).exists()
     if not is_release and root.at(RUN_RECORD).exists():
         raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
-    if root.at(TAKEDOWN_JOURNAL).exists():
-        raise PrivsieveError(f"{request.release}: a takedown is unfinished; run the same takedown again")
+    refuse_unfinished(root)
+    content = None
     if URL.match(request.wanted):
-        column, name, hashes = "url_sha256", url_sha256_of(request.wanted) or "", None
+        column, name = "url_sha256", url_sha256_of(request.wanted) or ""
     else:
         content = given_content(place(request.wanted), request.wanted, MAX_IMAGE_BYTES)
         column, name = "sha256", hashlib.sha256(content).hexdigest()
-        hashes = None if request.exact else pdq_hashes(content)
-    is_decodable = column == "url_sha256" or request.exact or hashes is not None
-    by_records = list[PictureMatch]()
-    if is_release:
-        by_records += _by_records(read_decisions(root, request.release), column, name)
-        counts = urls_of(root)
-        is_list = counts is not None
-        if counts is not None and counts.keeps_unknown and column == "url_sha256" and not by_records:
-            by_records += _unjudged(root, counts.column, name)
-        if hashes is None or is_list:
-            return LookupResult(tuple(by_records), is_list=is_list, is_decodable=is_decodable or is_list)
-    known = {match.name for match in by_records if match.state == "released"}
-    exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
-    state: State = "released" if is_release else "found"
+    by_records, covered = list[PictureMatch](), list[PictureMatch]()
+    decisions = read_decisions(root, request.release) if is_release else None
+    if decisions is not None:
+        by_records += _by_records(decisions, column, name)
+        is_list = read_release(root, request.release).urls is not None
+        is_there = any(match.state == "released" for match in by_records)
+        if content is None or request.exact or is_list or is_there:
+            return LookupResult(tuple(by_records), is_list=is_list)
+    hashes = None if content is None or request.exact else pdq_hashes(content)
+    is_decodable = content is None or request.exact or hashes is not None
+    if decisions is not None and not is_decodable:
+        return LookupResult(tuple(by_records), is_decodable=False)
     # Of each frame, at its own size and at a very large one.
     wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
+    if decisions is not None:
+        covered += _covered(decisions, wanted, request.pdq_distance)
+    exact, near, num_not_compared = _searched(request, name, wanted, "released" if is_release else "found", feedback)
+    known = {match.name for match in covered}
+    near = [*covered, *(match for match in near if match.name not in known)]
+    near.sort(key=lambda match: (match.distance or 0, match.name))
+    return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable=is_decodable)
+
+
+def _searched(
+    request: LookupRequest, name: str, wanted: Hashes, state: State, feedback: Feedback
+) -> tuple[list[PictureMatch], list[PictureMatch], int]:
+    """Return the pictures with these bytes or this URL, those that are near, and how many cannot be compared.
+
+    name: hash of the bytes or of the URL. wanted: shape (hashes, 4).
+    """
+    exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
     with feedback.meter("compare pictures", None) as meter:
         for picture in held_pictures(open_source(request.release, None, None), wanted, meter):
             shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.nearest()
-            if shown in known or picture.sha256 is None:
+            if picture.sha256 is None:
                 continue
             if name in (picture.sha256, picture.url_sha256):
                 exact.append(PictureMatch(state, shown))
-            elif hashes is not None and distance is None:
+            elif len(wanted) and distance is None:
                 num_not_compared += 1
             elif distance is not None and distance <= request.pdq_distance:
                 near.append(PictureMatch(state, shown, distance))
-    near.sort(key=lambda match: (match.distance or 0, match.name))
-    return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable=is_decodable)
+    return exact, near, num_not_compared
+
+
+def _covered(decisions: pa.Table, wanted: Hashes, max_distance: int) -> Iterator[PictureMatch]:
+    """Yield the covered pictures of a release that were near before. wanted: shape (hashes, 4)."""
+    nearest = dict[int, int]()
+    for row, bits in scanned_distances(decisions, wanted):
+        nearest[row] = min(int(bits.min()), nearest.get(row, NUM_BITS))
+    for row, distance in nearest.items():
+        if distance <= max_distance:
+            shown = f"{decisions['shard'][row]}/{decisions['key'][row]}"
+            yield PictureMatch("released", shown, distance, "covered")
 
 
 def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:
@@ -135,7 +163,9 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
     if column == "sha256":
         is_named = pc.or_(is_named, pc.equal(decisions["released_sha256"], name).fill_null(False))
     for row in decisions.filter(is_named).to_pylist():
-        state: State = "taken down" if row["rule"] in (TAKEDOWN, REMOVED_BEFORE) else "dropped"
+        state: State = (
+            "taken down" if row["rule"] in (ReservedRule.TAKEDOWN, ReservedRule.REMOVED_BEFORE) else "dropped"
+        )
         shown = f"{row['shard']}/{row['key']}"
         if row["released_sha256"] is None:
             yield PictureMatch(state, shown)
@@ -143,10 +173,3 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
             yield PictureMatch("released", shown)
         else:
             yield PictureMatch("released", shown, rewritten="covered" if row["action"] == "redact" else "cleaned")
-
-
-def _unjudged(root: Place, column: str, url_sha256: str) -> Iterator[PictureMatch]:
-    """Yield the files of a list that have the URL."""
-    for file in sorted(root.at(FOLDER).names()):
-        if any(url_sha256 in hashes for _, hashes in url_hashes(root.at(FOLDER, file), column)):
-            yield PictureMatch("released", f"{FOLDER}/{file}")

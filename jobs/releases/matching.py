@@ -1,11 +1,12 @@
 """Finds which pictures of a release the lines of a list name, by `decisions.parquet`.
 
-How near a picture is to given PDQ hashes is computed from the released pictures, since a release does not record any.
+How near a picture is to given PDQ hashes is computed from the released pictures; the decisions have the hashes of those
+that were covered, as they were scanned.
 """
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,17 +18,13 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from ingest.formats import Source, open_source
-from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
-from ingest.images.pixels import ImageLimits
-from ingest.sample import Sample, domain_of, printable
-from ingest.storage.place import Place, place
+from ingest.sample import Sample, printable
+from ingest.storage.place import place
 from jobs.releases.entries import Entry, looked_for, pdq_names
-from jobs.releases.record import urls_of
-from jobs.releases.url_list import url_hashes
+from jobs.releases.files import read_release
+from jobs.releases.near import pdq_hashes
 from jobs.runtime.progress import Feedback, Meter
-
-LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
 
 MAX_THREADS = 8
 """Limit, since each may need as much memory as a picture takes to decode (`ingest.images.decode`)."""
@@ -75,14 +72,6 @@ def _held(shard: str, looked_for: Hashes, sample: Sample) -> HeldPicture:
     return HeldPicture(shard, sample.index, sample.key, sha256, sample.url_sha256, sample.domain, near)
 
 
-def pdq_hashes(encoded: bytes) -> npt.NDArray[np.uint64] | None:
-    """Return the hashes of all that a file shows, shape (pictures, NUM_HASHES, 4); None if nothing can be decoded.
-    Content without a hash, such as a frame after the first 16, is left out."""
-    decoded = decode(encoded, LIMITS)
-    texts = [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
-    return hashes_of(texts, NUM_HASHES) if texts else None
-
-
 @dataclass(frozen=True)
 class NearMatch:
     """A picture that a PDQ hash found."""
@@ -97,8 +86,8 @@ class NearMatch:
     """Number of bits that differ, of 256."""
 
 
-Near = tuple[str, str, str, int]
-"""What a PDQ hash found: the hash, shard and sha256 of a picture, and the number of bits that differ."""
+Near = tuple[str, int, int]
+"""What a PDQ hash found: the hash, the row of a picture, and the number of bits that differ."""
 
 
 @dataclass(frozen=True)
@@ -116,32 +105,50 @@ class Matches:
 
     near: tuple[NearMatch, ...]
 
-    unjudged: tuple[tuple[str, Entry], ...] = ()
-    """Rows of a list of URLs of whose URL the release knows no picture: the hash of the URL, and the first line that
-    names it."""
 
-
-def near_pictures(url: str, entries: Sequence[Entry], max_distance: int, feedback: Feedback) -> tuple[list[Near], int]:
+def near_pictures(
+    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, feedback: Feedback
+) -> tuple[list[Near], int]:
     """Compare every picture of a release with the PDQ hashes of a list. Also count those that cannot be decoded."""
     names = pdq_names(entries)
     if not names:
         return [], 0
-    if urls_of(place(url)) is not None:
+    if read_release(place(url), url).urls is not None:
         number = next(entry.number for entry in entries if entry.kind == "pdq")
         raise PrivsieveError(
             f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "
             "the URL, the sha256, or SHARD/KEY"
         )
+    wanted, rows_of = looked_for(names), _rows_of_released(decisions)
     near, num_not_compared = list[Near](), 0
+
+    def compare(rows: Sequence[int], bits: npt.NDArray[np.uint16]) -> None:
+        for number in np.flatnonzero(bits <= max_distance).tolist():
+            near.extend((names[number], row, int(bits[number])) for row in rows)
+
+    for row, bits in scanned_distances(decisions, wanted):
+        compare([row], bits)
     with feedback.meter("compare pictures", None) as meter:
-        for picture in held_pictures(open_source(url, None, None), looked_for(names), meter):
+        for picture in held_pictures(open_source(url, None, None), wanted, meter):
             if picture.distances is None or picture.sha256 is None:
                 num_not_compared += 1
-                continue
-            for number in np.flatnonzero(picture.distances <= max_distance).tolist():
-                distance = int(picture.distances[number])
-                near.append((names[number], printable(picture.shard), picture.sha256, distance))
+            else:
+                compare(rows_of.get((printable(picture.shard), picture.sha256), ()), picture.distances)
     return near, num_not_compared
+
+
+PAIRS_AT_ONCE = 2**20
+
+
+def scanned_distances(decisions: pa.Table, looked_for: Hashes) -> Iterator[tuple[int, npt.NDArray[np.uint16]]]:
+    """Yield, for each frame of a released picture that was covered, its row, and in how many bits it differed from each
+    hash before; shape (hashes,)."""
+    scanned = decisions["pdq"].combine_chunks()
+    rows, texts = pc.list_parent_indices(scanned).to_pylist(), pc.list_flatten(scanned)
+    num_at_once = max(1, PAIRS_AT_ONCE // max(1, len(looked_for)))
+    for first in range(0, len(rows), num_at_once):
+        hashes = hashes_of(texts.slice(first, num_at_once).to_pylist(), NUM_HASHES)
+        yield from zip(rows[first : first + num_at_once], distances(looked_for, hashes), strict=True)
 
 
 def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Sequence[Near]) -> Matches:
@@ -151,10 +158,10 @@ def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Seque
     """
     rows_of = _rows_of_names(decisions, entries, url)
     _add_copies(decisions, rows_of)
-    distances = dict[tuple[int, str], int]()
-    for name, row, distance in _rows_of_near(decisions, near):
+    bits_of = dict[tuple[int, str], int]()
+    for name, row, distance in near:
         rows_of.setdefault(("pdq", name), []).append(row)
-        distances[row, name] = distance
+        bits_of[row, name] = min(distance, bits_of.get((row, name), distance))
     is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
     taken, gone, unknown, shown = dict[int, Entry](), list[int](), list[int](), list[NearMatch]()
     for entry in entries:
@@ -169,7 +176,7 @@ def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Seque
             taken.setdefault(row, entry)
             if entry.kind == "pdq":
                 name = f"{decisions['shard'][row].as_py()}/{decisions['key'][row].as_py()}"
-                shown.append(NearMatch(entry.number, name, distances[row, entry.name]))
+                shown.append(NearMatch(entry.number, name, bits_of[row, entry.name]))
         if not released:
             (gone if rows_of_entry else unknown).append(entry.number)
     return Matches(taken, tuple(gone), tuple(unknown), tuple(shown))
@@ -209,51 +216,18 @@ def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
     return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
 
 
-def with_unjudged(
-    root: Place, files: Iterable[str], column: str, decisions: pa.Table, entries: Sequence[Entry], matches: Matches
-) -> Matches:
-    """Return the matches and the rows of a list without a judged picture that the entries name. files: of the list."""
-    lines = dict[tuple[str, str], list[Entry]]()
-    for entry in entries:
-        lines.setdefault((entry.kind, entry.name), []).append(entry)
-    has_domains = any(entry.kind == "domain" for entry in entries)
-    judged = {*decisions["url_sha256"].to_pylist()}
-    unjudged, matched_lines = list[tuple[str, Entry]](), set[int]()
-    for name in files:
-        for batch, hashes in url_hashes(root.at(name), column):
-            for url, url_sha256 in zip(batch.column(column).to_pylist(), hashes, strict=True):
-                if url_sha256 is None or url_sha256 in judged:
-                    continue
-                naming = lines.get(("url", url_sha256), [])
-                if has_domains:
-                    naming = [*naming, *lines.get(("domain", domain_of(url) or ""), [])]
-                if naming:
-                    unjudged.append((url_sha256, min(naming, key=lambda entry: entry.number)))
-                    matched_lines.update(entry.number for entry in naming)
-    return replace(
-        matches,
-        gone_before=tuple(number for number in matches.gone_before if number not in matched_lines),
-        unknown=tuple(number for number in matches.unknown if number not in matched_lines),
-        unjudged=tuple(unjudged),
-    )
-
-
-def _rows_of_near(decisions: pa.Table, near: Sequence[Near]) -> Iterator[tuple[str, int, int]]:
-    """Yield the hash, the row of a picture, and the number of bits that differ."""
-    hashes = pa.array({sha256 for _, _, sha256, _ in near}, pa.string())
-    rows = np.flatnonzero(pc.is_in(decisions["released_sha256"], hashes).to_numpy()).tolist()
-    places = decisions.select(["shard", "released_sha256"]).take(pa.array(rows, pa.int64())).to_pylist()
+def _rows_of_released(decisions: pa.Table) -> dict[tuple[str, str], list[int]]:
+    """Return shard and hash of a released picture -> its rows."""
     rows_of: dict[tuple[str, str], list[int]] = {}
-    for row, picture in zip(rows, places, strict=True):
-        rows_of.setdefault((picture["shard"], picture["released_sha256"]), []).append(row)
-    for name, shard, sha256, distance in near:
-        for row in rows_of.get((shard, sha256), ()):
-            yield name, row, distance
+    names = zip(decisions["shard"].to_pylist(), decisions["released_sha256"].to_pylist(), strict=True)
+    for row, (shard, sha256) in enumerate(names):
+        if sha256 is not None:
+            rows_of.setdefault((shard, sha256), []).append(row)
+    return rows_of
 
 
 def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> dict[tuple[str, str], list[int]]:
-    """Return kind and name of an entry -> rows. PrivsieveError if a user names what the release does not
-    record; a row of `removed.parquet` that does so names nothing."""
+    """Return kind and name of an entry -> rows. PrivsieveError if a line names what the release does not record."""
     paths = pc.binary_join_element_wise(decisions["shard"], decisions["key"], "/")
     columns: dict[str, tuple[pa.ChunkedArray, ...]] = {
         "sha256": (decisions["sha256"], decisions["released_sha256"], decisions["key"], paths),
@@ -268,7 +242,7 @@ def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> d
             rows = np.flatnonzero(pc.is_in(column, names).to_numpy())
             for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
                 rows_of.setdefault((kind, name), []).append(row)
-        typed = [entry for entry in entries if entry.kind == kind and not entry.is_tombstone]
+        typed = [entry for entry in entries if entry.kind == kind]
         if typed and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
             raise PrivsieveError(
                 f"line {typed[0].number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records "

@@ -16,24 +16,17 @@ from ingest.errors import RunError
 from ingest.formats import Source
 from ingest.images import pdq, phash
 from ingest.storage.place import Place
-from jobs.releases.decisions import ScoreThreshold, decisions_of, row_chunks
+from jobs.releases.decider import Decider, Overruled
+from jobs.releases.decisions import row_chunks
 from jobs.releases.plan import shard_rows
 from jobs.releases.record import GroupCounts, GroupsBy
-from scoring.policies.policy import (
-    ACTIONS,
-    DAMAGED_SHARD,
-    HASH_LIST,
-    NOT_COMPARED,
-    NOT_LISTED,
-    REMOVED_BEFORE,
-    Overruled,
-    Policy,
-)
+from scoring.policies.policy import ACTIONS
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.table import Col
 
-WITHHELD = (HASH_LIST, NOT_COMPARED, REMOVED_BEFORE)
+WITHHELD = (ReservedRule.HASH_LIST, ReservedRule.NOT_COMPARED, ReservedRule.REMOVED_BEFORE)
 """Rules for pictures that no list of URLs may have, and of which nothing follows for others: it would name them."""
 
 DROP = ACTIONS.index("drop")
@@ -134,14 +127,9 @@ class Decided:
             raise RunError(f"the column {groups} holds something else than hashes; scan into a new run") from None
         return hashes
 
-    def drop_unlisted(self, flags_only: bool) -> None:
-        """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows.
-
-        flags_only: also say so of rows that the policy drops, since the list would have them too.
-        """
-        own = [code for code, (_, rule, _) in enumerate(self.decisions) if rule in (*WITHHELD, DAMAGED_SHARD)]
-        can_be_out = f"NOT list_contains({own}::INTEGER[], code)" if flags_only else f"rank < {DROP}"
-        self.decisions.append(("drop", NOT_LISTED, UNLISTED))
+    def drop_unlisted(self) -> None:
+        """Drop the rows whose URL is not in the table `listed`. Nothing follows from that for other rows."""
+        self.decisions.append(("drop", ReservedRule.NOT_LISTED, UNLISTED))
         self.connection.execute(
             f"""
             CREATE OR REPLACE TABLE decided AS
@@ -151,7 +139,7 @@ class Decided:
                 CASE WHEN is_out THEN '' ELSE cause END AS cause
             )
             FROM (
-                SELECT decided.*, {can_be_out} AND listed.url_sha256 IS NULL AS is_out
+                SELECT decided.*, rank < {DROP} AND listed.url_sha256 IS NULL AS is_out
                 FROM decided LEFT JOIN listed USING (url_sha256)
             )
             """
@@ -175,7 +163,7 @@ class Decided:
     def _decision(self, code: int, cause: str) -> tuple[str, str, str]:
         action, rule, reason = self.decisions[code]
         if rule in WITHHELD:  # its own rule would name the picture
-            return "drop", NOT_LISTED, UNLISTED
+            return "drop", ReservedRule.NOT_LISTED, UNLISTED
         return action, rule, f"{cause}: {reason}" if cause else reason
 
 
@@ -184,8 +172,7 @@ def decided_rows(
     run: Place,
     record: RunRecord,
     corpus: Source,
-    policy: Policy,
-    threshold: ScoreThreshold | None,
+    decider: Decider,
     groups: GroupsBy | None,
 ) -> Decided:
     """Decide on every row of a run and put the decisions into the table `decided`. Errors as in `plan_release`.
@@ -199,11 +186,11 @@ def decided_rows(
     decided, codes = Decided(connection, [], []), dict[tuple[str, str, str], int]()
     more = frozenset([groups]) if groups is not None else frozenset[str]()
     for _, ranges in shard_rows(record, corpus, results(run)):
-        for rows in row_chunks(run, ranges, policy, threshold, more=more):
+        for rows in row_chunks(run, ranges, decider.columns | more):
             if rows.num_rows:
                 if decided.shards[-1:] != [shard := rows["shard"][0].as_py()]:
                     decided.shards.append(shard)
-                _insert(decided, codes, decisions_of(rows, policy, threshold), _hashes(rows, groups))
+                _insert(decided, codes, decider.decide(rows), _hashes(rows, groups))
     decided.decisions += codes
     return decided
 

@@ -13,8 +13,10 @@ from ingest.errors import IncompleteError, RunError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.decisions import KeptHash, ScoreThreshold, counted, decisions_of, row_chunks, unseen_in
-from scoring.policies.policy import ACTIONS, DAMAGED_SHARD, Policy
+from jobs.releases.decider import Decider
+from jobs.releases.decisions import KeptHash, counted, row_chunks, unseen_in
+from scoring.policies.policy import ACTIONS
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
@@ -92,9 +94,6 @@ class Plan:
     """One per shard that has rows, in the order of the source."""
 
     counts: Counts
-    num_older: int
-    """Scored rows of a version that did not record what was not scanned."""
-
     num_kept_bytes: int
     """Size of the encoded images that are kept."""
 
@@ -113,19 +112,17 @@ class Plan:
         return hashlib.sha256("".join(share.kept_sha256 for share in self.shares).encode()).hexdigest()
 
 
-def plan_release(
-    run: Place, record: RunRecord, corpus: Source, policy: Policy, threshold: ScoreThreshold | None = None
-) -> Plan:
+def plan_release(run: Place, record: RunRecord, corpus: Source, decider: Decider) -> Plan:
     """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
     shares, by_rule, damaged = list[Share](), Counter[tuple[str, str]](), list[tuple[str, Counter[str]]]()
     num_unseen, unseen_kinds = 0, Counter[str]()
-    num_older = num_kept_bytes = num_scored_left = 0
+    num_kept_bytes = num_scored_left = 0
     for shard, ranges in shard_rows(record, corpus, listed):
         kept, num_rows = KeptHash(shard), 0
-        for rows in row_chunks(run, ranges, policy, threshold):
-            decisions = decisions_of(rows, policy, threshold)
+        for rows in row_chunks(run, ranges, decider.columns):
+            decisions = decider.decide(rows)
             kept.update(decisions)
             num_rows += decisions.num_rows
             by_rule.update(counted(decisions))
@@ -135,7 +132,6 @@ def plan_release(
             unseen = unseen_in(rows, decisions)
             num_unseen += len(unseen)
             unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
-            num_older += rows.filter((pc.field(Col.STATUS) == "scored") & pc.field(Col.UNSEEN).is_null()).num_rows
             is_kept = pc.not_equal(decisions["action"], "drop")
             num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows[Col.STATUS], "scored"))).as_py() or 0
             num_kept_bytes += pc.sum(rows[Col.NUM_BYTES].filter(is_kept)).as_py() or 0
@@ -143,7 +139,7 @@ def plan_release(
         shares.append(Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole)))
     _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
     counts = counts_of(by_rule, num_unseen, unseen_kinds)
-    return Plan(shares, counts, num_older, num_kept_bytes, num_scored_left, damage_of(damaged))
+    return Plan(shares, counts, num_kept_bytes, num_scored_left, damage_of(damaged))
 
 
 def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[tuple[str, list[RowRange]]]:
@@ -158,16 +154,15 @@ def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[t
 
 def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
     """Return the counts of images, without rows about damage. by_rule: of all rows."""
-    of_damage = ("drop", DAMAGED_SHARD)
+    of_damage = ("drop", str(ReservedRule.DAMAGED_SHARD))
     of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
     kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
     return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)
 
 
 def counts_in(decisions: pa.Table) -> Counts:
-    """Return the counts of a finished release. decisions: without a column `unseen` if an older version wrote them."""
-    has_unseen = "unseen" in decisions.column_names
-    unseen = pc.drop_null(decisions["unseen"]) if has_unseen else pa.array([], pa.list_(pa.string()))
+    """Return the counts of a finished release."""
+    unseen = pc.drop_null(decisions["unseen"])
     kinds = Counter(pc.drop_null(pc.list_flatten(unseen)).to_pylist())
     return counts_of(counted(decisions), len(unseen), kinds)
 

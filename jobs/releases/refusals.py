@@ -5,17 +5,19 @@ Also what to know before the counts: of which images they are, and which rules m
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from ingest.errors import PolicyError, StorageError, number_of
+from ingest.errors import PrivsieveError, StorageError, number_of
 from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
 from jobs.releases.contents import refuse_others
+from jobs.releases.files import identity_of, record_of
 from jobs.releases.plan import Plan
-from jobs.releases.record import GroupCounts, ReleaseRecord, release_record
+from jobs.releases.record import GroupCounts, ReleaseIdentity
+from reports.report.opened import open_run
 from scoring.policies.policy import Policy
-from scoring.privacy import LEVEL_0_ADVICE, matches_level_0_too
+from scoring.privacy import LEVEL_0_ADVICE, PROBABILITIES, matches_level_0_too, unanswered_columns
 from scoring.runs.lease import STALE_S, holder
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import scope_of
@@ -49,10 +51,10 @@ def refuse_own_names(plan: Plan) -> None:
         raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
 
 
-def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseRecord, resume: bool, overwrite: bool) -> None:
+def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseIdentity, resume: bool, overwrite: bool) -> None:
     """Raise StorageError if data in `out` would be lost. source: where the pictures are."""
-    begun, finished = release_record(out.at(UNFINISHED)), release_record(out.at(RELEASE))
-    is_release = begun is not None or finished is not None
+    begun = identity_of(out.at(UNFINISHED))
+    is_release = begun is not None or _is_finished(out)
     if out.exists() and not resume and not overwrite:
         raise StorageError(f"{url} exists; give a new folder, or --resume, or --overwrite")
     worker = holder(out.at(RELEASE_LEASE))
@@ -74,6 +76,15 @@ def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseRecord, re
         )
 
 
+def _is_finished(out: Place) -> bool:
+    try:
+        return out.at(RELEASE).exists() and bool(record_of(out.at(RELEASE).read(), ""))
+    except StorageError:
+        raise
+    except PrivsieveError:
+        return False
+
+
 def _was_just_begun(out: Place) -> bool:
     """Return whether a folder holds nothing but what a filter leaves that was killed before it wrote its record."""
     return out.is_dir() and all(
@@ -88,13 +99,13 @@ def _refuse_foreign(out: Place, url: str, overwrite: bool) -> None:
     raise StorageError(f"{url} holds no release of privsieve{why}{remedy}")
 
 
-def refuse_blind(policy: Policy, record: RunRecord) -> None:
-    """Raise PolicyError if every rule looks only at what the run's engine does not judge."""
-    if policy.is_blind(record.engine["assessed"]):
-        raise PolicyError(
-            f"{policy.file}: this policy can decide nothing about this run: no rule looks at anything that the "
-            f"{record.engine['name']} engine judges (protocol {record.engine['protocol']})"
-        )
+def unanswered_in(url: str, record: RunRecord, policy: Policy) -> frozenset[str]:
+    """Return the columns that are null in every scored image of a run. The run is opened only if the policy asks for
+    probabilities."""
+    if PROBABILITIES.isdisjoint(policy.asked):
+        return unanswered_columns(record.engine)
+    with open_run(url) as run:
+        return run.unanswered(policy.asked)
 
 
 def scope(record: RunRecord, plan: Plan) -> str:
@@ -103,7 +114,7 @@ def scope(record: RunRecord, plan: Plan) -> str:
     return scope_of(record, record.limit is not None and num_rows < record.limit, plan.damage)
 
 
-def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
+def cautions(record: RunRecord, plan: Plan, policy: Policy, unanswered: Collection[str]) -> Iterator[str]:
     yield scope(record, plan)
     if plan.damage.caution:
         yield plan.damage.caution
@@ -111,14 +122,12 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy) -> Iterator[str]:
         yield record.screen.caution
     if record.made_up:
         yield record.made_up
-    for rule, columns in policy.inapplicable_rules(record.engine["assessed"]).items():
-        yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine does not judge {", ".join(columns)}'
+    for rule, columns in policy.blind_rules(unanswered).items():
+        asked = ", ".join(columns)
+        yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine answers nothing about {asked}'
     for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
         if chosen_rule.then != "keep" and matches_level_0_too(sql):
             yield f'  rule "{chosen_rule.name}" {LEVEL_0_ADVICE}'
-    if plan.num_older:
-        rows = f"{number_of(plan.num_older, 'row')} {'was' if plan.num_older == 1 else 'were'}"
-        yield (f"  {rows} scanned by an older version that did not record unseen content; scan again to have it judged")
 
 
 def notes_of_groups(groups: GroupCounts | None) -> Iterator[str]:

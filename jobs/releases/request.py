@@ -63,18 +63,12 @@ class FilterRequest:
     """Release a list of URLs instead of pictures: the rows of this table (Parquet, CSV or TSV: a file, folder, glob or
     fsspec URL) whose picture the policy keeps or flags."""
 
-    flags_only: bool = False
-    """With --urls: keep all rows, and add columns that say what the policy does with each and why."""
-
-    flag_keys: bool = False
-    """Add the key privsieve to the JSON of each released sample of a tar: action, rule, level, score and attributes."""
-
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is in no release, whatever the policy says."""
 
     previous: Annotated[Url | None, Option(metavar="RELEASE")] = None
-    """The release before this one: only new and changed shards are written, what was taken down from it stays away, and
-    changes.parquet lists what was added, removed and changed since."""
+    """The release before this one: what was taken down from it stays away, and changes.parquet lists what was added,
+    removed and changed since."""
 
     boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
     """Answers of a review: where people have changed, removed or added boxes, these win over those of the engine and
@@ -99,12 +93,6 @@ class FilterRequest:
             )
         if self.policy is None and self.guarantee is None:
             raise PrivsieveError("give --policy, or --guarantee with --labels, or both")
-        if self.flags_only and self.urls is None:
-            raise PrivsieveError("--flags-only is of --urls METADATA; give it, or leave --flags-only out")
-        if self.flag_keys and self.urls is not None:
-            raise PrivsieveError("--flag-keys is of releases with pictures, and --urls has none; use --flags-only")
-        if self.flags_only and self.guarantee is not None:
-            raise PrivsieveError("--flags-only drops nothing, so --guarantee cannot hold; leave one of them out")
         if self.resume and self.overwrite:
             raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
 

@@ -1,14 +1,13 @@
 """`verify --rescan-engine`: what an engine finds in the pictures of a release. It is a finding, not a bound."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
 from ingest.errors import number_of
+from jobs.releases.record import ReleaseRecord
 from jobs.runtime.progress import Feedback
 from reports.report.opened import open_run
 from scoring.assessment import EngineOptions
@@ -64,20 +63,17 @@ def rescanned(
     url: str,
     engine: str,
     options: EngineOptions,
-    decided_by: Mapping[str, Any],
-    residual_max_level: int | None,
+    release: ReleaseRecord,
     feedback: Feedback,
 ) -> Rescan:
     """Scan the pictures of a release in this process, and count what is found above the level that its policy allows:
     `residual_max_level`, else levels 1 and 2. The rows are not kept. Errors as in a scan.
-
-    decided_by: engine of the release, with `name` and `protocol`; empty if it does not say.
     """
     from jobs.scanning.request import ScanRequest, ScanResources, Supervision
     from jobs.scanning.run import run_scan
 
     described = engine_module(engine).describe(options)
-    limit = max(PRIVATE_LEVELS) + 1 if residual_max_level is None else residual_max_level
+    limit = max(PRIVATE_LEVELS) + 1 if release.residual_max_level is None else release.residual_max_level
     levels = sorted({a.level for a in ATTRIBUTES if not limit or a.level < limit})
     keys = [a.key for a in ATTRIBUTES if a.level in levels]
     private, num_doubtful, num_unjudged, num_pictures = list[str](), 0, 0, 0
@@ -96,7 +92,7 @@ def rescanned(
                 num_unjudged += int((~is_scored).sum())
                 num_pictures += rows.num_rows
     cautions = ["Its answers are made up"] if described.is_fake else []
-    if (decided_by.get("name"), decided_by.get("protocol")) == (described.name, described.protocol):
+    if (release.engine.name, release.engine.protocol) == (described.name, described.protocol):
         cautions.append("It is the engine that the policy decided by, which repeats its own errors: take another")
     return Rescan(
         f"{engine} ({described.protocol})",

@@ -14,6 +14,7 @@ from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
 from ingest.storage.place import place
 from jobs.releases.decisions import TAKEN_DOWN_BEFORE
+from jobs.releases.near import pdq_texts
 from reports.words import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import engine_module
@@ -77,6 +78,10 @@ class Rewriter:
     """Writes the pictures of one shard again, as a policy wants it."""
 
     policy: Policy
+
+    removed: frozenset[str]
+    """As in `Decider`."""
+
     decisions: Mapping[int, Mapping[str, Any]]
     """Index of each released image -> its rule, its status, number of scanned frames, boxes, and what people said of
     these (`reviewed`)."""
@@ -87,15 +92,10 @@ class Rewriter:
         decided = self.decisions[index]
         rule = next((r for r in self.policy.rules if r.name == decided["rule"] and r.then == "redact"), None)
         if rule is not None:
-            if WHOLE_IMAGE in rule.cover:
-                return cover_whole(encoded, self.policy.cover_method)
-            falls_back = rule.fallback == "image"
-            boxes = decided["boxes"] or ()
-            judged = _judged(boxes, decided["reviewed"], rule)
-            demands = Demands(self.policy.absent)
-            if self.verify is not None:
-                demands = replace(demands, verifier=self.verify.assessed, verifies=self.verify.described)
-            return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged, demands)
+            covered = self._covered(encoded, rule, decided)
+            if isinstance(covered, NotReleased):
+                return covered
+            return replace(covered, pdq=tuple(pdq_texts(encoded)))
         if self.policy.files == "as-is":
             return Rewritten(encoded)
         if decided["status"] != "scored":
@@ -104,9 +104,20 @@ class Rewriter:
         if content is None:
             message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
             return NotReleased(NOT_CLEANED, message)
-        if self.policy.removed and hashlib.sha256(content).hexdigest() in self.policy.removed:
+        if hashlib.sha256(content).hexdigest() in self.removed:
             return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)
         return Rewritten(content)
+
+    def _covered(self, encoded: bytes, rule: Rule, decided: Mapping[str, Any]) -> Rewritten | NotReleased:
+        if WHOLE_IMAGE in rule.cover:
+            return cover_whole(encoded, self.policy.cover_method)
+        falls_back = rule.fallback == "image"
+        boxes = decided["boxes"] or ()
+        judged = _judged(boxes, decided["reviewed"], rule)
+        demands = Demands(self.policy.absent)
+        if self.verify is not None:
+            demands = replace(demands, verifier=self.verify.assessed, verifies=self.verify.described)
+        return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged, demands)
 
 
 def boxes_of_people(url: str | None, policy: Policy) -> ReviewedBoxes:

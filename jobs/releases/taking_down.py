@@ -7,7 +7,7 @@ place as `jobs.releases.journal` says.
 import hashlib
 import posixpath
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 
@@ -22,36 +22,45 @@ from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.formats import open_source
 from ingest.formats.released import (
     DECISIONS,
-    MADE_FROM,
     REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
-    REMOVED,
+    SHA256SUMS,
     SIGNATURE,
     TAKEDOWN_STAGED,
     UNFINISHED,
     Kept,
 )
+from ingest.formats.shard import storage_faults
 from ingest.formats.tree import ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
-from ingest.storage.parquet_tables import read_checked, refuse_damage, write_checked
+from ingest.storage.parquet_tables import refuse_damage, write_checked
 from ingest.storage.place import Place, place
+from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
 from jobs.console.terminal import write_line
-from jobs.releases.decisions import DECISIONS_SCHEMA, read_decisions
-from jobs.releases.documents import write_documents
+from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import Entry, entries_of
-from jobs.releases.finishing import ROWS_PER_GROUP, as_json
-from jobs.releases.journal import Journal, finish_takedown, put_in_place, write_rest
-from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url, with_unjudged
+from jobs.releases.files import (
+    DECISIONS_SCHEMA,
+    OWN_FILES,
+    content_of,
+    read_own,
+    read_release,
+    sha256_of,
+    sums,
+)
+from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
+from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished, write_rest
+from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url
 from jobs.releases.plan import counts_in
-from jobs.releases.previous import write_rest_made_from
-from jobs.releases.record import facts_of, signed, urls_of, write_sums
+from jobs.releases.record import Takedown
+from jobs.releases.signing import is_signed_by, signed
 from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
-from scoring.policies.policy import TAKEDOWN
+from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import lease
 
 PdqDistance = Annotated[int, Field(ge=0, le=64)]
@@ -116,9 +125,6 @@ class TakedownResult:
     copies_left: tuple[str, ...] = ()
     """SHARD/KEY of each picture that stays and has the same bytes as one that was removed by its key or domain."""
 
-    num_unjudged: int = 0
-    """Rows of a list of URLs, without a judged picture, that were removed."""
-
     is_signature_void: bool = False
     """The release was signed, and no key was given to sign it again."""
 
@@ -129,35 +135,66 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     if request.sign_key is not None:
         signed(b"", request.sign_key)
     entries = entries_of(request.listed)
-    if not root.at(RELEASE).exists():
-        raise PrivsieveError(f"{request.release} is no finished release: it has no {RELEASE}")
+    content_of(root, request.release)
     if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
+    refuse_links(root)
     if request.dry_run:
+        refuse_unfinished(root)
         return _matched(root, request, entries, feedback)[2]
+    command = command_sha256(request, entries)
     with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as own_lease:
-        finish_takedown(root)
+        if (interrupted := finished(root, command, TakedownResult)) is not None:
+            return interrupted
         decisions, matches, result = _matched(root, request, entries, feedback)
-        if not result.num_pictures and not result.num_unjudged:
+        if not result.num_pictures:
             return result
+        if request.sign_key is not None:
+            _refuse_unsigned(root, request.sign_key, feedback)
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         result = replace(result, is_signature_void=is_void)
-        put_in_place(root, own_lease, lambda folder: _staged(root, folder, request, decisions, matches, feedback))
+        put_in_place(
+            root,
+            own_lease,
+            command,
+            asdict(result),
+            lambda folder: _staged(root, folder, request, decisions, matches),
+        )
     return result
+
+
+def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
+    """Raise PrivsieveError unless this key has signed the release, and IncompleteError unless each file is as it was
+    then: a change by somebody else must not be signed."""
+    release, content = read_release(root, root.url), root.at(RELEASE).read()
+    signed_sums = sums(release, content)
+    if not root.at(SIGNATURE).exists() or not is_signed_by(signed_sums, root.at(SIGNATURE).read(), sign_key):
+        raise PrivsieveError(
+            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve verify "
+            f"says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
+        )
+    with feedback.meter("check files", len(release.hashes)) as meter:
+        for name, sha256 in release.hashes.items():
+            with storage_faults(name):
+                is_same = sha256_of(root.at(name)) == sha256
+            if not is_same:
+                raise IncompleteError(
+                    f"--sign-key: {printable(name)} is not what was signed, so nothing was taken down; privsieve "
+                    "verify says more"
+                )
+            meter.advance(1)
 
 
 def _matched(
     root: Place, request: TakedownRequest, entries: Sequence[Entry], feedback: Feedback
 ) -> tuple[pa.Table, Matches, TakedownResult]:
     """Return the decisions, which of them the list names, and the result of the removal."""
+    release = read_release(root, request.release)
     decisions = read_decisions(root, request.release)
-    near, num_not_compared = near_pictures(request.release, entries, request.pdq_distance, feedback)
+    near, num_not_compared = near_pictures(request.release, decisions, entries, request.pdq_distance, feedback)
     matches = matched(decisions, entries, request.release, near)
-    if (counts := urls_of(root)) is not None:
+    if release.urls is not None:
         matches = with_same_url(decisions, matches)
-        if counts.keeps_unknown:
-            files = facts_of(root.at(RELEASE).read(), request.release)["sha256"]
-            matches = with_unjudged(root, files, counts.column, decisions, entries, matches)
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
         len(entries),
@@ -168,60 +205,41 @@ def _matched(
         matches.near,
         num_not_compared,
         copies_left=copies_left(decisions, matches),
-        num_unjudged=len(matches.unjudged),
     )
     return decisions, matches, result
 
 
-def _staged(
-    root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches, feedback: Feedback
-) -> Journal:
+def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Replaced:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
-    staged, summary = root.at(TAKEDOWN_STAGED, folder), facts_of(root.at(RELEASE).read(), request.release)
+    staged, release = root.at(TAKEDOWN_STAGED, folder), read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(matches.taken)] = True
-    files: dict[str, str] = summary["sha256"]
-    takedown = {"on": date.today().isoformat(), "num_pictures": int(is_taken.sum())}
-    counts = urls_of(root)
-    if counts is None:
-        rest = _rest_of_shards(request.release, staged, decisions, is_taken, files)
+    urls, num_gone = release.urls, 0
+    if urls is None:
+        rest = _rest_of_shards(request.release, staged, decisions, is_taken, release.sha256)
     else:
-        urls = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
-        urls |= {url_sha256 for url_sha256, _ in matches.unjudged}
-        rest, num_gone = _rest_of_urls(root, staged, counts.column, urls, files)
-        summary["urls"] = counts.model_copy(update={"num_taken_down": counts.num_taken_down + num_gone}).model_dump()
-        takedown["num_rows"] = num_gone
+        gone = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
+        rest, num_gone = _rest_of_urls(root, staged, urls.column, gone, release.sha256)
+        urls = urls.model_copy(update={"num_taken_down": urls.num_taken_down + num_gone})
     hashes, replaced, removed = rest
-    if summary.get("made_from_sha256") is not None and root.at(MADE_FROM).exists():
-        gone = [name for name, sha256 in files.items() if hashes.get(name) != sha256]
-        sha256 = write_rest_made_from(root, staged, gone, summary["made_from_sha256"])
-        summary["made_from_sha256"] = sha256
-        if sha256 is None:
-            feedback.notice(f"{MADE_FROM} is damaged and removed, so a later filter --previous writes all shards")
-            removed.append(MADE_FROM)
-        else:
-            replaced[MADE_FROM] = sha256
     marked = _marked(decisions, is_taken)
-    decisions_sha256 = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
-    if root.at(REDACTIONS).exists():
-        summary["redactions_sha256"] = replaced[REDACTIONS] = _rest_of_redactions(root, staged, decisions, is_taken)
-    tombstones = _tombstones(decisions, matches, request)
-    summary["removed_sha256"] = replaced[REMOVED] = write_tombstones(root, staged, tombstones)
-    summary |= {
-        **counts_in(marked).as_json(is_clean=summary.get("files") == "clean"),
-        "sha256": hashes,
-        "decisions_sha256": decisions_sha256,
-    }
-    summary.setdefault("takedowns", []).append(takedown)
-    if "engine" in summary:  # releases of older versions have neither documents nor the facts for them
-        summary["documents"] = write_documents(staged, summary)
-        replaced |= summary["documents"]
-    content = as_json(summary)
+    replaced[DECISIONS] = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
+    if REDACTIONS in release.own_sha256:
+        replaced[REDACTIONS] = _rest_of_redactions(root, request.release, staged, decisions, is_taken)
+    replaced |= write_tombstones(root, staged, _tombstones(decisions, matches, request))
+    takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_gone)
+    release = release.changed(
+        **counts_in(marked).as_json(is_clean=release.files == "clean"),
+        urls=urls,
+        takedowns=[*release.takedowns, takedown],
+        sha256=hashes,
+        own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in OWN_FILES},
+    )
+    release, content, described = write_descriptions(staged, release, request.sign_key)
     staged.at(RELEASE).write(content)
-    replaced |= write_sums(staged, content, request.sign_key)
-    replaced |= {DECISIONS: decisions_sha256, RELEASE: hashlib.sha256(content).hexdigest()}
+    replaced |= {**described, RELEASE: hashlib.sha256(content).hexdigest()}
     removed += [SIGNATURE] if SIGNATURE not in replaced else []
-    return Journal(folder=folder, replaced=replaced, removed=removed)
+    return replaced, removed
 
 
 Rest = tuple[dict[str, str], dict[str, str], list[str]]
@@ -279,30 +297,28 @@ def _rest_of_urls(
 
 
 def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
-    """Return what `removed.parquet` says of the removed pictures, in the order of the decisions, and of the removed
-    rows without a judged picture, in the order of the list. decisions: as they were before."""
+    """Return what `removed.parquet` says of the removed pictures, in the order of the decisions. decisions: as they
+    were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
     rows = sorted(matches.taken)
     names = ["shard", "key", "sha256", "released_sha256"]
     removed = decisions.select(names).take(pa.array(rows, pa.int64())).to_pylist()
-    removed += [{"url_sha256": url_sha256} for url_sha256, _ in matches.unjudged]
-    entries = [*(matches.taken[row] for row in rows), *(entry for _, entry in matches.unjudged)]
+    entries = [matches.taken[row] for row in rows]
     return [
         row | {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind}
         for row, entry in zip(removed, entries, strict=True)
     ]
 
 
-def _rest_of_redactions(root: Place, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> str:
+def _rest_of_redactions(
+    root: Place, url: str, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
+) -> str:
     """Write how the pictures that stay were covered, and return the hash of the file."""
     taken = {
         *zip(*(decisions[name].filter(pa.array(is_taken)).to_pylist() for name in ("shard", "index")), strict=True)
     }
-    try:
-        steps = read_checked(root.at(REDACTIONS))
-        places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
-    except (pa.ArrowException, KeyError):
-        raise IncompleteError(f"{REDACTIONS} cannot be read; privsieve verify says more") from None
+    steps = read_own(root, REDACTIONS, url)
+    places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
     rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
     return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
 
@@ -326,16 +342,28 @@ def _without(
 def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
     values = {
         "action": "drop",
-        "rule": TAKEDOWN,
+        "rule": ReservedRule.TAKEDOWN,
         "reason": f"taken down on {date.today().isoformat()}",
         "released_sha256": None,
         "unseen": None,
+        "pdq": None,
     }
     for name, value in values.items():
         field = DECISIONS_SCHEMA.field(name)
         column = pc.if_else(pa.array(is_taken), pa.scalar(value, field.type), decisions[name])
         decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
     return decisions
+
+
+def write_copies_left(copies: Sequence[str]) -> None:
+    """Print how many pictures have the bytes of removed ones and stay."""
+    if copies:
+        shown = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
+        stay, first = ("stays", "") if len(copies) == 1 else ("stay", " first")
+        write_line(
+            f"  {shown} with the same bytes {stay}, {copies[0]}{first}; a line with the sha256 of the picture takes "
+            "all down"
+        )
 
 
 MAX_PRINTED = 20

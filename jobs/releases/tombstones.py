@@ -1,4 +1,5 @@
-"""`removed.parquet`: which pictures were taken down from a release, when and why, and nothing of what they showed."""
+"""Which pictures were taken down from a release, when and why, and nothing of what they showed: `removed.parquet`, for
+holders of older copies, and the same with the hashes of the scanned pictures for whoever keeps the release."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,61 +10,41 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import LabelsError, PrivsieveError
-from ingest.formats.released import REMOVED
+from ingest.formats.released import REMOVED, TAKEN_DOWN
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place
+from jobs.releases.files import REMOVED_SCHEMA, TAKEN_DOWN_SCHEMA
 from scoring.labels.label_files import bounded_table
 
 Why = Literal["objection", "erasure", "copyright", "safety", "other"]
-
-REMOVED_SCHEMA = pa.schema(
-    {
-        "shard": pa.string(),
-        "key": pa.string(),
-        "sha256": pa.string(),
-        "released_sha256": pa.string(),
-        "received": pa.date32(),
-        "done": pa.date32(),
-        "why": pa.string(),
-        "by": pa.string(),
-    }
-)
-"""One row per removed picture. `sha256`: of the picture as it was scanned. `received`, `done`: days on which the
-request came and was carried out; `received` is null if it was not given, and so is `why`, of `Why`. `by`: what the
-request named, such as `url`."""
-
-WITH_UNJUDGED = REMOVED_SCHEMA.append(pa.field("url_sha256", pa.string()))
-"""The same if a list of URLs lost rows whose picture was not judged. Such a row has the hash of its URL, as in
-`decisions.parquet`, and no shard, key or hash of a picture. A row with a picture has no `url_sha256`: URLs of public
-tables can be hashed, too, so it would lead to the picture."""
 
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
-    """Return the rows of an untrusted `removed.parquet`. PrivsieveError if it is something else."""
+    """Return the rows of an untrusted `removed.parquet` or `taken_down.parquet`. PrivsieveError if it is something
+    else."""
     wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
     try:
         schema = pq.read_schema(pa.BufferReader(content))
-        if not any(schema.equals(known) for known in (REMOVED_SCHEMA, WITH_UNJUDGED)):
+        if schema not in (REMOVED_SCHEMA, TAKEN_DOWN_SCHEMA):
             raise wrong
-        table = bounded_table(content, url, schema.names)
-        rows = [{"url_sha256": None} | row for row in table.to_pylist()]
+        rows: list[dict[str, Any]] = bounded_table(content, url, schema.names).to_pylist()
     except (pa.ArrowException, LabelsError, OSError, ValueError):
         raise wrong from None
-    if any(_SHA256.fullmatch(row["released_sha256"] or row["url_sha256"] or "") is None for row in rows):
+    if any(_SHA256.fullmatch(row["released_sha256"] or "") is None for row in rows):
         raise wrong
     if any(row["why"] not in (None, *get_args(Why)) for row in rows):
         raise wrong
-    # Some files give the URL of a picture, too.
-    return [row if row["released_sha256"] is None else row | {"url_sha256": None} for row in rows]
+    return rows
 
 
-def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> str:
-    """Write the tombstones of a release and those of this takedown, and return the hash of the file. removed: rows of
+def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Write the tombstones of a release and those of this takedown, and return each file -> its hash. removed: rows of
     this takedown, without `done`."""
-    rows = tombstones_of(root.at(REMOVED).read(), root.at(REMOVED).path) if root.at(REMOVED).exists() else []
+    before = root.at(TAKEN_DOWN)
+    rows = tombstones_of(before.read(), before.path) if before.exists() else []
     rows += [{**row, "done": date.today()} for row in removed]
-    has_unjudged = any(row.get("url_sha256") is not None for row in rows)
-    table = pa.Table.from_pylist(rows, WITH_UNJUDGED if has_unjudged else REMOVED_SCHEMA)
-    return write_checked(staged.at(REMOVED), table)
+    table = pa.Table.from_pylist(rows, TAKEN_DOWN_SCHEMA)
+    tables = {REMOVED: table.select(REMOVED_SCHEMA.names), TAKEN_DOWN: table}
+    return {name: write_checked(staged.at(name), rows) for name, rows in tables.items()}

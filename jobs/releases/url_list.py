@@ -1,4 +1,4 @@
-"""A release as a list of URLs: the rows of a table, without those whose picture the policy drops, or with its flags.
+"""A release as a list of URLs: the rows of a table, without those whose picture the policy drops.
 
 Rows and pictures are joined by the hash of the URL, which the scan records. A row whose URL the run does not know was
 not judged: its picture could not be downloaded, or was not scanned. The list leaves it out, and counts it.
@@ -14,19 +14,19 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError
 from ingest.formats.parquet_columns import masked_rows
 from ingest.formats.released import Written
+from ingest.sample import url_sha256_of
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetching.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
-from jobs.releases.copying import FLAGGED
-from jobs.releases.decisions import ScoreThreshold, decisions_of, row_chunks
-from jobs.releases.overruling import WITHHELD, Decided
+from jobs.releases.decider import Decider
+from jobs.releases.decisions import kept_rows, row_chunks
+from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import UrlCounts
 from scoring.captions import masked
-from scoring.policies.policy import ACTIONS, NOT_LISTED, Policy
+from scoring.policies.policy import ACTIONS, Action, Policy
 from scoring.sql.limits import spilling_database
-from scoring.sql.names import identifier, literal
-from scoring.taxonomy import KEYS
+from scoring.sql.names import identifier
 
 FOLDER = "urls"
 """Folder of the list in a release."""
@@ -36,21 +36,19 @@ OWN = "privsieve_"
 
 DAMAGED = "is not what was released; privsieve verify says more"
 
-FLAGS = ("rule", "level", "score", "attributes")
-"""Added columns of --flags-only, besides `action` and `sha256`."""
-
 _SPACE = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
 _URL_SHA256 = f"sha256(nullif(trim(CAST(url AS VARCHAR), {_SPACE}), ''))"
 """`ingest.sample.url_sha256_of` in SQL."""
+
+_MAX_LIST_MEMORY_BYTES = 2**29
+"""The rows of a large table are put in order on the disk."""
 
 _FAILED = "('failed', 'failed_to_download', 'failed_to_resize')"
 """Values of the column `status` of img2dataset's tables, and of fetch.parquet, for a picture that is not there."""
 
 
-def refuse_unlistable(policy: Policy, flags_only: bool) -> None:
+def refuse_unlistable(policy: Policy) -> None:
     """Raise PolicyError if the policy changes pictures, which a list of their URLs cannot."""
-    if flags_only:
-        return
     if policy.writes_again:
         what = "files: clean" if policy.files == "clean" else "then: redact"
         raise PolicyError(
@@ -63,8 +61,9 @@ def refuse_unlistable(policy: Policy, flags_only: bool) -> None:
         )
 
 
-def count_urls(url: str, decided: Decided, flags_only: bool, has_hash_list: bool) -> UrlCounts:
-    """Drop pictures whose URL is not listed, and return how many rows of the table get which action.
+def count_urls(url: str, decided: Decided) -> UrlCounts:
+    """Drop pictures whose URL is not listed, and return how many rows of the table get which action. URLs that the run
+    does not know are counted as one, so that the memory does not grow with the table.
 
     SourceError if the table cannot be read; PrivsieveError if no row has a URL of the run.
     """
@@ -79,30 +78,29 @@ def count_urls(url: str, decided: Decided, flags_only: bool, has_hash_list: bool
         connection.execute(
             f"""
             CREATE TABLE listed AS
-            SELECT {_URL_SHA256} AS url_sha256, count(*) AS num_rows, count(*) FILTER ({failed}) AS num_failed
-            FROM {metadata.rows} GROUP BY 1
+            SELECT CASE WHEN url_sha256 IN (SELECT url_sha256 FROM decided WHERE url_sha256 IS NOT NULL)
+                OR url_sha256 IS NULL THEN url_sha256 ELSE '' END AS url_sha256,
+                count(*) AS num_rows, count(*) FILTER (is_failed) AS num_failed
+            FROM (SELECT {_URL_SHA256} AS url_sha256, {failed} AS is_failed FROM {metadata.rows}) GROUP BY 1
             """
         )
     except (duckdb.Error, OSError) as error:
         raise unreadable(url, error) from None
-    decided.drop_unlisted(flags_only)
-    withheld = [code for code, (_, rule, _) in enumerate(decided.decisions) if rule in WITHHELD]
+    decided.drop_unlisted()
     rows = connection.execute(
         """
         WITH of_urls AS (
-            SELECT url_sha256, max(rank) AS rank, bool_or(list_contains($1, code)) AS is_withheld
-            FROM decided WHERE url_sha256 IS NOT NULL GROUP BY ALL
+            SELECT url_sha256, max(rank) AS rank FROM decided WHERE url_sha256 IS NOT NULL GROUP BY ALL
         )
-        SELECT rank, is_withheld, listed.url_sha256 IS NULL, sum(num_rows)::BIGINT, sum(num_failed)::BIGINT
+        SELECT rank, listed.url_sha256 IS NULL, sum(num_rows)::BIGINT, sum(num_failed)::BIGINT
         FROM listed LEFT JOIN of_urls USING (url_sha256) GROUP BY ALL
-        """,
-        [withheld],
+        """
     ).fetchall()
-    actions: dict[str, int] = {
-        action: sum(n for rank, *_, n, _ in rows if rank == i) for i, action in enumerate(ACTIONS)
+    actions: dict[Action, int] = {
+        action: sum(n for rank, _, n, _ in rows if rank == i) for i, action in enumerate(ACTIONS)
     }
-    num_failed = sum(failed for rank, _, is_blank, _, failed in rows if rank is None and not is_blank)
-    num_without_url = sum(n for _, _, is_blank, n, _ in rows if is_blank)
+    num_failed = sum(failed for rank, is_blank, _, failed in rows if rank is None and not is_blank)
+    num_without_url = sum(n for _, is_blank, n, _ in rows if is_blank)
     if not sum(actions.values()):
         raise PrivsieveError(
             f"--urls {url}: the run knows none of its URLs; give the table that the pictures were downloaded from, and "
@@ -111,29 +109,24 @@ def count_urls(url: str, decided: Decided, flags_only: bool, has_hash_list: bool
     num_rows = sum(n for *_, n, _ in rows)
     return UrlCounts(
         column=next(name for name, written in metadata.written.items() if written == "url"),
-        flags_only=flags_only,
         num_listed=num_rows,
         actions=actions,
         num_failed=num_failed,
         num_not_scanned=num_rows - sum(actions.values()) - num_failed - num_without_url,
         num_without_url=num_without_url,
-        num_withheld=sum(n for _, is_withheld, _, n, _ in rows if is_withheld),
-        keeps_unknown=flags_only and not has_hash_list,
     )
 
 
-def write_urls(
-    url: str, out: Place, run: Place, plan: Plan, policy: Policy, threshold: ScoreThreshold | None, counts: UrlCounts
-) -> Written:
+def write_urls(url: str, out: Place, run: Place, plan: Plan, decider: Decider, counts: UrlCounts) -> Written:
     """Write the list below `out`. IncompleteError if the table is not the one that was counted."""
-    with spilling_database("the list of URLs") as connection:
+    with spilling_database("the list of URLs", _MAX_LIST_MEMORY_BYTES) as connection:
         connection.execute("SET preserve_insertion_order = true")  # the order of the table
         metadata = open_metadata(url, connection)
-        _load_flags(connection, run, plan, policy, threshold, counts.flags_only)
-        kept, left_out = _released_columns(metadata, policy, counts.column)
+        _load_released(connection, run, plan, decider)
+        kept, left_out = _released_columns(metadata, decider.policy, counts.column)
         try:
             reader = connection.sql(_list_sql(metadata, kept, counts)).to_arrow_reader(10_000)
-            num_rows, files, num_masked = _written(reader, out, counts.column, policy)
+            num_rows, files, num_masked = _written(reader, out, counts.column, decider.policy)
         except (duckdb.Error, pa.ArrowException) as error:
             raise unreadable(url, error) from None
     if num_rows != counts.num_released:
@@ -142,49 +135,22 @@ def write_urls(
     return Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)
 
 
-def _load_flags(
-    connection: duckdb.DuckDBPyConnection,
-    run: Place,
-    plan: Plan,
-    policy: Policy,
-    threshold: ScoreThreshold | None,
-    flags_only: bool,
-) -> None:
-    """Make the table `flags`: one row per URL of which the list may have rows."""
-    keys_present = ", ".join(f"CASE WHEN {identifier(key)} = 1 THEN {literal(key)} END" for key in KEYS)
-    connection.execute(
-        "CREATE TABLE flag (url_sha256 VARCHAR, action VARCHAR, rule VARCHAR, sha256 VARCHAR, level TINYINT, "
-        "score FLOAT, attributes VARCHAR[])"
-    )
-    more = frozenset(FLAGGED)
+def _load_released(connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, decider: Decider) -> None:
+    """Make the table `released`: one row per URL of the list, with its action and the hash of its picture, null if the
+    URL has several."""
+    connection.execute("CREATE TABLE picture (url_sha256 VARCHAR, action VARCHAR, sha256 VARCHAR)")
     for share in plan.shares:
-        for rows in row_chunks(run, share.rows, policy, threshold, more=more):
-            decisions = decisions_of(rows, policy, threshold)
-            judged = rows.select(FLAGGED)
-            for name in ("url_sha256", "action", "rule", "sha256"):
-                judged = judged.append_column(f"decided_{name}", decisions[name])
-            connection.register("judged", judged)
-            connection.execute(
-                f"""
-                INSERT INTO flag
-                SELECT decided_url_sha256, decided_action, decided_rule, decided_sha256, level, score,
-                    CASE WHEN score IS NOT NULL THEN list_filter([{keys_present}], lambda key: key IS NOT NULL) END
-                FROM judged
-                WHERE decided_url_sha256 IS NOT NULL AND decided_rule <> {literal(NOT_LISTED)}
-                    AND (decided_sha256 IS NOT NULL OR decided_rule IN {WITHHELD})
-                    AND ({flags_only} OR decided_action <> 'drop')
-                """
-            )
-            connection.unregister("judged")
+        for rows in row_chunks(run, share.rows, decider.columns):
+            decisions = kept_rows(decider.decide(rows)).select(["url_sha256", "action", "sha256"])
+            connection.register("decisions", decisions)
+            connection.execute("INSERT INTO picture FROM decisions WHERE url_sha256 IS NOT NULL")
+            connection.unregister("decisions")
     connection.execute(
-        f"""
-        CREATE TABLE flags AS
-        SELECT url_sha256, any_value(action) AS action, first(rule) AS rule,
-            CASE WHEN count(DISTINCT sha256) = 1 THEN any_value(sha256) END AS sha256,
-            coalesce(min(nullif(level, 0)), min(level)) AS level, max(score) AS score,
-            CASE WHEN count(attributes) > 0 THEN list_sort(list_distinct(flatten(list(attributes)))) END AS attributes,
-            bool_or(rule IN {WITHHELD}) AS is_withheld
-        FROM flag GROUP BY url_sha256
+        """
+        CREATE TABLE released AS
+        SELECT url_sha256, any_value(action) AS action,
+            CASE WHEN count(DISTINCT sha256) = 1 THEN any_value(sha256) END AS sha256
+        FROM picture GROUP BY url_sha256
         """
     )
 
@@ -198,9 +164,8 @@ def _released_columns(metadata: Metadata, policy: Policy, url_column: str) -> tu
 
 
 def _list_sql(metadata: Metadata, kept: Sequence[str], counts: UrlCounts) -> str:
-    added = ("action", "sha256", *(FLAGS if counts.flags_only else ()))
-    chosen = [f"m.{identifier(name)}" for name in kept] + [f"flags.{name} AS {OWN}{name}" for name in added]
-    join = "LEFT JOIN" if counts.keeps_unknown else "JOIN"
+    chosen = [f"m.{identifier(name)}" for name in kept]
+    chosen += [f"released.{name} AS {OWN}{name}" for name in ("action", "sha256")]
     of_table = [  # not *: the table may have columns with the names that are added
         f"CAST({identifier(name)} AS VARCHAR) AS {identifier(name)}" if name == counts.column else identifier(name)
         for name in kept
@@ -211,8 +176,7 @@ def _list_sql(metadata: Metadata, kept: Sequence[str], counts: UrlCounts) -> str
             SELECT {", ".join(of_table)}, {_URL_SHA256} AS {OWN}url_sha256, row_number() OVER () AS {OWN}row
             FROM {metadata.rows}
         ) AS m
-        {join} flags ON flags.url_sha256 = m.{OWN}url_sha256
-        WHERE NOT coalesce(flags.is_withheld, false)
+        JOIN released ON released.url_sha256 = m.{OWN}url_sha256
         ORDER BY m.{OWN}row
     """
 
@@ -242,8 +206,6 @@ def url_hashes(file: Place, column: str) -> Iterator[tuple[pa.RecordBatch, list[
 
     IncompleteError if the file is damaged.
     """
-    from ingest.sample import url_sha256_of
-
     with refuse_damage(file.path, DAMAGED, IncompleteError), file.open() as stream:
         for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
             urls = batch.column(column).cast(pa.string()).to_pylist()

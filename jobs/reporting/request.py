@@ -21,7 +21,7 @@ class ReportRequest:
 
     private: Annotated[str | None, Option(metavar="CONDITION", if_blank="leave it out for the usual meaning")] = None
     """SQL condition: what counts as private. By default "level IN (1, 2)"; for runs of the protocol binary
-    "private = 1", of severity "holistic_score >= 0.514"."""
+    "private_answer = 1", of severity "holistic_score >= 0.514"."""
 
     min_count: Annotated[int, Field(ge=0)] = 1
     """Leave out groups with fewer scored images."""

@@ -26,7 +26,7 @@ from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from scoring.engine_facts import LocalModel
 from scoring.runs import RUN_RECORD
-from scoring.runs.record import read_record, refuse_other_files
+from scoring.runs.record import record_in, refuse_other_files
 
 
 class ProblemError(Exception):
@@ -257,9 +257,9 @@ def check_run(url: str) -> str:
     root = place(url)
     is_run = root.at(RUN_RECORD).exists()
     if is_run:
-        read_record(url)
+        record_in(root)
     else:
-        refuse_other_files(root, url)
+        refuse_other_files(root)
     probe = root.at(f"doctor-{uuid.uuid4().hex}{PART}")
     with new_folders_removed(root):
         try:

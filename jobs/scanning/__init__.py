@@ -1,10 +1,10 @@
 """Scans: from a corpus to a run, from a request to a result; and work on the files of a run.
 
 request.py        what is asked, with what, and what came of it
-run.py            `run_scan`: the steps in order
-prepared.py       its source and lists, opened; what run.json says of it; why images have no row
-preflight.py      before the run: a machine of the cluster is asked; `--dry-run`
-slice_tasks.py    drawn samples; shards -> slices without a result; the watchdog
+run.py            `run_scan`: the steps in order, and why images have no row
+prepared.py       before it: its source and lists, the record of the run, a machine that is asked, `--dry-run`
+chosen.py         the samples to scan
+slice_tasks.py    shards -> slices without a result; watchdog.py ends those that stand still
 on_ray.py, inline.py   the two executors, with one signature
 handed_back.py    machines of a cluster that have no engine
 slice_scanner.py  one slice -> its result file; engine_host.py has the engine

@@ -11,7 +11,6 @@ which may be this one. The run counts such deaths. After two of them a slice is 
 process that may die.
 """
 
-import os
 import sys
 import threading
 import time
@@ -21,12 +20,14 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
+from ingest.child import ChildProcess, received
 from ingest.errors import PrivsieveError
-from jobs.scanning.isolation import ChildProcess
+from jobs.scanning.chosen import Chosen
 from jobs.scanning.slice_scanner import SliceScanner, WorkerCrash
-from jobs.scanning.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 from scoring.runs.ledger import Ledger
+from scoring.taxonomy import CARRIED_VARIABLES
 
 
 def scan_slices(
@@ -213,7 +214,7 @@ class FurtherProcess(threading.Thread):
 class _Child:
     def __init__(self, settings: ScanSettings):
         self._settings: ScanSettings | None = settings
-        self._process = ChildProcess("jobs.scanning.inline")
+        self._process = ChildProcess("jobs.scanning.inline", CARRIED_VARIABLES)
         self.kill = self._process.kill
 
     def scan(self, task: SliceTask, on_progress: Callable[[int], object]) -> SliceCounts | None:
@@ -233,9 +234,8 @@ class _Child:
 
 def _serve(connection: Connection) -> None:
     """Scan the slices that the parent sends, in the child."""
-    settings: ScanSettings = connection.recv()
-    tasks = SimpleQueue[SliceTask]()
-    threading.Thread(target=_receive, args=(connection, tasks), daemon=True).start()
+    messages = received(connection)
+    settings: ScanSettings = messages.get()
     reported_s = 0.0
 
     def on_progress(_: str, num_images: int) -> None:
@@ -246,16 +246,7 @@ def _serve(connection: Connection) -> None:
 
     scanner = SliceScanner(settings, on_progress=on_progress)
     while True:
-        connection.send(scan_until_it_ends(scanner, tasks.get()))
-
-
-def _receive(connection: Connection, tasks: SimpleQueue[SliceTask]) -> None:
-    """End the process as soon as its parent is gone, even in the midst of a slice."""
-    try:
-        while True:
-            tasks.put(connection.recv())
-    except (EOFError, OSError):
-        os._exit(1)
+        connection.send(scan_until_it_ends(scanner, messages.get()))
 
 
 if __name__ == "__main__":

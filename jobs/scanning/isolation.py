@@ -8,20 +8,19 @@ of a Parquet row group that it does not survive reading. Reading a tar or folder
 is at fault and the slice is given up.
 """
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
 
+from ingest.child import DEATH_LIMIT_S, ChildProcess
 from ingest.errors import EngineError, Fault, PrivsieveError, StorageError
 from ingest.formats import parquet
 from ingest.machine import available_bytes, resident_bytes
@@ -34,9 +33,6 @@ from scoring.taxonomy import CARRIED_VARIABLES
 
 START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
-
-DEATH_LIMIT_S = 10
-"""Time for a child whose connection has ended to end itself."""
 
 MEMORY_SHARE = 0.5
 """Share of the memory available when the child starts that an image may take, unless the user sets a limit."""
@@ -96,42 +92,12 @@ def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table
     return [to_table([facts_of(parquet.lost(shard, locator, fault))], [fault]) for locator in together]
 
 
-class ChildProcess:
-    """A fresh interpreter with the same modules, which runs `python -m MODULE FD` and listens to its connection."""
-
-    def __init__(self, module: str):
-        self.connection, theirs = Pipe()
-        # -P: nothing is imported from the working directory, which is the user's.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | CARRIED_VARIABLES,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # Ctrl-C is for the parent. An engine may have processes of its own, which must end with the child.
-            start_new_session=True,
-        )
-        theirs.close()
-        self.pid = self._process.pid
-
-    def wait(self, limit_s: float) -> int:
-        """Return its exit code, negative for a signal. subprocess.TimeoutExpired if it does not end in time."""
-        return self._process.wait(limit_s)
-
-    def kill(self) -> None:
-        """End it and what it has started. Its connection stays open, since another thread may read from it."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
-
-
 class _Child:
     """The process that reads and scores the samples of a slice, one at a time on request."""
 
     def __init__(self, settings: ScanSettings, slice_: Slice):
         self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
-        self._process = ChildProcess("jobs.scanning.isolation")
+        self._process = ChildProcess("jobs.scanning.isolation", CARRIED_VARIABLES)
         self._connection = self._process.connection
         source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
         self._connection.send((replace(settings, source=source), slice_))

@@ -28,8 +28,9 @@ from ingest.sample import Slice
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.on_worker import code_hash
 from jobs.scanning import slice_scanner
+from jobs.scanning.chosen import Chosen
 from jobs.scanning.handed_back import MAX_PASSES, HandedBack, engine_actor, on_same_program
-from jobs.scanning.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger, only_shards
 from scoring.runs.results import results

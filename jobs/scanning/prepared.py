@@ -1,50 +1,67 @@
-"""A scan before it begins: source and lists are opened, samples are chosen, and it is known where it would run.
+"""A scan before it begins: its source and lists are opened, and this or another machine is asked whether it can run.
 
 Whether `--category` names something that the samples have is checked as far as the first ones show. `record_of` gives
-what run.json says: everything that makes the rows comparable with those of another scan. Also what a scan says at its
-end: why images have no row.
+what run.json says: everything that makes the rows comparable with those of another scan. `dry_run` finds what a scan
+would do, and writes nothing.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from ingest import __version__
 from ingest.categories import read_class_list, read_keyword_list
-from ingest.errors import LabelsError, PrivsieveError, RunError, SourceError, StorageError, did_you_mean, number_of
-from ingest.formats import Source, open_source, webdataset
+from ingest.errors import (
+    EngineError,
+    Fault,
+    LabelsError,
+    PrivsieveError,
+    RunError,
+    SourceError,
+    StorageError,
+    did_you_mean,
+    number_of,
+)
+from ingest.formats import Source, StatedCounts, open_source, stated_counts, webdataset
 from ingest.formats.released import own_names_among
 from ingest.formats.webdataset import CategoryProbe
-from ingest.images.pixels import ImageLimits
-from ingest.sample import printable
-from ingest.storage.place import place
-from jobs.runtime.cluster import Executor, is_this_machine
+from ingest.images.decode import decode
+from ingest.images.pixels import ImageLimits, Pixels
+from ingest.sample import Sample, printable
+from ingest.storage.place import PART, Place, place
+from jobs.console.terminal import write_line, write_lines
+from jobs.runtime.checks import check_gpu, finding, first_sample, new_folders_removed
+from jobs.runtime.cluster import Executor, is_this_machine, ray_session
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.machines import default_num_gpus, gpus_of_engine
-from jobs.runtime.on_worker import code_hash
+from jobs.runtime.on_worker import Said, code_hash, fetch_with_progress, on_worker
+from jobs.runtime.progress import Feedback, Meter
+from jobs.scanning.chosen import Chosen, draw, draw_per_category, draw_shards, first
 from jobs.scanning.request import ScanRequest, ScanResources
-from jobs.scanning.slice_tasks import Chosen, draw, draw_per_category, draw_shards, first
-from scoring.assessment import EngineDescription, EngineModule
+from scoring.assessment import Closable, EngineDescription, EngineModule, EngineOptions, RemoteEngineModule
+from scoring.engine_facts import Preview
 from scoring.engines import engine_module
+from scoring.engines.canary import canary_answer
 from scoring.protocols import name_to_continue
-from scoring.runs import RUN_RECORD
-from scoring.runs.coverage import Tally
+from scoring.runs import PROBE, RUN_RECORD
 from scoring.runs.ledger import finished, shard_ids_of_others
-from scoring.runs.record import RunRecord, ScreenSettings, read_record
+from scoring.runs.record import RunRecord, ScreenSettings, record_in
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
 from scoring.screen.record import ScreenRecord
 from scoring.screen.screen_file import read_screen
-from scoring.table import LISTED
-from scoring.taxonomy import TAXONOMY
+from scoring.taxonomy import KEYS, TAXONOMY
 
 Figure = TypeVar("Figure")
 
 MAX_FIELDS = 20
 """Limit on the JSON fields that are listed if the category is not among them."""
+
 
 NUM_SHARDS = 3
 """Number of probed shards, spread over the corpus."""
@@ -68,11 +85,11 @@ class Prepared:
         return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
 
 
-def prepare(request: ScanRequest) -> Prepared:
+def prepare(request: ScanRequest, run: Place) -> Prepared:
     """Open source and lists. EngineError for an unknown engine or a wrong option, before shards are listed, which may
     take minutes; SourceError, LabelsError, StorageError of source and lists."""
     module = engine_module(request.engine)
-    request = _as_begun(request)
+    request = _as_begun(request, run)
     module.refuse_wrong(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
@@ -83,12 +100,12 @@ def prepare(request: ScanRequest) -> Prepared:
     return Prepared(request, module, source, hash_list_of(request.hash_list), screen)
 
 
-def _as_begun(request: ScanRequest) -> ScanRequest:
+def _as_begun(request: ScanRequest, run: Place) -> ScanRequest:
     """Return the request with the revision of the protocol that the run began with."""
     name = request.options.protocol
-    if name is None or not place(request.run).at(RUN_RECORD).exists():
+    if name is None or not run.at(RUN_RECORD).exists():
         return request
-    begun_with = str(read_record(request.run)[1].engine["protocol"])
+    begun_with = str(record_in(run).engine["protocol"])
     return replace(request, options=replace(request.options, protocol=name_to_continue(name, begun_with)))
 
 
@@ -327,44 +344,171 @@ def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> Non
         )
 
 
-def incomplete(
-    run_url: str,
-    shards: Sequence[str],
-    missing: Sequence[str],
-    changed: Sequence[str],
-    tally: Tally,
-    num_chosen: int | None,
-    failures: Sequence[str],
-) -> str | None:
-    """Return why the run lacks rows, in one line that says what to do; None if it is complete.
+NUM_PICTURES = 4
 
-    missing: the shards with slices without a result. changed: printable names of shards that changed between two scans.
-    num_chosen: images that were to be scanned; None for all. failures: why slices have no result.
+
+def checked_description(
+    engine: str,
+    options: EngineOptions,
+    num_cpus: float,
+    num_gpus: float,
+    feedback: Feedback,
+    meter: Meter,
+    *,
+    new_run: tuple[Source, Place] | None,
+) -> EngineDescription:
+    """Return the engine's description, from a machine of the cluster. Call this inside `ray_session`.
+
+    new_run: source and folder of a run that does not exist yet; then the machine is checked. PrivsieveError with the
+    machine's name and what to do if it could not scan.
     """
-    if changed:
-        return (
-            f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove its "
-            f"results from {run_url}/scores and run the same scan again, or scan into a new run"
-        )
-    if missing:
-        why = f" ({failures[0]})" if failures else ""
-        return (
-            f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, {printable(missing[0])} "
-            f"first{why}; `privsieve status {run_url}` lists them; run the same scan again to continue"
-        )
-    if num_chosen not in (None, tally.num_rows):
-        return (
-            f"{tally.num_rows} images have a row and {num_chosen} were chosen: the source changed between two scans of "
-            "this run; scan into a new run"
-        )
-    return None
+    if new_run is None:
+        fetch = partial(fetch_with_progress, engine, options)
+        return on_worker(partial(described, engine, options), num_cpus, num_gpus, feedback, meter, before=fetch).found
+    source, run = new_run
+    probe = f"{PROBE}{uuid.uuid4().hex}"
+    with new_folders_removed(run):
+        run.at(probe + PART).write(probe.encode())
+        try:
+            check = partial(engine_checked, engine, options)
+            before = partial(storage_checked, engine, options, source, run, probe)
+            return on_worker(check, num_cpus, num_gpus, feedback, meter, before=before).found
+        finally:
+            run.at(probe + PART).remove()
 
 
-def category_notices(source: Source, tally: Tally) -> Iterator[str]:
-    """Yield a line for each way in which images lack a category."""
-    num_named = tally.num_images - tally.reasons.get(LISTED, 0)
-    if source.class_list is not None and tally.num_with_category < num_named:
-        without = number_of(num_named - tally.num_with_category, "image")
-        yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
-    if source.category is not None and num_named and not tally.num_with_category:
-        yield f"the category is null in every row: {no_category(source, source.category)}"
+def described(engine: str, options: EngineOptions) -> EngineDescription:
+    """Return the description on this machine. EngineError as in the engine's `describe`."""
+    return engine_module(engine).describe(options)
+
+
+def storage_checked(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> Iterator[Said]:
+    """Raise PrivsieveError if this machine cannot read the source, write to the run, or fetch the weights.
+
+    probe: name and content of a file that the machine of the command wrote into the folder of the run.
+    """
+    first_sample(source)
+    theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
+    if not theirs.exists() or theirs.read() != probe.encode():
+        raise StorageError(
+            f"{run.path} is another folder here than where the command was given: give --run as a URL, or as a folder "
+            "that all machines share"
+        )
+    own.write(probe.encode())
+    own.remove()
+    yield from fetch_with_progress(engine, options)
+
+
+def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
+    """Return the description. Raise the PrivsieveError that would stop the scan on this machine.
+
+    An engine with a GPU is loaded, asked about a made picture and closed again.
+    """
+    module = engine_module(engine)
+    description = module.describe(options)
+    gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model, options.gpu_share or 1.0))
+    if not gpu.is_ok:
+        raise EngineError(f"GPU: {gpu.text}")
+    if isinstance(module, RemoteEngineModule):
+        module.check(options)
+    if description.num_gpus:
+        loaded = module.load(options)
+        try:
+            canary_answer(loaded)
+        finally:
+            if isinstance(loaded, Closable):
+                loaded.close()
+    return description
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a scan would do."""
+
+    description: EngineDescription
+
+    preview: Preview
+
+    counts: str
+    """How many images there are, as far as that is known before the shards are read."""
+
+    pictures: tuple[str, ...]
+    """A line for each of the first pictures: its size, and how the engine would see it."""
+
+
+def dry_run(prepared: Prepared) -> DryRun:
+    """Describe a scan from this machine. EngineError, SourceError or StorageError if the scan could not begin."""
+    options = prepared.request.options
+    description, preview = prepared.module.describe(options), prepared.module.preview(options)
+    limits = prepared.limits(description)
+    samples = islice(prepared.source.samples(), NUM_PICTURES)
+    return DryRun(
+        description,
+        preview,
+        _counts(stated_counts(prepared.source)),
+        tuple(_picture(sample, limits, preview.describe_picture) for sample in samples),
+    )
+
+
+def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
+    """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
+    prepared = prepare(request, place(request.run))
+    planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
+    write_line(f"engine     {planned.description.name}")
+    write_line(f"protocol   {planned.description.protocol}")
+    write_line(f"assesses   {_assessed(planned.description)}")
+    _show_prompt(planned.preview)
+    write_line(f"images     {planned.counts}")
+    write_line(f"pictures   the first {len(planned.pictures)}:")
+    for picture in planned.pictures:
+        write_line(f"  {picture}")
+
+
+def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
+    with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
+        cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
+        request = prepared.request
+        fetch = partial(fetch_with_progress, request.engine, request.options, with_weights=False)
+        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress, before=fetch).found
+
+
+def _counts(stated: StatedCounts) -> str:
+    shards = number_of(stated.num_shards, "shard")
+    if stated.num_images is None:
+        return f"in {shards}; how many is known once they are read"
+    about = "" if len(stated.by_shard) == stated.num_shards else "about "
+    return f"{about}{stated.num_images:,} in {shards}, as stated next to {len(stated.by_shard):,} of them (not counted)"
+
+
+def _assessed(description: EngineDescription) -> str:
+    if len(description.assessed) == len(KEYS):
+        return f"all {len(KEYS)} attributes"
+    missing = [key for key in KEYS if key not in description.assessed]
+    if not description.assessed:
+        return "no attribute; the image as a whole"
+    return f"{len(description.assessed)} of the {len(KEYS)} attributes, not: {', '.join(missing)}"
+
+
+def _show_prompt(preview: Preview) -> None:
+    if preview.protocol is None:
+        write_line("prompt     none: this engine takes no prompt")
+        return
+    write_line(f"prompt     {preview.protocol}")
+    for part in preview.parts:
+        write_line(f"--- {part.heading}")
+        if part.text is not None:
+            write_lines(part.text)
+    if preview.num_text_tokens is None:
+        write_line("tokens     not known here: the endpoint has the tokenizer")
+    else:
+        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture")
+
+
+def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:
+    """Return a line about a picture by shard and number, since a file name may reveal what it shows."""
+    image = sample.fault or decode(sample.encoded, limits)
+    where = f"{sample.shard} {sample.index}"
+    if isinstance(image, Fault):
+        return f"{where}: quarantined, {image.reason}"
+    views = f", {len(image.views)} views" if len(image.views) > 1 else ""
+    return f"{where}: {image.width}x{image.height}{views}, {describe(image.views[0])}"

@@ -5,6 +5,7 @@ the folder. The same command again deletes what an interruption has left.
 """
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -125,8 +126,8 @@ class PurgeResult:
 
 
 def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult:
-    """Purge a run or a study. RunError if there is neither, or if a command works on the run; the errors of a report,
-    LabelsError of a study."""
+    """Purge a run or a study. RunError if there is neither, if a command works on the run, or if one of its folders is
+    a link; the errors of a report, LabelsError of a study."""
     root = place(request.run)
     before = _purged(root)
     if before is not None:
@@ -139,6 +140,12 @@ def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult
     others = {name.partition("/")[0] for name, kind in kinds.items() if kind is None}
     names_left = tuple(sorted(printable(name) for name in others.difference(STAYS)))
     result = PurgeResult(of_pictures, names_left, None if before is None else before.on, is_study)
+    folders = (SHOWN,) if is_study else OF_PICTURES
+    linked = [
+        root.at(name).path for name in (FIGURES, *folders) if root.is_local and os.path.islink(root.at(name).path)
+    ]
+    if linked:
+        raise RunError(f"{linked[0]} is a link, and purge changes nothing elsewhere; put what it leads to in its place")
     if not request.yes:
         return result
     with lease(root.at(RUN_LEASE), request.run, takeover=None) as own_lease:
@@ -146,7 +153,6 @@ def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult
             record = _written_figures(root, request.run, result, feedback)
             own_lease.confirm()
             root.at(PURGED).write(f"{record.model_dump_json(indent=2, exclude_none=True)}\n".encode())
-        folders = (SHOWN,) if is_study else OF_PICTURES
         for name in dict.fromkeys([*folders, *(name for name, kind in kinds.items() if kind and "/" not in name)]):
             if root.at(name).is_dir():
                 remove_tree(root.at(name))

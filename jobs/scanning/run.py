@@ -3,27 +3,32 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
-from ingest.errors import IncompleteError, RunError, StorageError, number_of
-from ingest.formats import StatedCounts, refuse_without_pictures, stated_counts
+from ingest.errors import (
+    IncompleteError,
+    RunError,
+    StorageError,
+    number_of,
+)
+from ingest.formats import Source, StatedCounts, refuse_without_pictures, stated_counts
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import inline_session, num_cores, ray_session
 from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
-from jobs.scanning.preflight import checked_description
+from jobs.scanning.chosen import Chosen
 from jobs.scanning.prepared import (
-    category_notices,
     check_category,
+    checked_description,
     chosen_samples,
     gpus_per_engine,
-    incomplete,
     is_on_cluster,
+    no_category,
     own_names_notice,
     prepare,
     record_of,
@@ -32,11 +37,12 @@ from jobs.scanning.prepared import (
     unread_notice,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
-from jobs.scanning.slice_tasks import Chosen, ScanSettings, ShowUnderWay, SliceCounts, noticing_silence
+from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
+from jobs.scanning.watchdog import noticing_silence
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
-from scoring.runs.coverage import tally
+from scoring.runs.coverage import Tally, tally
 from scoring.runs.footers import footers
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import (
@@ -59,20 +65,27 @@ from scoring.runs.record import (
 from scoring.runs.results import Results, results
 from scoring.screen.guard import GuardCounts
 from scoring.screen.model import refuse_other_features
+from scoring.table import LISTED
 
 SILENT_STALLS = 3
+
+
 MIN_SILENCE_S = 1800
 """A notice is given after this multiple of `Supervision.stall_seconds` without a result, and after at least this many
 seconds."""
 
+
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
+
 
 FURTHER_AFTER_S = 2.0
 """An inline scan that ends sooner needs no further process, which takes a second to start."""
 
+
 MAX_COUNTED_FILES = 2000
 """Results whose rows are counted before a scan continues, so that progress begins there; more take too long."""
+
 
 ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
@@ -111,13 +124,13 @@ class _Scan:
         self._guard = GuardCounts()
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
-        self._prepared = prepare(request)
+        self._run = place(request.run)
+        self._prepared = prepare(request, self._run)
         self._request = self._prepared.request
         if self._request.options.protocol != request.options.protocol:
             feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
-        self._run = place(request.run)
         self._engine_time = EngineTimeFile(self._run)
-        if place(request.source).is_dir() and self._run.is_within(self._prepared.source.root):
+        if self._prepared.source.is_folder and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
         self._on_cluster = is_on_cluster(self._resources)
 
@@ -129,7 +142,7 @@ class _Scan:
                 stack.enter_context(self._session())
             self._description = self._described()
             self._record = record_of(self._prepared, self._description)
-            if refuse_other(self._request.run, self._record) is None and not self._on_cluster:
+            if refuse_other(self._run, self._record) is None and not self._on_cluster:
                 self._refuse_new_run()  # on a cluster, `checked_description` has done it
             own_lease = stack.enter_context(
                 lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover)
@@ -147,7 +160,7 @@ class _Scan:
 
         is_new = not self._run.at(RUN_RECORD).exists()
         if is_new:
-            refuse_other_files(self._run, self._request.run)
+            refuse_other_files(self._run)
             self._refuse_source()
         cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(self._resources.ray_address, cpus, gpus)
@@ -176,7 +189,7 @@ class _Scan:
         self._record = self._record.model_copy(update=facts)
         shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
         scan_left = self._executor()
-        begun = start_or_continue(self._request.run, self._record)
+        begun = start_or_continue(self._run, self._record)
         before = results(self._run)
         refuse_other_shards(self._request.run, shards, before)
         settings = self._settings(begun)
@@ -306,7 +319,7 @@ class _Scan:
         for counts in noticing_silence(scanned, silence_s, lambda: self._notice_silence(silence_s)):
             own_lease.check()
             if counts.built_with:
-                begun = with_built(self._request.run, begun, json.loads(counts.built_with))
+                begun = with_built(self._run, begun, json.loads(counts.built_with))
             if counts.engine_time:
                 self._engine_time.add(EngineTime.model_validate_json(counts.engine_time))
             if counts.is_fatal:
@@ -380,3 +393,46 @@ def _discounting_interruption(run: Place) -> Iterator[None]:
         with suppress(StorageError):
             Attempts(run.at(ATTEMPTS)).discount_interrupted()
         raise
+
+
+def incomplete(
+    run_url: str,
+    shards: Sequence[str],
+    missing: Sequence[str],
+    changed: Sequence[str],
+    tally: Tally,
+    num_chosen: int | None,
+    failures: Sequence[str],
+) -> str | None:
+    """Return why the run lacks rows, in one line that says what to do; None if it is complete.
+
+    missing: the shards with slices without a result. changed: printable names of shards that changed between two scans.
+    num_chosen: images that were to be scanned; None for all. failures: why slices have no result.
+    """
+    if changed:
+        return (
+            f"{changed[0]} changed between two scans of this run ({number_of(len(changed), 'such shard')}): remove its "
+            f"results from {run_url}/scores and run the same scan again, or scan into a new run"
+        )
+    if missing:
+        why = f" ({failures[0]})" if failures else ""
+        return (
+            f"{len(missing)} of {number_of(len(shards), 'shard')} have images without a row, {printable(missing[0])} "
+            f"first{why}; `privsieve status {run_url}` lists them; run the same scan again to continue"
+        )
+    if num_chosen not in (None, tally.num_rows):
+        return (
+            f"{tally.num_rows} images have a row and {num_chosen} were chosen: the source changed between two scans of "
+            "this run; scan into a new run"
+        )
+    return None
+
+
+def category_notices(source: Source, tally: Tally) -> Iterator[str]:
+    """Yield a line for each way in which images lack a category."""
+    num_named = tally.num_images - tally.reasons.get(LISTED, 0)
+    if source.class_list is not None and tally.num_with_category < num_named:
+        without = number_of(num_named - tally.num_with_category, "image")
+        yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
+    if source.category is not None and num_named and not tally.num_with_category:
+        yield f"the category is null in every row: {no_category(source, source.category)}"

@@ -22,7 +22,8 @@ from ingest.sample import printable
 from jobs.scanning.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scanning.engine_host import EngineHost, NotLoadedError
 from jobs.scanning.isolation import IsolationError, isolated_rows
-from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask, watched
+from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask
+from jobs.scanning.watchdog import watched
 from scoring.runs import ATTEMPTS, SCORES
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
 from scoring.runs.footers import shard_text, write_result

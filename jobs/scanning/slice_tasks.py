@@ -1,125 +1,24 @@
-"""The work of a scan by slices: which samples are chosen, what every worker must know, what is listed of a shard, what
-a worker answers, and the watchdog that ends it.
+"""The work of a scan by slices: what every worker must know, what a shard still lacks, and what a worker answers."""
 
-All samples are chosen, the first N, or a uniform random N: of the whole corpus, of each category, or of shards that
-were drawn before. A draw needs the number of samples in each shard, so the shards are listed once before. The same
-source, N and seed always give the same samples.
-"""
-
-import faulthandler
 import hashlib
-import math
-import os
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-
-from ingest.errors import PrivsieveError, SourceError, StorageError
+from ingest.errors import PrivsieveError, StorageError
 from ingest.formats import Source
 from ingest.images.pixels import ImageLimits
-from ingest.sample import MAX_BYTES, Slice, cut, printable
+from ingest.sample import Slice, printable
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
+from jobs.scanning.chosen import Chosen, selected
+from jobs.scanning.watchdog import watched
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs import ATTEMPTS
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
 from scoring.runs.ledger import Ledger, has_result, result_name, shard_id_in
 from scoring.screen.model import FittedScreen
-
-Item = TypeVar("Item")
-
-Chosen = dict[str, list[int]] | None
-"""Shard -> ascending indices of its chosen samples; None: all samples of all shards."""
-
-
-def first(shards: Sequence[str], counts: Iterable[int], limit: int) -> dict[str, list[int]]:
-    """Return the first `limit` samples in the order of the shards; empty shards among them are chosen, too.
-
-    counts: of the samples of each shard; no more are asked for than needed.
-    """
-    chosen: dict[str, list[int]] = {}
-    for shard, count in zip(shards, counts, strict=True):
-        chosen[shard] = list(range(min(count, limit)))
-        limit -= len(chosen[shard])
-        if not limit:
-            break
-    return chosen
-
-
-def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: int) -> dict[str, list[int]]:
-    """Draw a uniform sample without replacement (numpy's PCG64). SourceError if the shards hold fewer."""
-    total = sum(counts)
-    if num_samples > total:
-        raise SourceError(f"--sample {num_samples} of a corpus of {total}: leave --sample out to scan all")
-    ordinals = np.sort(np.random.default_rng(seed).choice(total, num_samples, replace=False, shuffle=False))
-    ends = np.cumsum(counts)
-    chosen: dict[str, list[int]] = {}
-    for shard, end, count in zip(shards, ends, counts, strict=True):
-        inside = ordinals[(ordinals >= end - count) & (ordinals < end)] - (end - count)
-        if len(inside):
-            chosen[shard] = [int(i) for i in inside]
-    return chosen
-
-
-def draw_shards(shards: Sequence[str], num_shards: int, seed: int) -> list[str]:
-    """Draw shards uniformly without replacement, in their order. SourceError unless it leaves some out.
-
-    The generator (numpy's PCG64) is not that of `draw`, so that which images are drawn does not depend on it.
-    """
-    if num_shards >= len(shards):
-        raise SourceError(f"--shards {num_shards} of a source of {len(shards)}: leave --shards out to draw from all")
-    drawn = np.random.default_rng([seed, num_shards]).choice(len(shards), num_shards, replace=False, shuffle=False)
-    return [shards[n] for n in np.sort(drawn)]
-
-
-def draw_per_category(
-    shards: Sequence[str], categories: Sequence[Sequence[str | None]], num_samples: int, seed: int
-) -> tuple[dict[str, list[int]], int]:
-    """Draw `num_samples` images of each category uniformly, all of a smaller one; count images without a category.
-
-    categories: of each sample of each shard. Each category is drawn with a generator of its own (numpy's PCG64, seeded
-    with `seed` and a hash of the category), so that other categories do not change which of its images are drawn.
-    Images without a category are not drawn. SourceError if no image has one.
-    """
-    places: dict[str, list[tuple[int, int]]] = {}
-    num_without = 0
-    for number, of_shard in enumerate(categories):
-        for index, category in enumerate(of_shard):
-            if category is None:
-                num_without += 1
-            else:
-                places.setdefault(category, []).append((number, index))
-    if not places:
-        raise SourceError("--per-category, but no image has a category: name what gives it with --category or --labels")
-    drawn: list[tuple[int, int]] = []
-    for category, members in places.items():
-        own = int.from_bytes(hashlib.sha256(category.encode()).digest()[:8], "big")
-        size = min(num_samples, len(members))
-        taken = np.random.default_rng([seed, own]).choice(len(members), size, replace=False, shuffle=False)
-        drawn += [members[n] for n in taken]
-    chosen: dict[str, list[int]] = {}
-    for number, index in sorted(drawn):
-        chosen.setdefault(shards[number], []).append(index)
-    return chosen, num_without
-
-
-def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
-    """Return the slices of a shard, or, with chosen indices, slices of these samples only.
-
-    The size of a single sample is no longer known; it counts as its share of the most that its slice may hold.
-    """
-    if indices is None:
-        return slices
-    wanted = frozenset(indices)
-    weighed = ((locator, MAX_BYTES // len(slice_.locators)) for slice_ in slices for locator in slice_.locators)
-    return cut(shard, ((locator, num_bytes) for locator, num_bytes in weighed if locator["index"] in wanted))
-
 
 PLAIN = EngineDescription(name="", protocol="", assessed=())
 """An engine without a GPU that takes one batch at a time, no caption and any packages."""
@@ -257,76 +156,3 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
         with suppress(StorageError):
             attempts.fail(listing, str(error))
         raise
-
-
-_lock = threading.Lock()
-_deadlines: dict[object, float] = {}
-"""Deadlines of all that `watched` waits for in this process."""
-
-_LATE = 0.05
-"""Part of the time by which the process may end later than a deadline: setting the timer starts a thread, so it is not
-set again for each batch."""
-
-_fires_at = math.inf
-"""When the timer ends the process; infinite while it is not set."""
-
-
-def watched(items: Iterable[Item], stall_s: float) -> Iterator[Item]:
-    """Yield the items as they come; end the process if one takes more than `stall_s`. The caller's time does not count.
-
-    The timer is C's (`faulthandler.dump_traceback_later`) and needs no Python lock, so no image can delay it. A process
-    has only one; if several slices are under way, it is set to the earliest of their deadlines.
-    """
-    work, source = object(), iter(items)
-    while True:
-        _set(work, time.monotonic() + stall_s)
-        try:
-            item = next(source)
-        except StopIteration:
-            return
-        finally:
-            _set(work, None)
-        yield item
-
-
-@cache
-def _nowhere() -> int:
-    """Return the file descriptor that the timer writes to when it fires."""
-    return os.open(os.devnull, os.O_WRONLY)
-
-
-def _set(work: object, deadline: float | None) -> None:
-    global _fires_at
-    with _lock:
-        _deadlines.pop(work, None)
-        if deadline is not None:
-            _deadlines[work] = deadline
-        earliest = min(_deadlines.values(), default=math.inf)
-        left_s = max(0.01, earliest - time.monotonic())
-        latest = earliest + _LATE * left_s
-        if earliest <= _fires_at <= latest:
-            return
-        _fires_at = math.inf
-        faulthandler.cancel_dump_traceback_later()
-        if _deadlines:
-            faulthandler.dump_traceback_later((1 + _LATE) * left_s, exit=True, file=_nowhere())
-            _fires_at = latest
-
-
-def noticing_silence(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
-    """Yield the items as they come. Call `tell`, in another thread, if the next one takes longer than `limit_s`.
-
-    The driver needs it since a worker that is stopped (SIGSTOP) cannot be ended by its own watchdog.
-    """
-    source = iter(items)
-    while True:
-        timer = threading.Timer(limit_s, tell)
-        timer.daemon = True
-        timer.start()
-        try:
-            item = next(source)
-        except StopIteration:
-            return
-        finally:
-            timer.cancel()
-        yield item

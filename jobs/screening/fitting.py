@@ -24,7 +24,7 @@ from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.batch import picture_views
-from jobs.scanning.slice_tasks import selected
+from jobs.scanning.chosen import selected
 from jobs.screening.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed
@@ -38,8 +38,9 @@ from scoring.labels.picture_index import PictureIndex, picture_names
 from scoring.labels.table import contradictions, labels_sha256, read_judged
 from scoring.runs.record import read_record
 from scoring.screen.heads import HEAD_KINDS
+from scoring.screen.limited import Encoders
 from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
-from scoring.screen.model import Encoders, FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
+from scoring.screen.model import FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
 from scoring.screen.record import ENCODERS, MODALITIES, MODEL_FILES, OF_CAPTIONS, ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
 

@@ -86,8 +86,6 @@ MAX_SIDE_PX = 1600
 MAX_COMPARED_PX = 512
 """… and the compared areas are reduced to this one. PSNR and SSIM depend on it."""
 
-PerceptualDistance = Callable[[Pixels, Pixels], float]
-
 
 class EncodedPicture:
     """A picture and the features of its parts, each computed once."""
@@ -105,14 +103,12 @@ class EncodedPicture:
         return self._parts[area]
 
 
-def compared(
-    original: EncodedPicture, changed: Pixels, is_whole: bool, encoder: PictureEncoder, lpips: PerceptualDistance | None
-) -> PairFigures | None:
+def compared(original: EncodedPicture, changed: Pixels, is_whole: bool, encoder: PictureEncoder) -> PairFigures | None:
     """Compare a pair; None if the pictures are equal, pixel by pixel.
 
     If several areas differ, the figures are of the area that is most alike by SemSim: one face that can be recognised
     is enough. A metric is None if it is not defined: PSNR if no pixel differs once the area is reduced, SSIM if the
-    area is too small, LPIPS without a model.
+    area is too small.
     """
     height, width = original.pixels.shape[:2]
     had_other_size = changed.shape != original.pixels.shape
@@ -126,7 +122,6 @@ def compared(
     (a, features_a), (b, features_b) = min(parts, key=lambda pair: distance(pair[0][1], pair[1][1]))
     mse = mean_squared_error(a, b)
     metrics = {"mse": mse, "psnr": psnr(mse), "ssim": ssim(a, b), "semsim": distance(features_a, features_b)}
-    metrics["lpips"] = lpips(a, b) if lpips is not None else None
     return PairFigures(metrics, features_a, features_b, len(parts), had_other_size, still_detected=None)
 
 

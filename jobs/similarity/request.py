@@ -50,9 +50,6 @@ class CompareRequest:
     encoder: Annotated[LocalFile | None, Option(metavar="FILE")] = None
     """An encoder of "similarity train", for SemSim."""
 
-    lpips: Annotated[LocalFile | None, Option(metavar="FILE")] = None
-    """LPIPS as an ONNX model with two pictures as inputs."""
-
     look_again: bool = False
     """Detectors examine both pictures: what share of what they find in the original is still found. Slow."""
 

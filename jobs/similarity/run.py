@@ -22,7 +22,6 @@ from jobs.similarity.changing import methods_of
 from jobs.similarity.comparing import (
     Corpus,
     EncodedPicture,
-    PerceptualDistance,
     ReadPicture,
     compared,
     drawn,
@@ -39,7 +38,7 @@ from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import DEFAULT, engine_module
 from scoring.labels.label_files import MAX_ROWS, as_csv, text_columns, unescaped
 from scoring.labels.recognition import read_questions, standing_answers, study_answers
-from scoring.similarity.encoders import Lpips, PictureEncoder, frozen_encoder, trained_encoder
+from scoring.similarity.encoders import PictureEncoder, frozen_encoder, trained_encoder
 
 MAX_BYTES = 2**30
 
@@ -82,7 +81,6 @@ class _Comparer:
     """Compares one pair after the other."""
 
     encoder: PictureEncoder
-    lpips: PerceptualDistance | None
     looking: Looking | None
 
     def of(
@@ -94,7 +92,7 @@ class _Comparer:
             return "withheld", None
         if encoded is None or changed.pixels is None:
             return "unreadable", None
-        figures = compared(encoded, changed.pixels, is_whole, self.encoder, self.lpips)
+        figures = compared(encoded, changed.pixels, is_whole, self.encoder)
         if figures is None:
             return "same", None
         if self.looking is not None:
@@ -114,7 +112,6 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     made, hash_list = methods_of(request.methods), hash_list_of(request.hash_list)
     comparer = _Comparer(
         frozen_encoder() if request.encoder is None else trained_encoder(request.encoder),
-        None if request.lpips is None else Lpips(request.lpips).distance,
         Looking() if request.look_again else None,
     )
     originals = Corpus(request.originals)
@@ -142,7 +139,6 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
         num_drawn=len(wanted),
         part=request.part,
         encoder=comparer.encoder.name,
-        has_lpips=comparer.lpips is not None,
         sets=tuple(figures for figures, _ in collected),
         seed=request.seed,
         version=__version__,

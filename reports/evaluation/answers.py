@@ -31,7 +31,7 @@ from scoring.taxonomy import KEYS
 
 ROW_COLUMNS = (
     *(Col.SHARD, Col.INDEX, Col.KEY, Col.CATEGORY, Col.SHA256, Col.PHASH, Col.STATUS, *KEYS, Col.LEVEL, Col.SCORE),
-    *(Col.HOLISTIC_SCORE, Col.PRIVATE, Col.PROB_PRIVATE, *map(Col.prob, KEYS)),
+    *(Col.HOLISTIC_SCORE, Col.PRIVATE_ANSWER, Col.PROB_PRIVATE, *map(Col.prob, KEYS)),
 )
 """Columns of a run that an evaluation reads."""
 
@@ -253,8 +253,6 @@ def may_be_left(labels: str, decisions: pa.Table) -> MayBeLeft:
             f"{labels}: an audit draws pictures with unequal probabilities, and privsieve audit apply has "
             "the interval for that; for verify give a file of labels, of pictures drawn at random"
         )
-    if "released_sha256" not in decisions.column_names:
-        raise LabelsError("--labels: this release of an older version does not say the hashes of its pictures")
     of_release = {
         row["released_sha256"]
         for row in decisions.select(["action", "released_sha256"]).to_pylist()

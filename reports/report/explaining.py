@@ -11,7 +11,8 @@ from ingest.errors import SHARD_REASONS, QueryError, number_of
 from ingest.sample import printable
 from reports.report.opened import MayName, OpenRun, all_named
 from reports.words import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
-from scoring.policies.policy import DAMAGED_SHARD, UNREADABLE, Policy
+from scoring.policies.policy import Policy
+from scoring.policies.reserved import ReservedRule
 from scoring.privacy import private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
@@ -36,7 +37,7 @@ class Decision:
     policy: str
 
     action: str
-    """keep, flag, redact or drop; none where the policy can decide nothing about the run."""
+    """keep, flag, redact or drop; none if `filter` refuses the policy for the run."""
 
     rule: str
     """Its name; in brackets where no rule of the policy decided."""
@@ -127,7 +128,7 @@ def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = al
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
     """Explain one image. rows: the image's one row of the view `all_rows`."""
     engine = run.record.engine
-    decisions = tuple(_decision(policy, rows, engine) for policy in policies)
+    decisions = tuple(_decision(policy, rows, run) for policy in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
     return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
 
@@ -292,18 +293,21 @@ def _explained(
     )
 
 
-def _decision(policy: Policy, rows: pa.Table, engine: Mapping[str, Any]) -> Decision:
+def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:
     """Return what a policy decides about the image. rows: the image's one row of the view `all_rows`."""
-    if policy.is_blind(engine["assessed"]):
-        reason = "no rule looks at anything that the engine judges, so filter refuses this policy for the run"
-        return Decision(policy.name, "none", "(none)", reason, None, ())
-    policy = policy.for_engine(engine)
-    decided = policy.decide(rows.select(SCHEMA.names)).to_pylist()[0]
+    refusal = policy.refusal(run.unanswered(policy.asked), run.record.engine)
+    if refusal is not None:
+        return Decision(policy.name, "none", "(none)", f"filter refuses this policy for the run: {refusal}", None, ())
+    decided = policy.decide(rows.select(SCHEMA.names), run.record.engine).to_pylist()[0]
     row = rows.to_pylist()[0]
     if row[Col.REASON] in SHARD_REASONS:
-        return Decision(policy.name, "drop", DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ())
+        return Decision(
+            policy.name, "drop", ReservedRule.DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ()
+        )
     if row[Col.SHA256] is None and decided["action"] != "drop":
-        return Decision(policy.name, "drop", UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ())
+        return Decision(
+            policy.name, "drop", ReservedRule.UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ()
+        )
     rule = next((named_rule for named_rule in policy.rules if named_rule.name == decided["rule"]), None)
     values: list[tuple[str, str]] = []
     if rule is not None:
@@ -318,6 +322,8 @@ def _decision(policy: Policy, rows: pa.Table, engine: Mapping[str, Any]) -> Deci
 
 
 def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """An opened run, as programs and commands ask it: its rows, rates, summary, and SQL over its views."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from types import TracebackType
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ingest.errors import QueryError, RunError, did_you_mean
 from reports.run import warehouse
+from scoring.privacy import PROBABILITIES, unanswered_columns
 from scoring.runs.coverage import Coverage, coverage
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results, row_ranges
@@ -186,6 +187,17 @@ class OpenRun:
         """Return the answer of one SELECT over the views. QueryError in one line if it is anything else or fails."""
         self._refuse_closed()
         return self._run.table(statement)
+
+    def unanswered(self, columns: Collection[str]) -> frozenset[str]:
+        """Return the columns that are null in every scored image: those that the engine is not asked for, and of
+        `columns` the probabilities that it never gave."""
+        unanswered = unanswered_columns(self.record.engine)
+        asked = sorted(PROBABILITIES & set(columns) - unanswered)
+        if asked:
+            [counts] = self.sql(f"SELECT count(*), {', '.join(map('count({})'.format, asked))} FROM scored").to_pylist()
+            num_scored, *num_given = counts.values()
+            unanswered |= {name for name, num in zip(asked, num_given, strict=True) if num_scored and not num}
+        return unanswered
 
     @contextmanager
     def joined_with(self, name: str, table: pa.Table) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 Views over the score files of a run, made from the row of `scoring.table` and the taxonomy:
 
-    images       every image that was seen, one row each, with `unknown_level` (scoring.table)
+    images       every image that was seen, one row each, with `scoring.table.COMPUTED`
     scored       the images that have a score
     quarantined  the images that have none, with their reason
     damaged      parts of shards that could not be read: an unknown number of images each (scoring.runs.rows)
@@ -32,7 +32,7 @@ from ingest.errors import SHARD_REASONS, PrivsieveError, QueryError, RunError, S
 from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run.run_files import RUN_URL, RunFiles, check_is_select, refuse, score_rows
-from scoring.privacy import private_condition, private_sql
+from scoring.privacy import computed_sql, private_condition, private_sql
 from scoring.runs import AUDIT, record
 from scoring.runs.audit_files import CORRECTED_RATES, CORRECTED_SCHEMA, AuditedRows, read_stored
 from scoring.runs.footers import CheckedFiles, refuse_foreign
@@ -42,7 +42,7 @@ from scoring.runs.rows import IS_DAMAGE_SQL, NO_DAMAGE, Damage, damage_of
 from scoring.sql.expressions import first_line, shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
 from scoring.sql.names import literal, location, sql_type, without_wildcards
-from scoring.table import UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
+from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 AUDIT_NAME = "corrected-rates.audit"
@@ -288,7 +288,6 @@ def _statements(
     private = private_sql(private_condition(described.engine), described.engine)
     rates = rates_text(described, by=Col.CATEGORY, private=private, most="ALL")
     hidden = [*LEVEL_COUNTS.values(), *(() if described.shard_draw is None else OF_SHARDS)]
-    unknown = f"{unknown_level_sql(not_presence_only(described.engine))} AS {UNKNOWN_LEVEL.name}"
     answers = ",\n    ".join(
         f"{{'attribute': {literal(a.key)}, 'attribute_level': {a.level}, 'value': {a.key}}}" for a in ATTRIBUTES
     )
@@ -296,7 +295,7 @@ def _statements(
     wanted = (
         _WILSON.format(side="low", edge="0", bound="0.0", sign="-"),
         _WILSON.format(side="high", edge="n", bound="1.0", sign="+"),
-        f"CREATE OR REPLACE VIEW all_rows AS SELECT *, {unknown}\nFROM ({source})",
+        f"CREATE OR REPLACE VIEW all_rows AS SELECT *, {computed_sql(described.engine)}\nFROM ({source})",
         f"CREATE OR REPLACE VIEW images AS SELECT * FROM all_rows WHERE NOT {IS_DAMAGE_SQL}",
         f"CREATE OR REPLACE VIEW damaged AS SELECT {place}, {Col.REASON}, {Col.ERROR_MESSAGE}\n"
         f"FROM all_rows WHERE {IS_DAMAGE_SQL}",

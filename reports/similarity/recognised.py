@@ -17,7 +17,7 @@ from reports.similarity.results import METRICS
 from reports.statistics.correlation import RankCorrelation, area_under_curve, rank_correlation
 from scoring.labels.reviews import SKIP
 
-METRIC_NAMES = {"mse": "MSE", "psnr": "PSNR", "ssim": "SSIM", "lpips": "LPIPS", "semsim": "SemSim"}
+METRIC_NAMES = {"mse": "MSE", "psnr": "PSNR", "ssim": "SSIM", "semsim": "SemSim"}
 
 Votes = Mapping[tuple[str, str], Sequence[float]]
 """Set and key -> what each annotator said, 1 for recognised; a single share for detectors."""

@@ -18,7 +18,6 @@ PAIRS_SCHEMA = pa.schema(
         pa.field("mse", pa.float64()),
         pa.field("psnr", pa.float64()),
         pa.field("ssim", pa.float64()),
-        pa.field("lpips", pa.float64()),
         pa.field("semsim", pa.float64()),
         pa.field("is_nearest", pa.bool_()),
         pa.field("still_detected", pa.float64()),
@@ -32,7 +31,7 @@ nearest. `still_detected`: share of what detectors find in the original that the
 MAX_NEAREST = 1000
 """Number of pairs of a set for which the nearest original is looked for: the first ones."""
 
-METRICS: Mapping[str, bool] = {"mse": False, "psnr": True, "ssim": True, "lpips": False, "semsim": False}
+METRICS: Mapping[str, bool] = {"mse": False, "psnr": True, "ssim": True, "semsim": False}
 """Column -> whether a higher value means more alike."""
 
 
@@ -88,7 +87,6 @@ class Similarity:
     encoder: str
     """Name of what made the features of SemSim, FID and the nearest original."""
 
-    has_lpips: bool
     sets: tuple[SetSimilarity, ...]
     seed: int
     version: str

@@ -27,12 +27,8 @@ def headlines(similarity: Similarity) -> Iterator[str]:
 
 
 def tables(similarity: Similarity) -> Iterator[Table]:
-    heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "LPIPS", "FID"]
-    if not similarity.has_lpips:
-        heads.remove("LPIPS")
-    rows: list[list[Cell]] = [
-        [shortened(of_set.name), *_figures(of_set, similarity.has_lpips)] for of_set in similarity.sets
-    ]
+    heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "FID"]
+    rows: list[list[Cell]] = [[shortened(of_set.name), *_figures(of_set)] for of_set in similarity.sets]
     yield table("How alike changed pictures and originals are", heads, rows)
     if any(of_set.num_detected_in for of_set in similarity.sets):
         cells: list[list[Cell]] = [
@@ -54,7 +50,7 @@ def tables(similarity: Similarity) -> Iterator[Table]:
         yield table("What became of the pictures", heads, rows)
 
 
-def _figures(of_set: SetSimilarity, has_lpips: bool) -> list[Cell]:
+def _figures(of_set: SetSimilarity) -> list[Cell]:
     share = of_set.num_nearest / of_set.num_nearest_of if of_set.num_nearest_of else None
     return [
         of_set.num_compared,
@@ -64,7 +60,6 @@ def _figures(of_set: SetSimilarity, has_lpips: bool) -> list[Cell]:
         of_set.means["ssim"],
         number(of_set.means["psnr"], FORMS["psnr"]),
         number(of_set.means["mse"], FORMS["mse"]),
-        *([of_set.means["lpips"]] if has_lpips else []),
         of_set.fid,
     ]
 
@@ -76,13 +71,11 @@ def notes(similarity: Similarity) -> Iterator[str]:
             f"nearest: changed pictures that are nearer to their own original than to any other of up to {asked:,}, by "
             f"SemSim; by chance it would be {percent(1 / asked)}. Such pictures can be found again."
         )
-    yield "SemSim, MSE, LPIPS and FID are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
+    yield "SemSim, MSE and FID are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
     yield (
         "FID is the Fréchet distance of these features: it is not that of other tools, and only sets of about as many "
         "pairs can be compared by it."
     )
-    if not similarity.has_lpips:
-        yield "LPIPS is not available: no weights are installed; give an ONNX model by --lpips."
     if resized := sum(of_set.num_other_size for of_set in similarity.sets):
         yield f"{number_of(resized, 'changed picture')} had another size than the original and was resized to compare."
     yield "A low likeness is no proof: other people, models and attacks may recognise more (privsieve help similarity)."

@@ -300,6 +300,9 @@ def _cprt_bench(root: Place) -> Iterator[LabelledPicture]:
             )
 
 
+_ROWS_AT_ONCE = 10_000
+
+
 def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture]:
     """Read a plain CSV file of labels, next to the pictures or elsewhere.
 
@@ -309,7 +312,7 @@ def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture
     """
     folder, name = folder_and_file(root, "labels.csv")
     table = labels_from_csv(content_of(folder.at(name), name), name, ["labels"], ignores_columns)
-    for number, row in enumerate(table.to_pylist()):
+    for number, row in enumerate(row for batch in table.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist()):
         where = f"{name}, line {number + 2}"
         yield LabelledPicture(
             inside(row["key"], where) if row["key"] else None,

@@ -5,23 +5,28 @@ A mapping says which attributes a label of another source means; it is shipped a
 
 import hashlib
 import os
+import pickle
 import stat
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.sample import printable
 from ingest.storage.place import Place
-from scoring.labels.label_files import PRIVATE_VOTES
+from ingest.storage.retries import storage_error
+from scoring.labels.label_files import LABELS_SCHEMA, PRIVATE_VOTES, with_private_of_votes
 from scoring.labels.source_files import Importer, LabelledPicture, folder_and_file, key_of
-from scoring.labels.table import LabelsOrigin, to_labels
+from scoring.labels.table import LabelsOrigin, checked
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import load_yaml, shipped_or_given
 
@@ -126,6 +131,8 @@ def _refuse_unknown(keys: Collection[str]) -> None:
 JUDGED = ("private", "class", "score", "vote", *KEYS)
 """Columns in which two rows of one picture can contradict each other."""
 
+_ROWS_AT_ONCE = 10_000
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -165,39 +172,136 @@ def import_labels(
     advance: called with the number of pictures done and of all, for a display of progress.
     LabelsError if a file of labels is wrong or lists no picture, or the mapping or annotator would change nothing.
     """
-    listed = [picture for picture in importer.pictures(root) if split is None or picture.split in (None, split)]
-    if not listed:
+    listed = _Listed(picture for picture in importer.pictures(root) if split is None or picture.split in (None, split))
+    if not listed.num_pictures:
         which = f" of the split {split}" if split else ""
         raise LabelsError(f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts")
-    if mapping is not None and importer.mapping is None and not any(picture.labels for picture in listed):
+    if mapping is not None and importer.mapping is None and not listed.has_labels:
         raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
-    if annotator is not None and all(picture.annotator for picture in listed):
+    if annotator is not None and listed.names_annotators:
         raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
-    _refuse_twice(listed)
-    shared = _shared_names(listed)
     folder, _ = folder_and_file(root, "")
-    rows: list[dict[str, object]] = []
-    unmapped: Counter[str] = Counter()
+    rows, unmapped, num_shared = _Rows(), Counter[str](), 0
     for number, picture in enumerate(listed):
-        rows.append(_row(picture, folder, mapping, shared) | {"annotator": picture.annotator or annotator or name})
-        rows[-1]["split"] = picture.split or split
-        rows[-1]["licence"] = picture.licence or importer.licence
+        row = _row(picture, folder, mapping, listed.shared_keys)
+        row |= {"annotator": picture.annotator or annotator or name, "split": picture.split or split}
+        rows.add(row | {"licence": picture.licence or importer.licence})
         unmapped.update(mapping.unmapped(picture.labels) if mapping else picture.labels)
-        advance(number + 1, len(listed))
-    merged, num_contradictions = _one_per_picture(rows)
-    assert all(row["sha256"] or row["key"] for row in merged)
-    names = {column: None for row in merged for column in row}
-    labels = to_labels({column: [row.get(column) for row in merged] for column in names}, len(merged))
-    num_shared = sum(picture.path is not None and key_of(picture.path) in shared for picture in listed)
-    counts = (labels["sha256"].null_count, len(rows) - len(merged), num_contradictions, num_shared)
+        num_shared += picture.path is not None and key_of(picture.path) in listed.shared_keys
+        advance(number + 1, listed.num_pictures)
+    labels = rows.labels()
+    num_copies = listed.num_pictures - labels.num_rows
+    counts = (labels["sha256"].null_count, num_copies, rows.num_contradictions, num_shared)
     origin = LabelsOrigin(
         source=name,
         mapping=mapping.title if mapping else None,
-        num_pictures=len({row["sha256"] or row["key"] for row in merged}),
+        num_pictures=pc.count_distinct(pc.coalesce(labels["sha256"], labels["key"])).as_py(),
         unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
         notes=(*importer.notes, *_notes(*counts)),
     )
-    return Imported(labels, origin, len(listed), *counts)
+    return Imported(labels, origin, listed.num_pictures, *counts)
+
+
+class _Listed:
+    """The pictures that a data set lists, in a temporary file, and what must be known of all before the first row."""
+
+    def __init__(self, pictures: Iterable[LabelledPicture]):
+        """LabelsError if a picture is labelled twice; StorageError if the disk is full."""
+        self.num_pictures, self.has_labels, self.names_annotators = 0, False, True
+        self.shared_keys = set[str]()
+        """Keys that a scan would give to several of the pictures."""
+
+        self._file = tempfile.TemporaryFile(prefix="privsieve-")  # noqa: SIM115 - it goes with this object
+        labelled_before, path_of_keys, waiting = set[bytes](), dict[bytes, bytes](), list[LabelledPicture]()
+        for picture in pictures:
+            self.num_pictures += 1
+            self.has_labels |= bool(picture.labels)
+            self.names_annotators &= bool(picture.annotator)
+            label = _digest(picture.path, picture.sha256 or picture.key, picture.annotator)
+            if label in labelled_before:
+                raise LabelsError(f"{picture.where}: the same picture is labelled a second time; keep one of them")
+            labelled_before.add(label)
+            if picture.path is not None:
+                key, path = key_of(picture.path), _digest(picture.path)
+                if path_of_keys.setdefault(_digest(key), path) != path:
+                    self.shared_keys.add(key)
+            waiting.append(picture)
+            if len(waiting) == _ROWS_AT_ONCE:
+                self._keep(waiting)
+                waiting = []
+        self._keep(waiting)
+
+    def _keep(self, pictures: list[LabelledPicture]) -> None:
+        try:
+            pickle.dump(pictures, self._file)
+            self._file.flush()
+        except OSError as error:
+            raise storage_error(f"cannot write a temporary file in {tempfile.gettempdir()}", error) from None
+
+    def __iter__(self) -> Iterator[LabelledPicture]:
+        self._file.seek(0)
+        num_left = self.num_pictures
+        while num_left:
+            pictures: list[LabelledPicture] = pickle.load(self._file)
+            num_left -= len(pictures)
+            yield from pictures
+
+
+class _Rows:
+    """Rows of the labels table. Pictures with the same bytes are merged to one row per annotator."""
+
+    def __init__(self) -> None:
+        self._tables, self._waiting = list[pa.Table](), list[dict[str, object]]()
+        self._number_of = dict[bytes, int]()
+        self._nulled = {column: set[int]() for column in (*JUDGED, "split", "licence")}
+        """Column -> rows of which it became null, since the labels of a picture differ."""
+
+    @property
+    def num_contradictions(self) -> int:
+        return len(set().union(*(self._nulled[column] for column in JUDGED)))
+
+    def add(self, row: dict[str, object]) -> None:
+        num_rows = len(self._number_of)
+        number = self._number_of.setdefault(_digest(row["sha256"] or row["key"], row["annotator"]), num_rows)
+        if number < num_rows:
+            first = self._row(number)
+            for column, numbers in self._nulled.items():
+                if first.get(column) != row.get(column):
+                    numbers.add(number)
+            return
+        self._waiting.append(row)
+        if len(self._waiting) == _ROWS_AT_ONCE:
+            self._tables.append(_table_of(self._waiting))
+            self._waiting = []
+
+    def labels(self) -> pa.Table:
+        """Return the table, checked."""
+        labels = pa.concat_tables([*self._tables, _table_of(self._waiting)])
+        for column, numbers in self._nulled.items():
+            if numbers:
+                is_null = np.zeros(labels.num_rows, np.bool_)
+                is_null[list(numbers)] = True
+                field_ = LABELS_SCHEMA.field(column)
+                cells = pc.if_else(pa.array(is_null), pa.scalar(None, field_.type), labels[column])
+                labels = labels.set_column(LABELS_SCHEMA.names.index(column), field_, cells)
+        return checked(with_private_of_votes(labels, "the labels"), "the labels")
+
+    def _row(self, number: int) -> dict[str, object]:
+        table, row = divmod(number, _ROWS_AT_ONCE)
+        if table == len(self._tables):
+            return self._waiting[row]
+        first: dict[str, object] = self._tables[table].slice(row, 1).to_pylist()[0]
+        return first
+
+
+def _table_of(rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    cells = [pa.array([row.get(f.name) for row in rows], f.type, from_pandas=True) for f in LABELS_SCHEMA]
+    return pa.Table.from_arrays(cells, schema=LABELS_SCHEMA)
+
+
+def _digest(*texts: object) -> bytes:
+    """Return a short hash by which texts are compared: millions of the texts themselves take gigabytes."""
+    return hashlib.blake2b(repr(texts).encode(), digest_size=16).digest()
 
 
 def sha256_of(picture: Place) -> str | None:
@@ -231,7 +335,8 @@ def _row(labelled: LabelledPicture, root: Place, mapping: LabelMapping | None, s
     private = labelled.private
     if private is None and labelled.vote is not None:
         private = int(labelled.vote in PRIVATE_VOTES)
-    row: dict[str, object] = {"private": private, "class": labelled.class_, "score": labelled.score}
+    score = None if labelled.score is None else float(np.float32(labelled.score))  # as in the table
+    row: dict[str, object] = {"private": private, "class": labelled.class_, "score": score}
     row["vote"] = labelled.vote
     return row | {"sha256": sha256, "key": key} | values | dict(labelled.values)
 
@@ -243,40 +348,6 @@ def _key(labelled: LabelledPicture, is_there: bool, shared: set[str]) -> str | N
     if key_of(labelled.path) not in shared:
         return key_of(labelled.path)
     return None if is_there or labelled.sha256 else printable(labelled.path)
-
-
-def _refuse_twice(listed: Iterable[LabelledPicture]) -> None:
-    seen: set[tuple[str | None, ...]] = set()
-    for labelled in listed:
-        picture = (labelled.path, labelled.sha256 or labelled.key, labelled.annotator)
-        if picture in seen:
-            raise LabelsError(f"{labelled.where}: the same picture is labelled a second time; keep one of them")
-        seen.add(picture)
-
-
-def _shared_names(listed: Iterable[LabelledPicture]) -> set[str]:
-    """Return the keys that a scan would give to several of the pictures."""
-    paths = {labelled.path for labelled in listed if labelled.path is not None}
-    return {key for key, count in Counter(map(key_of, paths)).items() if count > 1}
-
-
-def _one_per_picture(rows: Sequence[dict[str, object]]) -> tuple[list[dict[str, object]], int]:
-    """Merge pictures with the same bytes to one row per annotator; also return the number of contradictions."""
-    merged: dict[tuple[object, object], dict[str, object]] = {}
-    contradicted: set[tuple[object, object]] = set()
-    for row in rows:
-        picture = (row["sha256"] or row["key"], row["annotator"])
-        first = merged.setdefault(picture, row)
-        if first is row:
-            continue
-        for column in JUDGED:
-            if first.get(column) != row.get(column):
-                first[column] = None
-                contradicted.add(picture)
-        for column in ("split", "licence"):
-            if first.get(column) != row.get(column):
-                first[column] = None
-    return list(merged.values()), len(contradicted)
 
 
 def _notes(num_missing: int, num_copies: int, num_contradictions: int, num_shared_names: int) -> tuple[str, ...]:

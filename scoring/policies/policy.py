@@ -11,8 +11,8 @@
     members: listed
     files: as-is
 
-`when` is a SQL condition over the columns of `scoring.table` and its `unknown_level`; it can reach nothing else
-(`scoring.sql.expressions`).
+`when` is a SQL condition over the columns of `scoring.table` and what is computed of them, such as `private` and
+`severity_level`, which mean the same for every protocol; it can reach nothing else (`scoring.sql.expressions`).
 A quarantined sample that is kept is copied as it is. A sample without readable bytes (`sha256` is null: a dangling
 link, a truncated tar, no image member) cannot be copied; `filter` drops it by the rule "(unreadable)".
 `members` says which files are released with a kept picture, see `ingest.formats.members`. If that cannot be released
@@ -25,61 +25,27 @@ picture if a detector then finds nothing more of it. Else it is dropped, or with
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import duckdb
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
+from ingest.formats.origins import Origins
 from ingest.images.rewriting import CoverMethod
-from scoring.privacy import SEVERITY_NAMES
+from scoring.policies.reserved import ReservedRule
+from scoring.privacy import ALL_JUDGED, COMPUTED_FROM, SEVERITY_NAMES, Engine, computed_sql, protocols_that_answer
 from scoring.sql.expressions import columns_of, row_cursor, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
-from scoring.table import IMAGE_SCHEMA, LISTED, SCREENED, UNKNOWN_LEVEL, Col, not_presence_only, unknown_level_sql
+from scoring.table import IMAGE_SCHEMA, PRIVATE, SCHEMA, SCREENED, SEVERITY_LEVEL, UNKNOWN_LEVEL, Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
-
-Rows = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True)
-class Overruled:
-    """Which rows another decision is for, and which."""
-
-    rows: Mapping[str, tuple[Rows, Numbers]] = field(default_factory=dict)
-    """Shard, as rows name it -> the indices of rows in ascending order, and the numbers of their decisions."""
-
-    decisions: tuple[tuple[str, str, str], ...] = ()
-    """Action, rule and reason."""
-
-    def apply(self, decisions: pa.Table) -> pa.Table:
-        """Return the decisions with those that are overruled replaced. decisions: of one shard, with `shard` and
-        `index`."""
-        if not decisions.num_rows or (overruled := self.rows.get(decisions["shard"][0].as_py())) is None:
-            return decisions
-        indices, numbers = overruled
-        own = decisions["index"].to_numpy()
-        places = np.minimum(np.searchsorted(indices, own), len(indices) - 1)
-        is_overruled = indices[places] == own
-        if not is_overruled.any():
-            return decisions
-        for part, name in enumerate(("action", "rule", "reason")):
-            values = decisions[name].to_pylist()
-            for row in np.flatnonzero(is_overruled).tolist():
-                values[row] = self.decisions[numbers[places[row]]][part]
-            column = decisions.schema.get_field_index(name)
-            decisions = decisions.set_column(column, decisions.schema.field(name), pa.array(values, pa.string()))
-        return decisions
-
 
 Action = Literal["keep", "flag", "redact", "drop"]
 PlainAction = Literal["keep", "flag", "drop"]
@@ -94,21 +60,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 PLAIN_ACTIONS: tuple[PlainAction, ...] = get_args(PlainAction)
 Text = Annotated[str, Field(pattern=r"\S")]
 
-DEFAULT, QUARANTINED, UNREADABLE, UNSAFE_MEMBER = "(default)", "(quarantined)", "(unreadable)", "(unsafe_member)"
-GUARANTEE, HASH_LIST, NOT_COMPARED = "(guarantee)", "(hash_list)", "(not_compared)"
-DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED = "(damaged_shard)", "(not_cleaned)", "(not_covered)"
-TAKEDOWN, SCREENED_OUT, NOT_LISTED = "(takedown)", "(screened)", "(not_listed)"
-REMOVED_BEFORE = "(removed_before)"
-"""Names of rules when no rule of the policy decided; all but the first two and `(screened)` are used by `filter` and "
-"`takedown`."""
-
-RESERVED = (
-    *(DEFAULT, QUARANTINED, SCREENED_OUT, UNREADABLE, DAMAGED_SHARD, NOT_CLEANED, NOT_COVERED, TAKEDOWN),
-    *(UNSAFE_MEMBER, GUARANTEE, HASH_LIST, NOT_COMPARED, NOT_LISTED, REMOVED_BEFORE),
-)
-
 UNSEEN_BY_ENGINE = "the screen left it out as unlikely to be private; the engine has not seen it"
-UNCOMPARED = "it cannot be compared with the hash list"
 
 LIMITS = Limits(seconds=600)
 """Limits on deciding one shard: it takes milliseconds, but a crafted regular expression can take hours."""
@@ -119,8 +71,11 @@ _DECIDED_FROM = frozenset([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS
 _COVERED_FROM = frozenset([Col.BOXES])
 """Columns that say what to cover."""
 
-_NOT_SCANNED = frozenset([Col.UNSEEN, Col.UNSEEN_BYTES, Col.NUM_FRAMES, Col.NUM_FRAMES_SCANNED])
-"""Columns that say nothing about the content that was scanned."""
+_PICTURE = "picture"
+_WHOLE_PICTURE = (SEVERITY_NAMES - {UNKNOWN_LEVEL.name}) | {
+    *(PRIVATE.name, SEVERITY_LEVEL.name, Col.HOLISTIC_SCORE, Col.PRIVATE_ANSWER, Col.PROB_PRIVATE)
+}
+"""Columns that judge a picture as a whole."""
 
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -181,34 +136,17 @@ class Policy:
     texts: Texts = "as-is"
     """masked: what text rules find in texts that are released with a picture is replaced by its kind."""
 
+    origins: Origins = "removed"
     residual_max_level: ResidualLevel | None = None
     """The most severe level that the second look may find in a covered picture, 0 for none; None: only what the rule
     covers must be gone."""
 
-    covered_counts: bool = False
-    """Whether a guarantee counts covered pictures as caught: the second look found nothing private in any of them."""
-
-    answered_both_ways: tuple[str, ...] = ()
-    """`scoring.table.not_presence_only` of the run's engine: a null in one of these attributes is a gap."""
-
-    listed: frozenset[str] = frozenset()
-    """sha256 of pictures on an operator's hash list: they are dropped regardless of the rules, and not named."""
-
-    not_compared: frozenset[str] = frozenset()
-    """sha256 of pictures that cannot be compared with the list: they are handled in the same way."""
-
-    removed: frozenset[str] = frozenset()
-    """Hashes of pictures, and of URLs, that were taken down from the release before: they are dropped."""
-
-    overruled: Overruled = field(default_factory=Overruled, compare=False)
-    """Decisions that follow from other pictures of the run."""
-
     @cached_property
     def columns(self) -> frozenset[str]:
         """The columns of `SCHEMA` that `decide` needs."""
-        of_attributes = frozenset(self.answered_both_ways) if self._asks_unknown_level else frozenset[str]()
+        of_computed = frozenset(COMPUTED_FROM) if self._asks_computed else frozenset[str]()
         of_covers = _COVERED_FROM if self.redacts else frozenset[str]()
-        return _DECIDED_FROM | (self._asked - {UNKNOWN_LEVEL.name}) | of_attributes | of_covers
+        return _DECIDED_FROM | (self.asked & frozenset(SCHEMA.names)) | of_computed | of_covers
 
     @property
     def redacts(self) -> bool:
@@ -227,103 +165,100 @@ class Policy:
         return self.files == "clean" or self.redacts
 
     @cached_property
-    def _asked(self) -> frozenset[str]:
+    def asked(self) -> frozenset[str]:
         """The columns of `IMAGE_SCHEMA` in the conditions."""
-        return frozenset[str]().union(*(columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules))
+        return frozenset[str]().union(*map(_columns_of, self.rules))
 
     @property
-    def _asks_unknown_level(self) -> bool:
-        return UNKNOWN_LEVEL.name in self._asked
+    def _asks_computed(self) -> bool:
+        return not self.asked <= frozenset(SCHEMA.names)
 
-    def for_engine(self, engine: Mapping[str, Any]) -> "Policy":
-        """Return the policy for rows of a run with this engine in its run.json."""
-        return replace(self, answered_both_ways=not_presence_only(engine))
-
-    def decide(self, rows: pa.Table) -> pa.Table:
+    def decide(self, rows: pa.Table, engine: Engine = ALL_JUDGED) -> pa.Table:
         """Decide on each row, in order: shard, index, key, sha256, action, rule, reason. rows: with `columns` at least.
 
-        A condition that is null (an attribute was not assessed) does not match; `unknown_level` shows such rows.
-        Rows of `listed` and `not_compared`, and those that the scan found on its own list, have no key and no sha256.
-        PolicyError names the rule whose condition fails on a row.
+        A condition that is null (an attribute was not assessed) does not match; `private IS NULL` and `unknown_level`
+        show such rows.
+        engine: of the run, as run.json describes it; the columns that are not stored follow from it. PolicyError names
+        the rule whose condition fails on a row.
         """
         connection = row_cursor()
         connection.register("score_rows", rows)
-        statement = self._statement(len(self.rules))
+        statement = self._statement(len(self.rules), engine)
         try:
-            return self._withheld(
-                Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table()), rows[Col.REASON]
-            )
+            return Watch(connection, LIMITS).run(lambda: connection.sql(statement).to_arrow_table())
         except StoppedError as stop:
             what = f"deciding on the images of one shard was stopped {stop}"
             remedy = "write simpler conditions, above all simpler regular expressions"
             raise PolicyError(f"{self.file}: {what}; {remedy}") from None
         except duckdb.Error as error:
-            message = f"{self._failing(connection)}: {without_values(error, '')}"
+            message = f"{self._failing(connection, engine)}: {without_values(error, '')}"
             raise PolicyError(f"{self.file}: {message}") from None
 
-    def _withheld(self, decisions: pa.Table, reasons: pa.ChunkedArray) -> pa.Table:
-        """Overwrite the decisions on withheld pictures. reasons: the column `reason` of the rows."""
-        is_not_compared = pc.is_in(decisions["sha256"], pa.array(sorted(self.not_compared), pa.string()))
-        is_listed = pc.or_(
-            pc.is_in(decisions["sha256"], pa.array(sorted(self.listed), pa.string())),
-            pc.equal(reasons, LISTED).fill_null(False),
-        )
-        withheld_rules = (
-            (is_not_compared, NOT_COMPARED, UNCOMPARED),
-            (is_listed, HASH_LIST, "it may not be in any release"),
-        )
-        for is_withheld, rule, reason in withheld_rules:
-            values = {"key": "", "sha256": pa.scalar(None, pa.string()), "action": "drop", "rule": rule}
-            for name, value in {**values, "reason": reason}.items() if pc.any(is_withheld).as_py() else ():
-                column = decisions.column_names.index(name)
-                decisions = decisions.set_column(column, name, pc.if_else(is_withheld, value, decisions[name]))
-        return decisions
-
-    def _failing(self, connection: duckdb.DuckDBPyConnection) -> str:
+    def _failing(self, connection: duckdb.DuckDBPyConnection, engine: Engine) -> str:
         """Name the first rule that fails. Each rule sees only the rows that no rule before it matched."""
         for number, rule in enumerate(self.rules, 1):
             try:
-                connection.sql(self._statement(number)).to_arrow_table()
+                connection.sql(self._statement(number, engine)).to_arrow_table()
             except duckdb.Error:
                 return f'rule {number} "{rule.name}", when: {shown(rule.when)}'
         return "it cannot be applied"
 
     def has_rule_about(self, column: str) -> bool:
         """Return whether the condition of a rule uses this column."""
-        return column in self._asked
+        return column in self.asked
 
-    def inapplicable_rules(self, assessed: Collection[str]) -> dict[str, list[str]]:
-        """Return the rules that cannot match, since they use only columns that were not assessed: rule -> these
-        columns.
+    def blind_rules(self, unanswered: Collection[str]) -> dict[str, list[str]]:
+        """Return the rules that can match no image of a run: rule -> the columns in it that are null everywhere.
 
-        assessed: the attributes that the run's engine judges; without any there is no level and no score either.
+        unanswered: columns that are null in every image of the run.
         """
-        unknown = frozenset(KEYS) - frozenset(assessed) | (frozenset() if assessed else SEVERITY_NAMES)
-        nothing = pa.table({field.name: pa.nulls(1, field.type) for field in IMAGE_SCHEMA})
-        blind: dict[str, list[str]] = {}
         connection = row_cursor()
-        connection.register("score_rows", nothing)
-        for rule, sql in zip(self.rules, self.sql, strict=True):
-            used = columns_of(rule.when, IMAGE_SCHEMA)
-            if used and used <= unknown and not _may_match(connection, sql):
-                blind[rule.name] = sorted(used)
-        return blind
+        connection.register("score_rows", pa.table({field.name: pa.nulls(1, field.type) for field in IMAGE_SCHEMA}))
+        null_in = {rule.name: _columns_of(rule) & frozenset(unanswered) for rule in self.rules}
+        return {
+            rule.name: sorted(null)
+            for rule, sql in zip(self.rules, self.sql, strict=True)
+            if (null := null_in[rule.name]) and not _may_match(connection, sql, null)
+        }
 
-    def is_blind(self, assessed: Collection[str]) -> bool:
-        """Return whether no rule can judge what the images show, although some should."""
-        blind = self.inapplicable_rules(assessed)
-        others = [columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules if rule.name not in blind]
-        return bool(blind) and all(used and used <= _NOT_SCANNED for used in others)
+    def refusal(self, unanswered: Collection[str], engine: Engine) -> str | None:
+        """Return why a run must not be filtered by this policy: a rule to leave out or to cover pictures can match none
+        of them, and no rule that is as strict decides by what the engine judges instead. None if it may.
+
+        unanswered: as in `blind_rules`.
+        """
+        blind, is_judged = self.blind_rules(unanswered), bool(engine["assessed"])
+        decided = [
+            (ACTIONS.index(rule.then), _subjects(_columns_of(rule) - set(unanswered), is_judged))
+            for rule in self.rules
+            if rule.name not in blind
+        ]
+        for rule in self.rules:
+            if rule.then == "keep" or rule.name not in blind:
+                continue
+            subjects = _subjects(blind[rule.name], is_judged)
+            as_strict = (about for strictness, about in decided if strictness >= ACTIONS.index(rule.then))
+            if subjects <= frozenset[str]().union(*as_strict):
+                continue
+            columns = ", ".join(blind[rule.name])
+            needed = dict.fromkeys(name for column in blind[rule.name] for name in protocols_that_answer(column))
+            instead = ", write it with private, which every protocol answers" if subjects == {_PICTURE} else ""
+            return (
+                f'{self.file}: rule "{rule.name}" can match no image of this run: the {engine["name"]} engine '
+                f"(protocol {engine['protocol']}) answers nothing about {columns}; scan with a protocol "
+                f"that does ({', '.join(needed)}){instead}, or leave the rule out"
+            )
+        return None
 
     def refuse_unnamed_stage(self) -> None:
         """Raise PolicyError if the policy ignores pictures that a screen left out, whose attributes are null."""
-        if self.screened is None and self._asked.isdisjoint((Col.STAGE, Col.STATUS)):
+        if self.screened is None and self.asked.isdisjoint((Col.STAGE, Col.STATUS)):
             raise PolicyError(
                 f"{self.file}: the run has pictures that its screen left out, of which no attribute is known, and the "
                 "policy says nothing of them; add screened: keep, flag or drop, or a rule about stage = 'screen'"
             )
 
-    def _statement(self, num_rules: int) -> str:
+    def _statement(self, num_rules: int, engine: Engine) -> str:
         """Build the statement that decides by the first rules."""
 
         def case(results: list[str], quarantined: str, screened: str, default: str) -> str:
@@ -334,16 +269,35 @@ class Policy:
             return f"CASE WHEN status = 'quarantined' THEN {quarantined} {whens} ELSE {literal(default)} END"
 
         action = case([r.then for r in self.rules], literal(self.quarantined), self.screened or "", self.default)
-        rule = case([r.name for r in self.rules], literal(QUARANTINED), SCREENED_OUT, DEFAULT)
+        reserved = (literal(ReservedRule.QUARANTINED), ReservedRule.SCREENED, ReservedRule.DEFAULT)
+        rule = case([r.name for r in self.rules], *reserved)
         reason = case([r.reason for r in self.rules], "reason", UNSEEN_BY_ENGINE, "no rule matched")
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
-        unknown = unknown_level_sql(self.answered_both_ways) if self._asks_unknown_level else "NULL"
-        return f"SELECT {columns} FROM (SELECT *, {unknown} AS {UNKNOWN_LEVEL.name} FROM score_rows)"
+        source = f"(SELECT *, {computed_sql(engine)} FROM score_rows)" if self._asks_computed else "score_rows"
+        return f"SELECT {columns} FROM {source}"
 
 
-def _may_match(connection: duckdb.DuckDBPyConnection, sql: str) -> bool:
-    """Return whether a condition can match a row that is all null. True if it fails, which `decide` reports."""
-    try:
-        return bool(connection.execute(f"SELECT {sql} FROM score_rows").fetchall()[0][0])
-    except duckdb.Error:
-        return True
+def _columns_of(rule: Rule) -> frozenset[str]:
+    return columns_of(rule.when, IMAGE_SCHEMA)
+
+
+def _subjects(columns: Collection[str], is_judged: bool) -> frozenset[str]:
+    """Return the attributes that columns are about, and whether they are about the picture as a whole. If no attribute
+    is judged, an answer about the whole picture is about all of them."""
+    subjects = set[str]()
+    for column in columns:
+        key = column.removeprefix("prob_").removeprefix("ambiguous_")
+        is_whole = column in _WHOLE_PICTURE or (key in KEYS and not is_judged)
+        subjects |= {_PICTURE} if is_whole else {key} if key in KEYS else set()
+    return frozenset(subjects)
+
+
+def _may_match(connection: duckdb.DuckDBPyConnection, sql: str, null: Collection[str]) -> bool:
+    """Return whether a condition can match a row in which these columns are null, whatever the others are.
+
+    DuckDB's optimizer answers: it leaves out a scan of which it proves that no row can match.
+    """
+    nulls = ", ".join(f'CASE WHEN false THEN "{column}" END AS "{column}"' for column in sorted(null))
+    statement = f"EXPLAIN (FORMAT json) SELECT 1 FROM (SELECT * REPLACE ({nulls}) FROM score_rows) WHERE {sql}"
+    [(_, plan)] = connection.execute(statement).fetchall()
+    return bool(json.loads(plan)[0]["name"] != "EMPTY_RESULT")

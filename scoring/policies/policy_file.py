@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
+from ingest.formats.origins import Origins
 from ingest.images.rewriting import TARGETS, CoverMethod
 from scoring.policies.policy import (
     ACTIONS,
     PLAIN_ACTIONS,
-    RESERVED,
     STRICT,
     WHOLE_IMAGE,
     Fallback,
@@ -26,6 +26,7 @@ from scoring.policies.policy import (
     Text,
     Texts,
 )
+from scoring.policies.reserved import ReservedRule
 from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import KEYS, TAXONOMY
@@ -44,6 +45,7 @@ class _PolicyFile(BaseModel):
     files: Files = "as-is"
     texts: Texts = "as-is"
     cover_method: CoverMethod = "solid"
+    origins: Origins = "removed"
     residual_max_level: ResidualLevel | None = None
 
 
@@ -54,6 +56,7 @@ _CHOICES = {
     "texts": ("setting", get_args(Texts)),
     "cover_method": ("method", get_args(CoverMethod)),
     "fallback": ("setting", get_args(Fallback)),
+    "origins": ("setting", get_args(Origins)),
     "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
 }
 _PLAIN = ("default", "quarantined", "screened")
@@ -96,22 +99,28 @@ def _checked(text: bytes, file: str) -> Policy:
         if names.count(name) > 1:
             raise PolicyError(f'two rules have the name "{name}"; give each its own')
         if name.strip().startswith("(") and name.strip().endswith(")"):
-            reserved_names = f"{', '.join(RESERVED[:-1])} and {RESERVED[-1]}"
-            raise PolicyError(
-                f'a rule has the name "{name}", but names in brackets are kept for {reserved_names}; rename it'
-            )
+            kept = ", ".join(ReservedRule)
+            raise PolicyError(f'a rule has the name "{name}", but names in brackets are kept for {kept}; rename it')
     for number, rule in enumerate(parsed.rules, 1):
         _check_cover(number, rule)
     if parsed.texts == "masked" and parsed.members == "all":
         raise PolicyError("texts: masked cannot mask all members, since some are no text; write members: listed")
     if parsed.residual_max_level is not None and not any(rule.then == "redact" for rule in parsed.rules):
         raise PolicyError("residual_max_level is about covered pictures, and no rule has then: redact; leave it out")
-    return Policy(
+    policy = Policy(
         **dict(parsed) | {"rules": tuple(parsed.rules)},
         file=file,
         sha256=hashlib.sha256(text).hexdigest(),
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
     )
+    if policy.origins == "kept" and not policy.writes_again:
+        raise PolicyError("origins is about cleaned and covered pictures, and the policy has none; leave it out")
+    if policy.writes_again and policy.members == "all" and policy.origins == "removed":
+        raise PolicyError(
+            "members: all releases files that nothing reads, and these may lead to the original of a cleaned or "
+            "covered picture; write members: listed, or origins: kept"
+        )
+    return policy
 
 
 def _condition(number: int, rule: Rule) -> str:

@@ -240,31 +240,36 @@ class RunRecord(BaseModel):
 
 def read_record(url: str) -> tuple[Place, RunRecord]:
     """Return the folder of a run and its record. RunError if there is none."""
-    root = place(url)
-    if not root.at(RUN_RECORD).exists():
-        how = f"privsieve scan SOURCE --run {url} makes one"
-        if root.exists():
+    run = place(url)
+    return run, record_in(run)
+
+
+def record_in(run: Place) -> RunRecord:
+    """Return the record of a run. RunError if it has none."""
+    if not run.at(RUN_RECORD).exists():
+        how = f"privsieve scan SOURCE --run {run.url} makes one"
+        if run.exists():
             how = "give the folder that scan --run wrote"
-        raise RunError(f"{url} is not a run: it has no {RUN_RECORD}; {how}")
-    if root.at(PURGED).exists():
-        raise RunError(f"{url} was purged: only its figures are left, in {FIGURES}/; scan into a new run")
+        raise RunError(f"{run.url} is not a run: it has no {RUN_RECORD}; {how}")
+    if run.at(PURGED).exists():
+        raise RunError(f"{run.url} was purged: only its figures are left, in {FIGURES}/; scan into a new run")
     try:
-        record = parsed(RunRecord, root.at(RUN_RECORD).read())
+        record = parsed(RunRecord, run.at(RUN_RECORD).read())
     except ValueError:
-        raise RunError(f"{url}/{RUN_RECORD} is damaged or of another version; scan into a new run") from None
+        raise RunError(f"{run.url}/{RUN_RECORD} is damaged or of another version; scan into a new run") from None
     if without_credentials(record.source) != record.source:
         raise RunError(
-            f"{url}/{RUN_RECORD} holds the query of a URL, which may be a key and is no longer written; "
+            f"{run.url}/{RUN_RECORD} holds the query of a URL, which may be a key and is no longer written; "
             "scan into a new run, and remove this one"
         )
     if not TAXONOMY.can_read(record.taxonomy):
         is_published = record.taxonomy.startswith(PUBLISHED)
         remedy = "unset {}" if is_published else "set {} to the file of that taxonomy"
         raise RunError(
-            f"{url} was scanned with the taxonomy {record.taxonomy}, and {TAXONOMY.version} is in use; "
+            f"{run.url} was scanned with the taxonomy {record.taxonomy}, and {TAXONOMY.version} is in use; "
             f"{remedy.format(TAXONOMY_VARIABLE)} to read this run; runs of different taxonomies cannot be compared"
         )
-    return root, record
+    return record
 
 
 def parsed(model: type[Model], content: bytes) -> Model:
@@ -327,19 +332,18 @@ def _cut(text: str) -> str:
     return printable(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…")
 
 
-def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
-    """Return the record of the run at `url`, or None. OtherSettingsError if it differs; RunError if the folder holds
-    other files."""
-    root = place(url)
-    if not root.at(RUN_RECORD).exists():
+def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
+    """Return the record of a run, or None if it has none. OtherSettingsError if it differs; RunError if the folder
+    holds other files."""
+    if not run.at(RUN_RECORD).exists():
         try:
-            refuse_other_files(root, url)
+            refuse_other_files(run)
         except RunError:
-            if not root.at(RUN_RECORD).exists():  # else another scan has begun the run meanwhile
+            if not run.at(RUN_RECORD).exists():  # else another scan has begun the run meanwhile
                 raise
         else:
             return None
-    before = read_record(url)[1]
+    before = record_in(run)
     # The engine's description says what can change the answers; another version of privsieve alone does not.
     same: dict[str, object] = {name: getattr(before, name) for name in ("privsieve", *NOT_COMPARED)}
     # At the first check nothing is drawn yet, so `record` has None there.
@@ -355,36 +359,36 @@ def refuse_other(url: str, record: RunRecord) -> RunRecord | None:
             if began_with != given
         ]
         remedy = "and ".join(remedies) + ("or " if remedies else "") + "use another --run"
-        raise OtherSettingsError(f"{url} was scanned with other settings: {different}", remedy)
+        raise OtherSettingsError(f"{run.url} was scanned with other settings: {different}", remedy)
     return before
 
 
-def start_or_continue(url: str, record: RunRecord) -> RunRecord:
+def start_or_continue(run: Place, record: RunRecord) -> RunRecord:
     """Write `run.json` if it does not exist, and return the record. Needs the lease. See `refuse_other`."""
-    before = refuse_other(url, record)
+    before = refuse_other(run, record)
     if before is None:
-        _write(url, record)
+        _write(run, record)
     return before or record
 
 
-def with_built(url: str, record: RunRecord, built_with: dict[str, bool | int | float | str]) -> RunRecord:
+def with_built(run: Place, record: RunRecord, built_with: dict[str, bool | int | float | str]) -> RunRecord:
     """Add the settings of a built engine to `run.json`, unless they are there. Needs the lease."""
     if built_with in record.built_with:
         return record
     record = record.model_copy(update={"built_with": (*record.built_with, built_with)})
-    _write(url, record)
+    _write(run, record)
     return record
 
 
-def _write(url: str, record: RunRecord) -> None:
-    place(url).at(RUN_RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
+def _write(run: Place, record: RunRecord) -> None:
+    run.at(RUN_RECORD).write((json.dumps(record.model_dump(), indent=2) + "\n").encode())
 
 
-def refuse_other_files(root: Place, url: str) -> None:
-    """Raise RunError if `root`, without a run, holds files other than those that a scan makes first."""
+def refuse_other_files(root: Place) -> None:
+    """Raise RunError if a folder without a run holds files other than those that a scan makes first."""
     unfinished = (RUN_LEASE, RUN_RECORD, PROBE)
     if not all(name == RUN_LEASE or (name.endswith(PART) and name.startswith(unfinished)) for name in root.names()):
-        raise RunError(f"{url} holds other files and is not a run; use a new folder for --run")
+        raise RunError(f"{root.url} holds other files and is not a run; use a new folder for --run")
 
 
 def remove_unfinished(run: Place) -> None:

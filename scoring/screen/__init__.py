@@ -3,6 +3,7 @@
     modalities.py  picture -> features: of the caption, or of an ONNX encoder that the user names; kept in a folder
     text_encoder.py  caption -> features, by a text encoder that the user names
     transformers_model.py  such encoders of pictures and of texts in the format of the library transformers
+    limited.py     the models that the user names, in child processes with limits
     detected.py    picture -> features, by the models of the detectors
     heads.py       features of one modality -> a logit; how heads are fitted
     fusion.py      the probabilities of several modalities -> one

@@ -61,9 +61,10 @@ class Head:
 
     def fits(self, length: int) -> bool:
         """Return whether the shapes belong to features of this length."""
-        width = self.hidden.shape[1] if self.hidden.size else length
         is_scaled = self.mean.shape == self.scale.shape and self.mean.shape in ((0,), (length,))
-        return is_scaled and (not self.hidden.size or len(self.hidden) == length + 1) and len(self.output) == width + 1
+        width = self.output.size - 1 if self.hidden.size else length
+        is_hidden = not self.hidden.size or self.hidden.shape == (length + 1, width)
+        return is_scaled and is_hidden and self.output.shape == (width + 1,)
 
 
 def balanced(truth: Flags, weights: Numbers) -> Numbers:

@@ -18,12 +18,12 @@ from scoring.screen.detected import (
 )
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
+from scoring.screen.limited import Encoders, LimitedModality
 from scoring.screen.modalities import (
     CachedModality,
     Caption,
     Features,
     Modality,
-    OnnxEncoder,
     PictureView,
     caption_identity,
     encoder_identity,
@@ -38,16 +38,13 @@ from scoring.screen.record import (
     ScreenRecord,
     model_files,
 )
-from scoring.screen.text_encoder import OnnxTextModel, TextEncoder, text_encoder_identity
-from scoring.screen.transformers_model import TransformersEncoder, TransformersTextModel, transformers_identity
+from scoring.screen.text_encoder import text_encoder_identity
+from scoring.screen.transformers_model import transformers_identity
 
 EDGE = 1e-6
 """A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
 
 MAX_LOGIT = math.log((1 - EDGE) / EDGE)
-
-Encoders = Mapping[str, bytes]
-"""File of `MODEL_FILES` -> its content."""
 
 Vectors = Mapping[ModalityName, Features | None]
 """What the modalities say of one view; None where it lacks what they look at."""
@@ -155,15 +152,9 @@ def loaded_modalities(
 
 
 def _loaded(name: ModalityName, encoders: Encoders) -> Modality:
-    if name not in MODEL_FILES:
-        return _LOADED[name]()
-    files = model_files(name, encoders)
-    is_onnx = files == MODEL_FILES[name][0]
-    if name in ENCODERS:
-        contents = [encoders[file] for file in files]
-        return OnnxEncoder(*contents) if is_onnx else TransformersEncoder(*contents)
-    *model, tokenizer = [encoders[file] for file in files]
-    return TextEncoder(OnnxTextModel(*model) if is_onnx else TransformersTextModel(*model), tokenizer)
+    if name in MODEL_FILES:
+        return LimitedModality(name, {file: encoders[file] for file in model_files(name, encoders)})
+    return _LOADED[name]()
 
 
 def refuse_other_features(screen: FittedScreen) -> None:

@@ -1,7 +1,7 @@
 """The folder of a screen: screen.json, screen.safetensors, and the models that the user named (`MODEL_FILES`).
 
 A screen comes from elsewhere as often as not, so it is read strictly: every file has the hash that screen.json gives,
-screen.json has its own, every number its place and shape, and nothing in it can run.
+screen.json has its own, every number its place and shape. Its models run within limits (`limited.py`).
 """
 
 import hashlib
@@ -16,7 +16,8 @@ from ingest.errors import LabelsError, StorageError
 from ingest.storage.place import Place, place
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
-from scoring.screen.model import Encoders, FittedScreen, Predictor
+from scoring.screen.limited import Encoders
+from scoring.screen.model import FittedScreen, Predictor
 from scoring.screen.record import MODEL_FILES, ScreenRecord, model_files
 
 RECORD = "screen.json"
@@ -24,6 +25,9 @@ WEIGHTS = "screen.safetensors"
 
 MAX_RECORD_BYTES = 16 * 2**20
 MAX_WEIGHTS_BYTES = 2**30
+MAX_AXES = 4
+"""Axes of a tensor; heads and fusions have at most 2."""
+
 HEAD_PARTS = ("mean", "scale", "hidden", "output")
 
 
@@ -122,7 +126,7 @@ def _screen(
     are_numbers = all(
         value.dtype == np.float64 and np.isfinite(value).all() for name, value in tensors.items() if name != "learnt"
     )
-    if not are_numbers or tensors["learnt"].dtype != np.uint64:
+    if not are_numbers or tensors["learnt"].dtype != np.uint64 or tensors["learnt"].ndim != 1:
         raise _misfit(url)
     if not all(heads[modality.name].fits(modality.length) for modality in record.modalities):
         raise _misfit(url)
@@ -159,8 +163,9 @@ def _tensors(content: bytes, url: str) -> dict[str, Numbers]:
     try:
         num_header = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + min(num_header, MAX_RECORD_BYTES)])
-        sizes = [math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__"]
-        if not all(0 <= size <= MAX_WEIGHTS_BYTES for size in sizes):
+        shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
+        # Their count first: the product of many large numbers takes minutes.
+        if not all(len(shape) <= MAX_AXES and 0 <= math.prod(shape) <= MAX_WEIGHTS_BYTES for shape in shapes):
             raise ValueError
         tensors: dict[str, Numbers] = load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

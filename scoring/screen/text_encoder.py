@@ -1,5 +1,5 @@
 """The modality `text-encoder`: embeddings of captions by a model that the user names, with its tokenizer.json, such as
-BERT or the text part of CLIP. None of the files can run anything.
+BERT or the text part of CLIP.
 
 An ONNX model must take one text: `input_ids`, and `attention_mask` and `token_type_ids` if it has them, int64 of shape
 (1, tokens). Its first output is the embedding: (1, d), or (1, tokens, d), of which the mean over the tokens is taken.

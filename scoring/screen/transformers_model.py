@@ -15,12 +15,10 @@ import hashlib
 import inspect
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -62,9 +60,6 @@ PROCESSORS = frozenset(
     f"{name}ImageProcessor" for name in ("Beit", "Bit", "CLIP", "ConvNext", "DeiT", "DINOv3ViT", "Siglip", "ViT")
 )
 """Classes that prepare pictures; none of them asks a server for anything."""
-
-_ONE_AT_A_TIME = Lock()
-"""The library promises nothing of threads, and the number of threads of PyTorch is one for the whole process."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,7 @@ def transformers_identity(is_of_pictures: bool, weights: bytes, config: bytes, o
 
 
 class TransformersEncoder:
-    """Embeddings of pictures on one CPU thread."""
+    """Embeddings of pictures."""
 
     def __init__(self, weights: bytes, config: bytes, preprocessor: bytes) -> None:
         """Contents of the files. EngineError if a package is missing, or the files are no encoder of pictures."""
@@ -138,8 +133,7 @@ class TransformersEncoder:
 
         picture = Image.fromarray(np.ascontiguousarray(middle(pixels)))
         try:
-            with _one_thread():
-                values = self._model.output(self._prepared(picture))
+            values = self._model.output(self._prepared(picture))
         except NoFeaturesError:
             raise
         except Exception as error:  # the edge: what a foreign model raises
@@ -161,7 +155,7 @@ class TransformersEncoder:
 
 
 class TransformersTextModel:
-    """A model of texts on one CPU thread."""
+    """A model of texts."""
 
     def __init__(self, weights: bytes, config: bytes) -> None:
         """Contents of the files. EngineError if a package is missing, or the files are no encoder of texts."""
@@ -179,8 +173,7 @@ class TransformersTextModel:
     def output(self, tokens: Tokens) -> npt.NDArray[np.float32]:
         import torch
 
-        with _one_thread():
-            return self._model.output({name: torch.from_numpy(tokens[name]) for name in self._inputs})
+        return self._model.output({name: torch.from_numpy(tokens[name]) for name in self._inputs})
 
 
 def middle(pixels: Pixels) -> Pixels:
@@ -350,20 +343,6 @@ def _numbers(settings: Any, where: str) -> Iterator[tuple[str, float]]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run the block alone and on one thread: the other cores have pictures of their own."""
-    import torch
-
-    with _ONE_AT_A_TIME:
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 def _shown(kind: Any) -> str:

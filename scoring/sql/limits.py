@@ -119,10 +119,10 @@ SPILLING_SHARE = 0.5
 
 
 @contextmanager
-def spilling_database(what: str) -> "Iterator[duckdb.DuckDBPyConnection]":
+def spilling_database(what: str, max_bytes: int | None = None) -> "Iterator[duckdb.DuckDBPyConnection]":
     """Open a database for a pass over all rows of a run, which spills to a temporary folder that is removed afterwards.
 
-    what: the work, for the StorageError of a full disk.
+    what: the work, for the StorageError of a full disk. max_bytes: of memory; None for a share of what is free.
     """
     import duckdb
 
@@ -131,7 +131,8 @@ def spilling_database(what: str) -> "Iterator[duckdb.DuckDBPyConnection]":
     with tempfile.TemporaryDirectory(prefix="privsieve-") as folder:
         database = duckdb.connect()
         try:
-            database.execute(f"SET memory_limit = '{int(SPILLING_SHARE * available_bytes())}B'")
+            share = int(SPILLING_SHARE * available_bytes())
+            database.execute(f"SET memory_limit = '{share if max_bytes is None else min(share, max_bytes)}B'")
             database.execute("SET temp_directory = ?", [folder])
             database.execute("SET preserve_insertion_order = false; SET python_enable_replacements = false")
             yield database

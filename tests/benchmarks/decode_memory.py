@@ -1,66 +1,122 @@
-"""Peak memory to decode one picture, in bytes per pixel, by format and mode. python -m tests.benchmarks.decode_memory
-
-Each is decoded in a process of its own, downscaled as in a scan. `ingest.images.decode` counts these figures, rounded
-up, against its limit.
+"""Peak memory to decode, clean and cover pictures, in bytes per pixel, and what `ingest.images.files.memory` counts
+for it. python -m tests.benchmarks.decode_memory
 """
 
+import gc
 import io
+import json
+import os
 import subprocess
 import sys
-import tempfile
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, decode
+from ingest.images.decode import FORMATS, decode
+from ingest.images.files.memory import Views, coefficient_bytes, covering_bytes, decoding_bytes, gif_canvas, opened
 from ingest.images.pixels import ImageLimits
-from tests.ingest.peak import peak_mb
+from ingest.images.rewriting import cleaned, covered
+from tests.ingest.made import chunk
 
-WIDTH, HEIGHT = 8_000, 5_000
+WIDTH, HEIGHT = 3_000, 2_000
 PICTURES = (
-    *("JPEG RGB", "JPEG CMYK", "PNG 1", "PNG L", "PNG P", "PNG RGB", "PNG RGBA", "PNG LA", "PNG I;16", "BMP RGB"),
-    *("TIFF F", "TIFF RGB", "TIFF CMYK", "AVIF RGB", "AVIF RGBA", "WEBP RGB", "WEBP RGBA", "GIF P"),
-    *("GIF P animated", "PNG RGBA animated", "WEBP RGBA animated"),
+    *("JPEG RGB", "JPEG RGB progressive", "JPEG CMYK", "JPEG CMYK progressive", "JPEG L", "MPO RGB animated"),
+    *("PNG 1", "PNG L", "PNG P", "PNG P transparent", "PNG RGB", "PNG RGBA", "PNG RGBA noise", "PNG LA", "PNG I;16"),
+    *("BMP RGB", "PPM RGB", "PPM L", "TIFF F", "TIFF RGB", "TIFF RGBA", "TIFF CMYK", "TIFF LAB", "TIFF RGB animated"),
+    *("AVIF RGB", "AVIF RGBA", "AVIF RGBA animated", "WEBP RGB", "WEBP RGBA", "WEBP RGBA lossless", "GIF P", "GIF L"),
+    *("GIF P transparent", "GIF P animated", "GIF P transparent animated", "PNG RGBA animated"),
+    "WEBP RGBA animated",
 )
 
 
-def encoded(format_name: str, mode: str, num_frames: int) -> bytes:
-    """A picture of one grey for each frame."""
-    greys = [np.full((HEIGHT, WIDTH), 50 * number, np.uint8) for number in range(num_frames)]
-    if mode == "I;16":
-        frames = [Image.fromarray(greys[0].astype(np.uint16))]
-    else:
-        frames = [Image.fromarray(grey).convert(mode) for grey in greys]
+def encoded(picture: str) -> bytes:
+    """A picture with shapes on a ground of many values, and hidden shapes under half transparency."""
+    format_name, mode, *how = picture.split()
+    draw = np.random.default_rng(7)
+    size = (HEIGHT, WIDTH) if "noise" in how else (HEIGHT // 20, WIDTH // 20)
+    frames = []
+    for _ in range(3 if "animated" in how else 1):
+        values = draw.integers(0, 256, (*size, 4), np.uint8)
+        image = Image.fromarray(values, "RGBA").resize((WIDTH, HEIGHT), Image.Resampling.NEAREST)
+        if mode == "I;16":
+            image = Image.fromarray(np.asarray(image.getchannel("R")).astype(np.uint16) * 200)
+        elif mode == "P" and "transparent" in how:
+            image = image.quantize(200)
+        elif mode in ("CMYK", "LAB", "P", "F"):
+            image = image.convert("L" if mode == "F" else "RGB")
+            image = image.convert(mode) if mode != "LAB" else Image.merge("LAB", image.split())
+        else:
+            image = image.convert(mode)
+        frames.append(image)
+    options: dict[str, object] = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
+    if format_name in ("GIF", "PNG") and len(frames) > 1:
+        options["disposal"] = 2
+    if format_name == "JPEG":
+        options |= {"progressive": "progressive" in how, "subsampling": 0, "comment": b"x"}
+    if format_name == "WEBP":
+        options |= {"lossless": "lossless" in how, "exact": True, "method": 0}
+    if format_name == "AVIF":
+        options |= {"speed": 10}
+    if format_name == "TIFF":
+        options["compression"] = "tiff_lzw" if mode in ("RGB", "RGBA") else None
     file = io.BytesIO()
-    more = {"save_all": True, "append_images": frames[1:], "disposal": 2} if num_frames > 1 else {}
-    frames[0].save(file, format_name, **more)
-    return file.getvalue()
+    frames[0].save(file, format_name, **options)
+    content = file.getvalue()
+    if format_name == "PNG":  # a second gAMA, so that the file is unusual
+        gamma = chunk(b"gAMA", (45455).to_bytes(4))
+        content = content[:33] + gamma + gamma + content[33:]
+    return content
 
 
-def measure(file: str) -> float:
-    """Bytes per pixel, above what a small picture took before."""
-    with open(file, "rb") as stream:
-        content = stream.read()
-    small = io.BytesIO()
-    Image.new("RGB", (64, 64)).save(small, "PNG")
-    decode(small.getvalue(), ImageLimits(max_side_px=1280))
-    before = peak_mb()
-    assert isinstance(decode(content, ImageLimits(max_side_px=1280)), DecodedImage)
-    return (peak_mb() - before) * 2**20 / (WIDTH * HEIGHT)
+def peak_of(work: Callable[[], object]) -> float:
+    """Bytes per pixel that the work takes at most."""
+    gc.collect()
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # VmHWM begins anew
+    with open("/proc/self/status") as status:
+        before = next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) * 1024
+    work()
+    with open("/proc/self/status") as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
+    return (peak - before) / (WIDTH * HEIGHT)
 
 
-def main() -> None:
-    if len(sys.argv) > 1:
-        print(f"{measure(sys.argv[1]):.1f}")
-        return
-    for picture in PICTURES:
-        format_name, mode, *animated = picture.split()
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(encoded(format_name, mode, 3 if animated else 1))
-            file.flush()
-            command = [sys.executable, "-m", "tests.benchmarks.decode_memory", file.name]
-            print(f"{picture:<20} {subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()}")
+def measured(picture: str) -> dict[str, tuple[float, float]]:
+    """Work -> its peak and the memory that is counted for it, both in bytes per pixel."""
+    content, scaled, whole = encoded(picture), ImageLimits(max_side_px=1280), ImageLimits(has_pdq=True)
+    image, canvas = opened(content, FORMATS), gif_canvas(content, 16)
+    num_frames, size = getattr(image, "n_frames", 1), canvas or image.size
+    coefficients = coefficient_bytes(image, 10 if "progressive" in picture else 1)
+
+    def counted(limits: ImageLimits) -> int:
+        views = Views(num_frames, limits.max_side_px)
+        return decoding_bytes(image, size, num_frames, len(content), views, coefficients)
+
+    works = {
+        "scaled": (lambda: decode(content, scaled), counted(scaled)),
+        "whole": (lambda: decode(content, whole), counted(whole)),
+        "clean": (lambda: cleaned(content, num_frames), max(counted(scaled), 5 * len(content) + 24 * 2**20)),
+        "cover": (
+            lambda: covered(content, [(0.1, 0.1, 0.5, 0.5)], "solid"),
+            max(counted(scaled), covering_bytes(image, len(content), coefficients)),
+        ),
+    }
+    return {name: (peak_of(work), num_bytes / (WIDTH * HEIGHT)) for name, (work, num_bytes) in works.items()}
+
+
+def measured_apart(pictures: Sequence[str] = PICTURES) -> dict[str, dict[str, tuple[float, float]]]:
+    """Measure in a process that gives freed memory back at once."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.decode_memory", *pictures]
+    settings = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1:
+        for picture in sys.argv[1:]:
+            print(json.dumps([picture, measured(picture)]), flush=True)
+    else:
+        for picture, works in measured_apart().items():
+            print(f"{picture:<28}", *(f"{work} {peak:.1f} of {counted:.1f}" for work, (peak, counted) in works.items()))

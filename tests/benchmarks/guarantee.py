@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.storage.place import place
+from jobs.releases.decider import Decider
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from reports.audit.drawing import draw
 from reports.run.warehouse import open_warehouse
@@ -86,7 +87,12 @@ def main(num_draws: int, num_copies: int) -> None:
                 "private": [int(sha256 in private) for sha256 in drawn],
             }
             write_labels(to_labels(columns, len(drawn)), labels, LabelsOrigin("hand"))
-            found = guarantee(GuaranteeRequest(labels, RECALL, CONFIDENCE, "prob_private"), root, described, policy)
+            found = guarantee(
+                GuaranteeRequest(labels, RECALL, CONFIDENCE, "prob_private"),
+                root,
+                described,
+                Decider(policy, described.engine),
+            )
             nums_labelled.append(found.record.num_private_labelled)
             num_broken += bool((scores[:NUM_PRIVATE] >= found.threshold.lowest).mean() < RECALL)
     click.echo(

@@ -30,7 +30,7 @@ import numpy as np
 
 from ingest.formats import open_source, stated_counts
 from ingest.storage.place import place
-from jobs.scanning.slice_tasks import draw_shards
+from jobs.scanning.chosen import draw_shards
 from scoring.runs.footers import write_result
 from scoring.runs.ledger import finished, ledger_of, result_name, shard_id_of
 from scoring.table import Facts, to_table

@@ -48,7 +48,7 @@ def test_no_release_has_a_file_that_shows_a_listed_picture_or_cannot_be_compared
     assert f"drop  {len(UNKNOWN):8}  (not_compared)" in printed.out
     assert released(tmp_path / "out") == {f"clear-{one.replace('.', '-')}" for one in CLEAR}
     assert ("scan --pdq" in printed.err) is (name == "plain")
-    decisions = pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()
+    decisions = pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet").to_pylist()
     withheld = [one for one in decisions if one["rule"] in ("(hash_list)", "(not_compared)")]
     assert len(withheld) == len(SHOWING) + len(UNKNOWN)
     assert {(one["key"], one["sha256"], one["action"]) for one in withheld} == {("", None, "drop")}

@@ -18,7 +18,7 @@ def member(name: str, content: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
 def pax(kind: bytes = tarfile.XHDTYPE, **records: str) -> bytes:
     lines = b""
     for name, value in records.items():
-        line = f" {name}={value}\n".encode()
+        line = f" {name}={value}\n".encode("utf-8", "surrogateescape")
         num_bytes = next(n for n in range(len(line), len(line) + 9) if len(str(n)) + len(line) == n)
         lines += b"%d%s" % (num_bytes, line)
     return member("pax", lines, kind)

@@ -200,6 +200,7 @@ def test_a_sample_with_an_unsafe_member_is_dropped_with_the_reason(
         ("a\u2066/0.jpg", "characters in its name that change the order in which it is shown"),
         ("C:/0.jpg", "a name that begins with a drive letter"),
         ("c:0.jpg", "a name that begins with a drive letter"),
+        ("caf\udce9.jpg", "a name that is not valid UTF-8"),
         ("a/" * 101 + "0.jpg", "a name of more than 100 folders"),
     ],
 )
@@ -212,7 +213,7 @@ def test_a_name_that_leads_out_is_not_released(tmp_path: Path, name: str, why: s
     assert name_fault(name) == why
 
 
-@pytest.mark.parametrize("name", ["./0.jpg", "a//b/0.jpg", "ä.jpg", "caf\udce9.jpg", "-rf.jpg", "a..b.jpg"])
+@pytest.mark.parametrize("name", ["./0.jpg", "a//b/0.jpg", "ä.jpg", "-rf.jpg", "a..b.jpg"])
 def test_names_that_are_only_odd_are_released(tmp_path: Path, name: str) -> None:
     content = tar_bytes([(name, PICTURES[0])], tarfile.GNU_FORMAT)
     assert list(release(tmp_path, content, kept(0))[1]) == [name]

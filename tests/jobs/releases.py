@@ -50,23 +50,12 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def lasting(folder: Path) -> dict[str, bytes]:
-    """`files` of a release without what follows from the times of its source."""
-    found = files(folder)
-    facts = json.loads(found["release.json"])
-    facts.pop("made_from_sha256")
-    rest = {name: content for name, content in found.items() if name not in ("made_from.parquet", "SHA256SUMS")}
-    return rest | {"release.json": json.dumps(facts).encode()}
-
-
 def released(out: Path) -> dict[str, str]:
     """Checks that exactly the files that release.json names are there, with these hashes; returns it."""
     found = files(out)
     summary = json.loads(found.pop("release.json"))
-    decisions = pq.read_table(io.BytesIO(found.pop("decisions.parquet")))
-    found.pop("redactions.parquet", None)
-    found.pop("made_from.parquet")
-    for name in ("SHA256SUMS", *summary["documents"]):
+    decisions = pq.read_table(io.BytesIO(found.pop("not-for-publication/decisions.parquet")))
+    for name in ("SHA256SUMS", *summary["own_sha256"].keys() - {"not-for-publication/decisions.parquet"}):
         found.pop(name)
     assert summary["sha256"] == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
     assert sum(summary["actions"].values()) == summary["num_images"] == decisions.num_rows
@@ -80,7 +69,10 @@ def released(out: Path) -> dict[str, str]:
 
 def decided(out: Path) -> dict[str, tuple[str, str]]:
     """Key -> (action, rule) of every sample."""
-    return {d["key"]: (d["action"], d["rule"]) for d in pq.read_table(out / "decisions.parquet").to_pylist()}
+    return {
+        d["key"]: (d["action"], d["rule"])
+        for d in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()
+    }
 
 
 def labels_of(folder: Path, keys: Sequence[object], name: str = "labels") -> Path:
@@ -159,7 +151,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def decisions(release: Path) -> dict[str, dict[str, object]]:
-    return {row["key"][0]: row for row in pq.read_table(release / "decisions.parquet").to_pylist()}
+    return {row["key"][0]: row for row in pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()}
 
 
 def asked(release: Path, *lines: str) -> Path:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
+from jobs.releases.decider import Decider
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
@@ -183,10 +184,12 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
     ):
         root, record = read_record(str(run))
         with pytest.raises(LabelsError, match=message):
-            guarantee(GuaranteeRequest(str(tmp_path / f"{file}.parquet"), 0.9), root, record, policy)
+            guarantee(
+                GuaranteeRequest(str(tmp_path / f"{file}.parquet"), 0.9), root, record, Decider(policy, record.engine)
+            )
     root, record = read_record(str(plain))
-    by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private")
-    found = guarantee(by_answer, root, record, policy)
+    by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private_answer")
+    found = guarantee(by_answer, root, record, Decider(policy, record.engine))
     assert (found.threshold.lowest, found.record.num_missed) == (1, 6)
 
 

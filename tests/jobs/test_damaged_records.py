@@ -226,14 +226,14 @@ def test_no_text_of_a_record_reaches_the_terminal_as_it_is(run: Path, tmp_path: 
     odd, shown = "\x1b[31m\x9b\r\x07", "\\x1b[31m\\x9b\\r\\x07"
     record = run_record({"name": "canned", "protocol": "p", "assessed": ["age"], "versions": {"a": "1"}})
     engine = record.engine | {"protocol": odd, "assessed": [odd], "versions": {odd: odd}}
-    start_or_continue(str(tmp_path / "other"), record.model_copy(update={"source": odd, "engine": engine}))
+    start_or_continue(place(str(tmp_path / "other")), record.model_copy(update={"source": odd, "engine": engine}))
     with pytest.raises(RunError) as caught:
-        start_or_continue(str(tmp_path / "other"), record)
+        start_or_continue(place(str(tmp_path / "other")), record)
     assert str(caught.value).isprintable()
     assert f'source was "{shown}", now "/data/corpus"; engine protocol was "{shown}"' in str(caught.value)
     long = record.model_copy(update={"source": "x" * 10**6})
     with pytest.raises(RunError) as caught:
-        start_or_continue(str(tmp_path / "other"), long)
+        start_or_continue(place(str(tmp_path / "other")), long)
     assert len(str(caught.value)) < 3000
     copy = tmp_path / "run"
     shutil.copytree(run, copy)

@@ -11,7 +11,7 @@ import pytest
 
 import privsieve as api
 from ingest.storage.place import place
-from jobs.releases.decisions import DECISIONS_SCHEMA
+from jobs.releases.files import DECISIONS_SCHEMA
 from reports.report.opened import open_run
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.runs.audit_files import read_sample
@@ -192,7 +192,9 @@ def test_a_release_says_that_images_were_not_seen(
     assert summary["scope"] == "the images of the source that could be read"
     assert summary["damaged_shards"] == {"num_shards": 1, "parts": {"truncated_shard": 1}}
     assert (summary["num_images"], summary["rules"]) == (28, {"(default)": {"keep": 28}})
-    decisions = pq.read_table(tmp_path / "out" / "decisions.parquet", schema=DECISIONS_SCHEMA).to_pylist()
+    decisions = pq.read_table(
+        tmp_path / "out" / "not-for-publication/decisions.parquet", schema=DECISIONS_SCHEMA
+    ).to_pylist()
     (part,) = [row for row in decisions if row["rule"] == "(damaged_shard)"]
     assert (len(decisions), part["action"], part["reason"]) == (29, "drop", "truncated_shard")
     assert privsieve(*args[:-1], tmp_path / "dry", "--dry-run") == 0

@@ -106,13 +106,13 @@ def test_status_says_how_long_engines_had_too_few_requests(
 def test_what_an_engine_was_built_with_is_kept_once_and_hinders_no_later_scan(tmp_path: Path) -> None:
     url, record = str(tmp_path / "run"), run_record(ENGINE)
     (tmp_path / "run").mkdir()
-    begun = start_or_continue(url, record)
+    begun = start_or_continue(place(url), record)
     before = begun.settings_hash()
     for built_with in (BUILT[0], BUILT[0], BUILT[1]):
-        begun = with_built(url, begun, built_with)
+        begun = with_built(place(url), begun, built_with)
     stored = json.loads((tmp_path / "run" / "run.json").read_text())
     assert stored["built_with"] == BUILT
-    continued = refuse_other(url, record)
+    continued = refuse_other(place(url), record)
     assert continued == begun
     assert begun.settings_hash() == before
 

@@ -1,4 +1,4 @@
-"""`explain` of runs whose protocol asks for no attribute: what the model answered, and that no policy can decide."""
+"""`explain` of runs whose protocol asks for no attribute: what the model answered, and what policies decide."""
 
 import pytest
 
@@ -10,15 +10,15 @@ __all__ = ["make_run"]  # the fixture
 Capture = pytest.CaptureFixture[str]
 
 
-def test_the_score_of_the_model_is_shown_and_a_policy_that_filter_refuses_decides_nothing(
-    make_run: MakeRun, capsys: Capture
-) -> None:
+def test_the_score_of_the_model_is_shown_and_what_policies_make_of_it(make_run: MakeRun, capsys: Capture) -> None:
     run = make_run([("a", scored(0.7)), ("b", scored(0.1))], SEVERITY)
     assert privsieve("explain", run, "a.jpg") == 0
     shown = capsys.readouterr().out
     assert "score        0.700, as the model gave it\n" in shown
-    assert "policy strict: none, by the rule (none)\n" in shown
-    assert "no rule looks at anything that the engine judges, so filter refuses this policy for the run" in shown
+    assert "policy strict: drop, by the rule sensitive-or-linkable\n" in shown
+    assert "here private = true\n" in shown
+    assert "policy identity-documents-only: none, by the rule (none)\n" in shown
+    assert "filter refuses this policy for the run: identity-documents-only: rule " in shown
 
 
 def test_a_key_without_its_ending_is_answered_with_the_whole_key(make_run: MakeRun, capsys: Capture) -> None:

@@ -1,5 +1,6 @@
 """Where `filter` writes: what it refuses to write over, beside or at the same time."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.releases.record import ReleaseIdentity
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
 from tests.jobs.releases import KEEP_ALL, files, released
@@ -96,7 +98,7 @@ def test_what_a_filter_leaves_that_was_killed_before_its_record_is_no_hindrance(
     assert not list(out.glob("*.part"))
 
 
-@pytest.mark.parametrize("shard", ["decisions.parquet", "release.unfinished/0.parquet"])
+@pytest.mark.parametrize("shard", ["removed.parquet", "not-for-publication/0.parquet"])
 def test_shards_named_like_a_release_s_own_files_are_reported_before_anything_is_written(
     shard: str, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,7 +115,7 @@ def test_shards_named_like_a_release_s_own_files_are_reported_before_anything_is
         assert not out.exists()
 
 
-@pytest.mark.parametrize("shard", ["decisions.parquet", "release.unfinished/0.parquet"])
+@pytest.mark.parametrize("shard", ["removed.parquet", "not-for-publication/0.parquet"])
 def test_scan_and_plan_say_first_that_filter_will_refuse_a_shard_named_like_a_release_s_own_file(
     shard: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,16 +208,15 @@ def test_overwrite_deletes_no_file_that_the_release_did_not_write(
     (out / mine).write_text("somebody's only copy")
     before = files(out)
     capsys.readouterr()
-    named = ".git" if mine.startswith(".git") else mine
     for more in ((), ("--dry-run",)):
         assert privsieve(*args, *more) == 2
         assert capsys.readouterr().err == (
-            f"privsieve: {out} holds {named}, which is not of the release, and --overwrite would delete it; "
+            f"privsieve: {out} holds {mine}, which is not of the release, and --overwrite would delete it; "
             "move it elsewhere, or give a new folder\n"
         )
         assert files(out) == before
     (out / mine).unlink()
-    assert privsieve(*args) == (2 if named == ".git" else 0)  # its folder is there still
+    assert privsieve(*args) == 0
 
 
 @pytest.mark.parametrize("mine", ["notes.txt", "00002.tar"])
@@ -225,7 +226,9 @@ def test_overwrite_deletes_no_file_that_an_unfinished_release_did_not_write(
     out = tmp_path / "out"
     args = ("filter", scanned, "--policy", policy, "--out", out)
     assert privsieve(*args) == 0
-    record = (out / "release.json").rename(out / "release.unfinished.json")
+    facts, record = json.loads((out / "release.json").read_text()), out / "release.unfinished.json"
+    record.write_text(json.dumps({name: facts[name] for name in ReleaseIdentity.model_fields}))
+    (out / "release.json").unlink()
     (out / "00000.tar.0123abcd.part").write_bytes(b"of the filter that was killed")
     (out / mine).write_text("somebody's only copy")
     assert privsieve(*args, "--overwrite") == 2
@@ -267,8 +270,7 @@ def test_filter_and_its_card_say_which_files_are_not_for_publication(
     scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "out") == 0
-    assert (
-        "not for publication: release.json names the path of the source, decisions.parquet the dropped images\n"
-    ) in capsys.readouterr().out
+    said = "may be published: all but not-for-publication/, which names the dropped images and the path of the source\n"
+    assert said in capsys.readouterr().out
     card = " ".join((tmp_path / "out" / "README.md").read_text().split())
-    assert "Neither `decisions.parquet` nor `release.json` is for publication" in card
+    assert "The publisher keeps `not-for-publication/`" in card

@@ -17,18 +17,18 @@ from ingest.errors import IncompleteError, RunError
 from ingest.formats.released import DECISIONS
 from ingest.storage.place import place
 from jobs.releases.copying import table_of
-from jobs.releases.decisions import DECISIONS_SCHEMA, KeptHash, kept_of, row_chunks
+from jobs.releases.decisions import KeptHash, kept_of, row_chunks
+from jobs.releases.files import DECISIONS_SCHEMA
 from jobs.releases.filtering import executor_for, plan_filter, run_filter
 from jobs.releases.finishing import join_decisions
 from jobs.releases.plan import Counts, Plan, Share
 from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.runtime.progress import SILENT
-from scoring.policies.policy_file import load_policy
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import made_run, privsieve
-from tests.jobs.releases import NO_FACES, files, lasting, released
+from tests.jobs.releases import NO_FACES, files, released
 
 ROOT = Path(__file__).parents[2]
 FILTER = """
@@ -137,7 +137,7 @@ def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
 
 def test_decisions_lie_in_the_order_of_the_source(run: Path, policy: Path, tmp_path: Path) -> None:
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out", "--executor", "inline") == 0
-    table = pq.read_table(tmp_path / "out" / "decisions.parquet")
+    table = pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet")
     places = list(zip(table["shard"].to_pylist(), table["index"].to_pylist(), strict=True))
     assert places == [("00000.tar", n) for n in range(20)] + [("00001.tar", n) for n in range(15)]
     assert table.schema == DECISIONS_SCHEMA
@@ -170,7 +170,7 @@ def test_a_release_that_an_older_version_began_is_continued(
     stamp = (out / "00000.tar").stat().st_mtime_ns
     assert privsieve("filter", run, "--policy", policy, "--out", out, "--resume") == 0
     assert (out / "00000.tar").stat().st_mtime_ns == stamp
-    assert lasting(out) == lasting(whole)
+    assert files(out) == files(whole)
 
 
 def test_the_hash_of_what_is_kept_is_that_of_older_versions() -> None:
@@ -224,8 +224,7 @@ def test_of_a_compacted_shard_only_some_rows_are_read_at_once(tmp_path: Path) ->
     assert privsieve("compact", run) == 0
     ranges = results(where).of("00001.tar")
     assert [(one.first_row, one.num_rows) for one in ranges] == [(3, 37)]
-    keep_all = load_policy(b"name: all\nrules: []\ndefault: keep\nquarantined: keep\n", "all.yaml")
-    chunks = list(row_chunks(where, ranges, keep_all, rows_at_once=16))
+    chunks = list(row_chunks(where, ranges, frozenset(["index"]), rows_at_once=16))
     assert [chunk.num_rows for chunk in chunks] == [13, 16, 8]
     assert pa.concat_tables(chunks).select(["index"]).equals(before)
 

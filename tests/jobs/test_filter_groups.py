@@ -48,7 +48,7 @@ def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     num_in_groups, num_overruled = (5, 3) if groups == "pdq" else (4, 2)
     note = f"  {num_in_groups} pictures in 2 groups of near duplicates ({groups}): {num_overruled} pictures with"
     assert f"{note} a stricter decision than of their own\n" in capsys.readouterr().out
-    decided = {row["key"]: row for row in pq.read_table(out / "decisions.parquet").to_pylist()}
+    decided = {row["key"]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
     assert {key: (row["action"], row["reason"]) for key, row in decided.items()} == {
         "a0": ("drop", "r"),
         "a1": ("drop", "group: r"),

@@ -11,6 +11,7 @@ import pytest
 
 import privsieve as api
 from jobs.releases.filtering import plan_filter, run_filter
+from jobs.releases.record import ReleaseIdentity
 from jobs.releases.request import FilterRequest
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import privsieve, rows
@@ -62,7 +63,9 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
     assert 0.05 < promised["failure_probability"] <= 0.1
     dropped = {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"}
     assert dropped == {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= threshold}
-    reasons = pq.read_table(out / "decisions.parquet").filter(pa.compute.field("rule") == "(guarantee)")["reason"]
+    reasons = pq.read_table(out / "not-for-publication/decisions.parquet").filter(
+        pa.compute.field("rule") == "(guarantee)"
+    )["reason"]
     assert reasons.unique().to_pylist() == [f"s_lex is {threshold:g} or more, which the guarantee drops"]
 
 
@@ -164,7 +167,9 @@ def test_an_interrupted_guarantee_is_continued_with_the_same_labels_only(
     args = ("filter", run, "--guarantee", "recall=0.95", "--out", out, "--labels")
     assert privsieve(*args, labels) == 0
     finished = json.loads((out / "release.json").read_text())
-    (out / "release.json").rename(out / "release.unfinished.json")
+    begun = {name: finished[name] for name in ReleaseIdentity.model_fields}
+    (out / "release.unfinished.json").write_text(json.dumps(begun))
+    (out / "release.json").unlink()
     assert privsieve(*args, others, "--resume") == 2
     assert "was begun with another run, policy or guarantee" in capsys.readouterr().err
     assert privsieve(*args, labels, "--resume") == 0

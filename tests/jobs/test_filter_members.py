@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import jpeg, privsieve, rows, tar
-from tests.jobs.releases import KEEP_ALL, decided, lasting, released, with_policy
+from tests.jobs.made import jpeg, privsieve, tar
+from tests.jobs.releases import KEEP_ALL, decided, files, released
 
 UNSAFE = "(unsafe_member)"
 
@@ -79,15 +78,38 @@ def test_unsafe_samples_are_dropped_and_what_stayed_behind_is_counted(
     summary = json.loads((out / "release.json").read_text())
     assert summary["members"] == "listed"
     assert summary["members_left_out"] == {"npy": 1, "txt": 1}
-    assert summary["num_unseen_not_recorded"] == 0
     assert summary["actions"] == {"keep": 4, "flag": 0, "redact": 0, "drop": 3}
-    rows = pq.read_table(out / "decisions.parquet").to_pylist()
+    rows = pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()
     assert {(row["shard"], row["key"]): row["reason"] for row in rows if row["rule"] == UNSAFE} == {
         ("00000.tar", "2"): "a member is a link, a device or a sparse file",
         ("00000.tar", "./1"): "a member has the name of another file or folder of the release",
         ("bad\\tname.tar", "5"): "its shard has control characters in its name",
     }
     scan_in_process(out, tmp_path / "again")
+
+
+@pytest.mark.parametrize("kind", ["folder", "tar"])
+def test_a_name_that_is_not_utf_8_is_not_released_and_loaders_can_read_the_rest(
+    policy: Path, tmp_path: Path, kind: str
+) -> None:
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    pictures = {"caf\udce9.jpg": jpeg(0), "plain.jpg": jpeg(1)}
+    if kind == "tar":
+        tar(source / "00000.tar", pictures)
+    else:
+        for name, content in pictures.items():
+            (source / name).write_bytes(content)
+    scan_in_process(source, tmp_path / "run")
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", out) == 0
+    assert privsieve("verify", out) == 0
+    (dropped,) = [
+        r for r in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist() if r["action"] == "drop"
+    ]
+    assert (dropped["rule"], dropped["key"][:7]) == (UNSAFE, "caf\\xe9")
+    assert dropped["reason"].endswith("has a name that is not valid UTF-8")
+    released_names = names(out) if kind == "tar" else [file.name for file in out.rglob("*.jpg")]
+    assert released_names == ["plain.jpg"]
 
 
 @pytest.mark.parametrize(
@@ -127,26 +149,8 @@ def test_a_filter_that_is_continued_tells_of_what_it_dropped_before(
     assert privsieve(*args, out, "--resume") == 0
     assert capsys.readouterr().out == output.replace(str(whole), str(out))
     assert (out / "00000.tar").stat().st_mtime_ns == stamp
-    assert lasting(out) == lasting(whole)
+    assert files(out) == files(whole)
     assert decided(out)["2"] == ("drop", UNSAFE)
-
-
-def test_a_release_that_an_older_version_began_is_replaced_but_not_continued(
-    source: Path, run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    args = ("filter", run, "--policy", policy, "--out", out)
-    interrupt(source, *args)
-    mark = out / "release.unfinished.json"
-    mark.write_text(json.dumps({key: value for key, value in json.loads(mark.read_text()).items() if key != "members"}))
-    capsys.readouterr()
-    assert privsieve(*args, "--resume") == 2
-    assert capsys.readouterr().err == (
-        f"privsieve: {out} was begun with another run, policy or guarantee, by another version, or images were scanned "
-        "again since; use --overwrite\n"
-    )
-    assert privsieve(*args, "--overwrite") == 0
-    assert released(out).keys() == {"00000.tar", "00001.tar"}
 
 
 def test_a_table_s_other_pictures_stay_behind(tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,31 +168,3 @@ def test_a_table_s_other_pictures_stay_behind(tmp_path: Path, policy: Path, caps
     assert pq.read_table(tmp_path / "alone" / "a.parquet").schema.names == ["image", "scene"]
     summary = json.loads((tmp_path / "alone" / "release.json").read_text())
     assert summary["members_left_out"] == {"column caption": 3, "column thumbnail": 3}
-
-
-@pytest.mark.parametrize("members", ["listed", "image-only"])
-def test_the_json_of_a_sample_says_what_the_policy_decided(members: str, tmp_path: Path) -> None:
-    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
-    source.mkdir()
-    fields = {"url": "https://example.org/0.jpg"}
-    texts = {"0.json": json.dumps(fields).encode(), "1.json": b"[1]", "2.txt": b"a caption"}
-    tar(source / "0.tar", dict(sorted({**{f"{n}.jpg": jpeg(n) for n in range(4)}, **texts}.items())))
-    scan_in_process(source, run)
-    rules = "  - {name: last, when: \"key = '3'\", then: drop, reason: r}\n"
-    policy = with_policy(tmp_path, f"name: p\nmembers: {members}\ndefault: flag\nquarantined: drop\nrules:\n{rules}")
-    assert privsieve("filter", run, "--policy", policy, "--flag-keys", "--out", out) == 0
-    with tarfile.open(out / "0.tar") as archive:
-        content = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
-    samples = {name: json.loads(text) for name, text in content.items() if name.endswith(".json")}
-    assert samples.keys() == {"0.json", "1.json", "2.json"}
-    scored = {str(row["key"]): row for row in rows(run)}
-    for number in range(3):
-        row, says = scored[str(number)], samples[f"{number}.json"]["privsieve"]
-        assert (says["action"], says["rule"]) == ("flag", "(default)")
-        assert (says["level"], says["score"]) == (row["level"], round(float(str(row["score"])), 6))
-        assert says["attributes"] == [key for key in KEYS if row[key] == 1]
-    assert samples["0.json"].get("url") == (fields["url"] if members == "listed" else None)
-    assert json.loads((out / "release.json").read_text())["members_left_out"].get("json") == (
-        1 if members == "listed" else 2
-    )
-    assert privsieve("verify", out) == 0

@@ -52,7 +52,7 @@ def test_a_clean_release_holds_pixels_and_nothing_else(
         assert isinstance(original, DecodedImage)
         assert (image.unseen, image.metadata) == ((), frozenset())
         assert all((one == other).all() for one, other in zip(image.views, original.views, strict=True))
-    table = {row["key"][0]: row for row in pq.read_table(out / "decisions.parquet").to_pylist()}
+    table = {row["key"][0]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
     assert {key: row["rule"] for key, row in table.items()} == {
         **dict.fromkeys("abcf", "(default)"),
         **dict.fromkeys("de", "(not_cleaned)"),
@@ -79,7 +79,7 @@ def test_an_interrupted_clean_release_goes_on_to_the_same_result(tmp_path: Path)
     (tmp_path / "away.tar").rename(source / "1.tar")
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out", "--resume") == 0
     assert released(tmp_path / "out") == released(tmp_path / "whole")
-    decisions = [pq.read_table(tmp_path / name / "decisions.parquet") for name in ("out", "whole")]
+    decisions = [pq.read_table(tmp_path / name / "not-for-publication/decisions.parquet") for name in ("out", "whole")]
     assert decisions[0].equals(decisions[1])
 
 
@@ -96,9 +96,11 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
         "woman.png": ("redact", "people"),
     }
     released(out)
-    table = {row["key"]: row for row in pq.read_table(out / "decisions.parquet").to_pylist()}
+    table = {row["key"]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
     assert (
-        table["frames.gif"]["reason"] == "a file of this kind cannot be covered (JPEG, PNG, WEBP of one frame can be)"
+        table["frames.gif"]["reason"]
+        == "a file of this kind or size cannot be covered (JPEG, PNG, WEBP of one frame can be, "
+        "if it takes at most 1 GiB of memory)"
     )
     assert table["coins.png"]["released_sha256"] == table["coins.png"]["sha256"]
     for name in ("turned.jpg", "woman.jpg", "woman.png"):
@@ -113,7 +115,7 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     is_changed = (before != after).any(axis=2)
     assert 0.02 < is_changed.mean() < 0.6
     assert (after[is_changed] == 0).all()
-    steps = pq.read_table(out / "redactions.parquet").to_pylist()
+    steps = pq.read_table(out / "not-for-publication/redactions.parquet").to_pylist()
     assert [step["key"] for step in steps if step["released"]] == ["turned.jpg", "woman.jpg", "woman.png"]
     assert all(step["is_examined"] and step["num_areas"] >= 1 for step in steps)
     assert all((step["left"] == []) == step["released"] for step in steps)
@@ -128,7 +130,10 @@ def test_the_whole_picture_can_be_covered_without_a_look(seen: Path, tmp_path: P
     policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="image"))
     assert privsieve("filter", seen, "--policy", policy, "--out", tmp_path / "out") == 0
     assert np.asarray(Image.open(tmp_path / "out" / "woman.png")).max() == 0
-    steps = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "redactions.parquet").to_pylist()}
+    steps = {
+        row["key"]: row
+        for row in pq.read_table(tmp_path / "out" / "not-for-publication/redactions.parquet").to_pylist()
+    }
     assert (steps["woman.png"]["step"], steps["woman.png"]["share_covered"]) == ("image", 1)
     assert not steps["woman.png"]["is_examined"]
 
@@ -144,7 +149,9 @@ def test_a_run_without_boxes_gets_them_from_the_detectors_and_what_has_no_place_
         pq.write_table(table.set_column(table.schema.names.index("boxes"), "boxes", boxes), file)
     policy = with_policy(tmp_path, COVER.format(when="true", cover="biometrics"))
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") == 0
-    table = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()}
+    table = {
+        row["key"]: row for row in pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet").to_pylist()
+    }
     assert {key: row["action"] for key, row in table.items()} == {
         "coins.png": "drop", "frames.gif": "drop", "turned.jpg": "redact", "woman.jpg": "redact", "woman.png": "redact",
     }  # fmt: skip
@@ -155,7 +162,7 @@ def test_what_has_no_place_is_covered_whole_if_the_rule_says_so(seen: Path, tmp_
     text = COVER.format(when="key = 'coins.png'", cover="plates").replace("redact,", "redact, fallback: image,")
     assert privsieve("filter", seen, "--policy", with_policy(tmp_path, text), "--out", tmp_path / "out") == 0
     assert np.asarray(Image.open(tmp_path / "out" / "coins.png")).max() == 0
-    [step] = pq.read_table(tmp_path / "out" / "redactions.parquet").to_pylist()
+    [step] = pq.read_table(tmp_path / "out" / "not-for-publication/redactions.parquet").to_pylist()
     assert (step["step"], step["is_examined"], step["released"]) == ("image", False, True)
 
 
@@ -194,7 +201,7 @@ def test_a_covered_picture_that_is_taken_down_leaves_the_record_of_its_steps(see
     assert privsieve("filter", seen, "--policy", policy, "--out", out) == 0
     listed.write_text("woman.png\n")
     assert privsieve("takedown", out, listed) == 0
-    keys = pq.read_table(out / "redactions.parquet")["key"].to_pylist()
+    keys = pq.read_table(out / "not-for-publication/redactions.parquet")["key"].to_pylist()
     assert sorted({*keys} - {"frames.gif"}) == ["turned.jpg", "woman.jpg"]
     assert privsieve("verify", out) == 0
 
@@ -222,11 +229,13 @@ def test_another_engine_looks_too_and_has_the_last_word(
     assert "  covered pictures are examined by canned (sha256), too; its answers are made up\n" in output
     assert "canned would examine 4 pictures up to 3 times each\n" in output
     assert privsieve("filter", seen, *options) == 0
-    steps = pq.read_table(tmp_path / "out" / "redactions.parquet").to_pylist()
+    steps = pq.read_table(tmp_path / "out" / "not-for-publication/redactions.parquet").to_pylist()
     private = [attribute.key for attribute in ATTRIBUTES if attribute.level in (1, 2)]
     assert {key for step in steps for key in step["left"]} - {*examiner().assessed}
     assert all((step["left"] == []) == step["released"] for step in steps)
-    rows_of = {row["key"]: row for row in pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()}
+    rows_of = {
+        row["key"]: row for row in pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet").to_pylist()
+    }
     for key in ("woman.jpg", "woman.png", "turned.jpg"):
         if rows_of[key]["action"] == "redact":
             assert {made_up_values(tmp_path / "out" / key)[name] for name in private} == {0}
@@ -269,7 +278,7 @@ def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_pa
     assert (
         privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, strict), "--out", tmp_path / "b") == 0
     )
-    steps = pq.read_table(tmp_path / "b" / "redactions.parquet").to_pylist()
+    steps = pq.read_table(tmp_path / "b" / "not-for-publication/redactions.parquet").to_pylist()
     assert "biometrics" in steps[0]["left"]
     assert decided(tmp_path / "b") == {"card.jpg": ("redact", "people")}
     assert privsieve("scan", tmp_path / "b", "--run", tmp_path / "third") == 0

@@ -10,7 +10,6 @@ import pytest
 from ingest.errors import Fault
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
-from jobs.releases.decisions import decisions_of, unseen_in
 from jobs.scanning.batch import BatchScorer
 from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy_file import load_policy, policy_bytes
@@ -96,16 +95,6 @@ def test_strict_flags_what_a_version_scanned_that_did_not_record_more() -> None:
     assert decided[0]["reason"].startswith("scanned by a version that did not record")
 
 
-def test_a_rule_on_what_was_not_scanned_does_not_make_a_policy_that_can_tell_nothing_else() -> None:
-    lines = "  - {name: face, when: biometrics = 1, then: drop, reason: r}\n"
-    more = "  - {name: more, when: len(unseen) > 0, then: drop, reason: r}\n"
-    both = load_policy(f"name: p\ndefault: keep\nrules:\n{lines}{more}".encode(), "p.yaml")
-    alone = load_policy(f"name: p\ndefault: keep\nrules:\n{more}".encode(), "p.yaml")
-    assert both.is_blind(["nudity"])
-    assert not both.is_blind(["biometrics"])
-    assert not alone.is_blind(["nudity"])
-
-
 def test_filter_counts_kept_files_with_content_that_was_not_scanned_and_names_the_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,9 +125,3 @@ def test_filter_counts_kept_files_with_content_that_was_not_scanned_and_names_th
     assert "not scanned" not in capsys.readouterr().out
     summary = json.loads((tmp_path / "none" / "release.json").read_text())
     assert (summary["num_unseen_kept"], summary["unseen_kept"]) == (0, {})
-
-
-def test_frames_that_an_older_version_left_out_are_counted_too() -> None:
-    rows = to_table([OLD_SHORT, OLD_LONG, WHOLE, FRAMES], [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * 4)
-    policy = load_policy(b"name: p\nrules: []\ndefault: keep\n", "p.yaml")
-    assert unseen_in(rows, decisions_of(rows, policy)) == {1: ["frames"], 3: ["frames"]}

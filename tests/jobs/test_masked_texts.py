@@ -2,13 +2,14 @@
 
 import json
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.formats.members import masked_member
+from ingest.formats.members import edited_member, masked_value
 from scoring.captions import CAPTION_KINDS, REMOVED, caption_kinds, masked
 from tests.ingest.crafted import jpeg
 from tests.jobs.in_process import scan_in_process
@@ -57,14 +58,13 @@ def test_the_kinds_themselves_are_no_evidence() -> None:
 
 def test_all_texts_of_json_are_masked_and_values_that_are_not_read_are_gone() -> None:
     twice = b'{"caption": "John Smith", "caption": "a dog", "n": 3, "tags": ["a cat", {"by": "Anna Maria Smith"}]}'
-    assert json.loads(masked_member("a.json", twice, masked) or b"") == {
-        "caption": "a dog",
-        "n": 3,
-        "tags": ["a cat", {"by": "[full_name]"}],
-    }
-    assert b"John" not in (masked_member("a.json", twice, masked) or b"")
-    assert masked_member("a.json", b'{"John Smith": 1}', masked) is None
-    assert masked_member("a.txt", CAPTION.encode(), masked) == b"[full_name] today."
+    mask = partial(masked_value, mask=masked)
+    made, is_masked = edited_member("a.json", twice, mask) or (b"", False)
+    assert json.loads(made) == {"caption": "a dog", "n": 3, "tags": ["a cat", {"by": "[full_name]"}]}
+    assert is_masked
+    assert b"John" not in made
+    assert edited_member("a.json", b'{"John Smith": 1}', mask) is None
+    assert edited_member("a.txt", CAPTION.encode(), mask) == (b"[full_name] today.", True)
 
 
 def test_texts_of_every_layout_are_masked(tmp_path: Path) -> None:

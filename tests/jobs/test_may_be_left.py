@@ -50,7 +50,7 @@ def test_the_worst_is_assumed_where_people_differ(tmp_path: Path) -> None:
 
 
 def test_verify_says_what_labels_of_its_pictures_say(tars: Path, tmp_path: Path, capsys: Capture) -> None:
-    rows = pq.read_table(tars / "decisions.parquet").to_pylist()
+    rows = pq.read_table(tars / "not-for-publication/decisions.parquet").to_pylist()
     hashes = [row["released_sha256"] for row in rows if row["action"] != "drop"]
     file = labels(tmp_path / "labels.csv", [*hashes[:2], "0" * 64], [0, 0, 1])
     capsys.readouterr()
@@ -83,7 +83,11 @@ def test_labels_that_prove_nothing_are_refused(tmp_path: Path) -> None:
 def test_a_review_of_a_random_sample_of_the_release_gives_the_bound(
     tars: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    rows = [row for row in pq.read_table(tars / "decisions.parquet").to_pylist() if row["action"] != "drop"]
+    rows = [
+        row
+        for row in pq.read_table(tars / "not-for-publication/decisions.parquet").to_pylist()
+        if row["action"] != "drop"
+    ]
 
     def reviewed(name: str, queue: str) -> Path:
         answers = ReviewAnswers(place(str(tmp_path / name)))

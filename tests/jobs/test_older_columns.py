@@ -17,7 +17,7 @@ from scoring.assessment import EngineOptions
 from scoring.engines import canned
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
-from scoring.table import LATER, SCHEMA
+from scoring.table import IMAGE_SCHEMA, LATER, SCHEMA
 from tests.jobs.made import made_run, privsieve
 
 SHARDS = ((5, 4), (6,))
@@ -64,7 +64,7 @@ def test_rows_of_older_versions_are_null_in_later_columns(tmp_path: Path) -> Non
 
 def test_the_views_of_an_older_run_have_every_column(run: Path) -> None:
     names, rows = open_warehouse(str(run)).select('FROM images ORDER BY shard, "index"')
-    assert names == [*SCHEMA.names, "unknown_level"]
+    assert names == IMAGE_SCHEMA.names
     assert [dict(zip(names, row, strict=True))["unseen"] for row in rows] == read(run)["unseen"].to_pylist()
     with duckdb.connect() as shell:
         shell.execute(setup_statements(str(run)))

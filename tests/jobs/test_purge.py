@@ -133,3 +133,17 @@ def test_a_purge_waits_for_nobody_and_takes_no_other_folder(run: Path, tmp_path:
     assert privsieve("purge", run, "--yes") == 2
     assert "purged.json is damaged or of another version; delete the run yourself" in capsys.readouterr().err
     assert (tmp_path / "folder" / "scores").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["figures", "reviews", "scores"])
+def test_a_run_with_a_folder_elsewhere_is_refused_whole(run: Path, tmp_path: Path, capsys: Capture, name: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    if (run / name).exists():
+        (run / name).rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    (run / name).symlink_to(elsewhere)
+    before, there = files(run), files(elsewhere)
+    assert privsieve("purge", run, "--yes", "--quiet") == 2
+    assert f"{run / name} is a link, and purge changes nothing elsewhere" in capsys.readouterr().err
+    assert (files(run), files(elsewhere)) == (before, there)

@@ -1,6 +1,8 @@
 """Near pictures, in releases and in copies of their shards: `takedown`, `apply-removals` and `lookup`."""
 
+import hashlib
 import json
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -16,11 +18,22 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.releases.matching import pdq_hashes
+from jobs.releases.near import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import CLEAN, COVER, KEEP_ALL, Capture, asked, files, with_gps, with_policy
+from tests.jobs.releases import (
+    CLEAN,
+    COVER,
+    FIRST_DROPPED,
+    KEEP_ALL,
+    Capture,
+    asked,
+    files,
+    stopped_at,
+    with_gps,
+    with_policy,
+)
 from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
@@ -79,8 +92,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 OWN = {
     "release.json",
-    "decisions.parquet",
-    "made_from.parquet",
+    "not-for-publication",
     "README.md",
     "croissant.json",
     "datasheet.md",
@@ -100,6 +112,17 @@ def shards(release: Path) -> Path:
     copy = release.parent / "copy" / release.name
     shutil.copytree(release, copy, ignore=lambda folder, names: OWN)
     return copy
+
+
+def without_own_files(release: Path) -> None:
+    shutil.rmtree(release / "not-for-publication")
+    for name in OWN - {"not-for-publication"}:
+        (release / name).unlink()
+
+
+def shards_of(release: Path) -> dict[str, bytes]:
+    own = {*OWN, "removed.parquet"}
+    return {name: content for name, content in files(release).items() if name.partition("/")[0] not in own}
 
 
 @pytest.fixture
@@ -161,9 +184,7 @@ def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path
     assert capsys.readouterr().out == "2 pictures in 1 shard would be removed, by 2 lines of the list\n"
     assert files(shards) == before
     assert privsieve(*command) == 0
-    assert {name: content for name, content in files(release).items() if name not in {*OWN, "removed.parquet"}} == (
-        files(shards)
-    )
+    assert shards_of(release) == files(shards)
     capsys.readouterr()
     assert privsieve(*command) == 0
     assert capsys.readouterr().out == (
@@ -171,10 +192,54 @@ def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path
     )
 
 
+@pytest.mark.parametrize("layout", [*LAYOUTS, "parquet without keys"])
+def test_a_copy_loses_the_removed_picture_and_not_its_equal(layout: str, tmp_path: Path, capsys: Capture) -> None:
+    """Also where its shards have other names, and when the list is applied again. Without keys, rows of Parquet cannot
+    be told apart, so that all equal pictures of the shard go, or of all shards if none has its name."""
+    source, release = tmp_path / "source", tmp_path / "release"
+    source.mkdir()
+    dropped, equal, other = PICTURES["three.png"], PICTURES["one.png"], encoded(picture(6), "PNG")
+    for shard in ("0", "1"):
+        pictures = {"a.png": dropped, f"b{shard}.png": equal, f"c{shard}.png": equal, "d.png": other}
+        if layout == "tars":
+            tar(source / f"{shard}.tar", pictures)
+        elif layout == "tree":
+            (source / shard).mkdir()
+            for name, content in pictures.items():
+                (source / shard / name).write_bytes(content)
+        else:
+            path = {} if layout.endswith("without keys") else {"path": [*pictures]}
+            table = pa.table({"image": pa.array([*pictures.values()], pa.binary()), "n": range(4), **path})
+            pq.write_table(table, source / f"{shard}.parquet")
+    scan_in_process(source, tmp_path / "run")
+    policy = with_policy(tmp_path, FIRST_DROPPED)
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", release, "--quiet") == 0
+    copies = {shard: tmp_path / f"copy {shard}" for shard in ("0", "x")}
+    for shard, copy in copies.items():
+        shutil.copytree(release, copy, ignore=lambda folder, names: OWN)
+        [there] = copy.glob("0*")
+        there.rename(there.with_name(there.name.replace("0", shard)))
+    [first] = (
+        row
+        for row in pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()[:4]
+        if row["index"] == 2
+    )
+    assert privsieve("takedown", release, asked(release, f"{first['shard']}/{first['key']}"), "--quiet") == 0
+    for shard, copy in copies.items():
+        num_gone = 1 if layout in LAYOUTS else {"0": 2, "x": 4}[shard]
+        for num_pictures in (num_gone, 0):
+            capsys.readouterr()
+            assert privsieve("apply-removals", copy, release / "removed.parquet", "--quiet") == 0
+            output = capsys.readouterr().out
+            assert output.startswith(f"{num_pictures} picture")
+            assert ("copies with the same bytes stay, " in output) == (num_gone < 4), output
+        if num_gone == 1:
+            assert files(copy) == {re.sub("^0", shard, n): content for n, content in shards_of(release).items()}
+
+
 @pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])
 def test_a_copy_takes_the_lines_of_a_takedown(tars: Path, line: str) -> None:
-    for name in OWN:
-        (tars / name).unlink()
+    without_own_files(tars)
     assert privsieve("apply-removals", tars, asked(tars, line), "--quiet") == 0
     assert not {name for name in keys(tars, "tars") if name.startswith("three")}
     assert {"one.png", "one.txt", "five.png", "broken.png"} <= keys(tars, "tars")
@@ -211,34 +276,95 @@ def test_what_is_no_copy_of_shards_is_refused_and_stays(tars: Path, tmp_path: Pa
     assert files(copy) == before
 
 
-def test_an_interrupted_removal_is_finished_by_the_same_command(tars: Path, capsys: Capture) -> None:
-    for name in OWN:
-        (tars / name).unlink()
-    expected = tars.parent / "expected"
-    shutil.copytree(tars, expected)
-    assert privsieve("apply-removals", expected, asked(expected, "three"), "--quiet") == 0
-    staged = tars / TAKEDOWN_STAGED / "a"
-    staged.mkdir(parents=True)
-    (staged / "0.tar").write_bytes((expected / "0.tar").read_bytes())
-    (tars / TAKEDOWN_JOURNAL).write_text(json.dumps({"folder": "a", "replaced": {"0.tar": "0" * 64}, "removed": []}))
-    assert privsieve("apply-removals", tars, asked(tars, "three"), "--dry-run") == 2
-    assert "an apply-removals is unfinished; run it again without --dry-run" in capsys.readouterr().err
-    assert privsieve("apply-removals", tars, asked(tars, "three"), "--quiet") == 0
-    assert files(tars) == files(expected)
+def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
+    tars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    copy, states = tmp_path / "copy", set[str]()
+    command = ("apply-removals", copy, asked(tars, "three", "five"), "--quiet")
+    for number in range(1, 60):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(tars, copy, ignore=lambda folder, names: OWN)
+        before = files(copy)
+        undo = stopped_at(monkeypatch, number, "jobs.releases.journal")
+        code = privsieve(*command)
+        undo()
+        (copy / RELEASE_LEASE).unlink(missing_ok=True)
+        if code == 0:
+            assert states == {"not begun", "to be ended"}
+            return
+        state = "to be ended" if (copy / TAKEDOWN_JOURNAL).exists() else "not begun"
+        if state == "to be ended":
+            assert privsieve(*command, "--dry-run") == 2
+            assert "a takedown or apply-removals is unfinished; run the same command again" in capsys.readouterr().err
+        else:
+            assert files(copy).items() >= before.items()
+        states.add(state)
+        capsys.readouterr()
+        assert privsieve(*command) == 0
+        assert capsys.readouterr().out == "2 pictures in 2 shards were removed, by 2 lines of the list\n"
+        assert keys(copy, "tars") == {
+            "one.png",
+            "one.txt",
+            "one-smaller.jpg",
+            "one-smaller.txt",
+            "broken.png",
+            "broken.txt",
+        }
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("command", ["takedown", "apply-removals"])
+def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
+    tars: Path, tmp_path: Path, command: str, capsys: Capture
+) -> None:
+    """Its journal would write, remove and publish through the link."""
+    outside, copy, listed = tmp_path / "home", tmp_path / "copy", asked(tars, "three")
+    (outside / ".ssh").mkdir(parents=True)
+    (outside / ".ssh" / "authorized_keys").write_text("mine")
+    (outside / "secret.txt").write_text("stays")
+    kept = files(outside)
+    linked = ("ext", "deep/ext", "a/b/c/ext", f"{TAKEDOWN_STAGED}/x/ext", TAKEDOWN_STAGED, "0.tar", RELEASE_LEASE)
+    for name in linked:
+        for target in (outside, outside / "secret.txt", outside / "none"):
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(tars, copy, ignore=lambda folder, names: OWN if command == "apply-removals" else ())
+            through = f"{name.removeprefix(f'{TAKEDOWN_STAGED}/x/')}/.ssh/authorized_keys"
+            staged = copy / TAKEDOWN_STAGED / "x" / through
+            if not name.startswith(TAKEDOWN_STAGED):
+                staged.parent.mkdir(parents=True)
+                staged.write_text("theirs")
+            (copy / name).unlink(missing_ok=True)
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).symlink_to(target)
+            replaced = {through: hashlib.sha256(b"theirs").hexdigest()}
+            journal = {"folder": "x", "replaced": replaced, "removed": [f"{name}/secret.txt", name]}
+            (copy / TAKEDOWN_JOURNAL).write_text(json.dumps(journal | {"command": "0" * 64, "result": {}}))
+            before = files(copy)
+            capsys.readouterr()
+            assert privsieve(command, copy, listed, "--quiet") == 2
+            error = capsys.readouterr().err
+            assert f"{copy}: {name} is a link, and files elsewhere would be changed through it" in error
+            assert error.count("\n") == 1
+            assert files(copy) == before
+            assert files(outside) == kept
 
 
 def test_lookup_finds_a_picture_by_bytes_nearness_and_url(release: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "photo.png").write_bytes(PICTURES["one.png"])
     capsys.readouterr()
     assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 0
-    first, second, last = capsys.readouterr().out.splitlines()
+    first, note = capsys.readouterr().out.splitlines()
     assert first.startswith("released    ")
     assert first.endswith("the same bytes")
-    assert "one-smaller" in second
-    assert "near: " in second
-    assert last == "1 picture of the release cannot be decoded, so not compared"
+    assert note == "the same bytes are there, so near pictures were not searched for"
     assert privsieve("lookup", release, tmp_path / "photo.png", "--exact") == 0
     assert capsys.readouterr().out == f"{first}\n"
+    (tmp_path / "photo.png").write_bytes(encoded(picture(1), "BMP"))
+    assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert ["one-smaller" in line for line in lines] == [False, True]
+    assert all("near: " in line for line in lines)
+    assert last == "1 picture of the release cannot be decoded, so not compared"
     (tmp_path / "photo.png").write_bytes(encoded(picture(9), "PNG"))
     assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 1
     assert capsys.readouterr().out.splitlines()[0] == f"not in {release}; crops of a picture are not found"
@@ -305,3 +431,30 @@ def test_lookup_of_a_scanned_picture_says_that_the_released_one_is_another(
         capsys.readouterr()
         assert privsieve("lookup", out, picture, "--exact") == 0
         assert capsys.readouterr().out == f"released    ./a.jpg  {how}\n"
+
+
+def test_a_covered_picture_is_found_and_taken_down_by_a_smaller_copy_of_what_was_scanned(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The covered files are all black, and equal: only the picture that is asked for goes."""
+    source, release, photo = tmp_path / "source", tmp_path / "out", tmp_path / "photo.jpg"
+    source.mkdir()
+    tar(source / "0.tar", {f"{seed}.png": encoded(picture(seed), "PNG") for seed in range(6)})
+    scan_in_process(source, tmp_path / "run")
+    policy = with_policy(tmp_path, COVER.format(when="true", cover="image"))
+    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", release, "--quiet") == 0
+    for seed in range(6):
+        photo.write_bytes(copy_of(seed))
+        capsys.readouterr()
+        assert privsieve("lookup", release, photo, "--quiet") == 0
+        [line] = capsys.readouterr().out.splitlines()
+        assert re.fullmatch(
+            rf"released    0.tar/{seed}  covered; the scanned one is near: \d+ of 256 bits differ", line
+        )
+    photo.write_bytes(copy_of(7))
+    assert privsieve("lookup", release, photo, "--quiet") == 1
+    assert privsieve("takedown", release, asked(release, f"pdq {pdq(3)}"), "--quiet") == 0
+    assert privsieve("verify", release, "--quiet") == 0
+    assert keys(release, "tars") == {f"{seed}.png" for seed in (0, 1, 2, 4, 5)}
+    table = pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()
+    assert [row["key"] for row in table if row["pdq"] is None] == ["3"]

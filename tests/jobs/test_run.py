@@ -28,13 +28,13 @@ def test_a_scan_that_was_killed_before_its_record_was_whole_begins_again(tmp_pat
     (run / "run.json.0123abcd.part").write_bytes(b'{"privs')
     (run / "lease.json").write_bytes(b"{}")
     (run / "look-0123abcd.part").write_bytes(b"look-0123abcd")
-    start_or_continue(str(run), record)
+    start_or_continue(place(str(run)), record)
     assert read_record(str(run))[1] == record
     remove_unfinished(place(str(run)))
     assert not (run / "look-0123abcd.part").exists()
     (run / "run.json").rename(run / "diary.txt")
     with pytest.raises(RunError, match="holds other files and is not a run"):
-        start_or_continue(str(run), record)
+        start_or_continue(place(str(run)), record)
 
 
 def test_a_reader_of_slices_that_were_compacted_meanwhile_is_not_asked_to_delete_anything(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_another_setting_is_reported_in_one_short_line(
     changes: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     run = str(tmp_path / "run")
-    start_or_continue(run, _record())
+    start_or_continue(place(run), _record())
     with pytest.raises(RunError) as caught:
-        start_or_continue(run, _record(**changes))
+        start_or_continue(place(run), _record(**changes))
     result = str(caught.value)
     assert result.startswith(f"{run} was scanned with other settings: ")
     assert result.endswith(f"{message}; use another --run")
@@ -131,11 +131,11 @@ def test_another_setting_is_reported_in_one_short_line(
 
 def test_another_hash_list_and_another_screen_are_answered_with_both_remedies(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
-    start_or_continue(run, _record(hash_list="a" * 64))
+    start_or_continue(place(run), _record(hash_list="a" * 64))
     bounds = {"target_miss": 0.05, "confidence": 0.95, "miss_high": 0.04, "miss_high_level_1": None}
     screen = {"sha256": "b" * 64, **bounds, "guard_share": 0.1}
     with pytest.raises(RunError) as caught:
-        start_or_continue(run, _record(screen=screen))
+        start_or_continue(place(run), _record(screen=screen))
     assert str(caught.value).endswith(
         "; give the hash list with which this run began, and give the screen with which this run began, none, or use "
         "another --run"
@@ -144,13 +144,13 @@ def test_another_hash_list_and_another_screen_are_answered_with_both_remedies(tm
 
 def test_other_code_continues_a_run_that_keeps_the_code_of_its_beginning(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    start_or_continue(str(run), _record())
-    start_or_continue(str(run), _record(code="b" * 64))
+    start_or_continue(place(str(run)), _record())
+    start_or_continue(place(str(run)), _record(code="b" * 64))
     written = json.loads((run / "run.json").read_text())
     assert written["code"] == "a" * 64
     del written["code"]  # of a version that did not tell
     (run / "run.json").write_text(json.dumps(written))
-    start_or_continue(str(run), _record())
+    start_or_continue(place(str(run)), _record())
     assert read_record(str(run))[1].code is None
 
 

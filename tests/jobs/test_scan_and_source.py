@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingest.storage.place import place
-from jobs.scanning.slice_tasks import draw, first
+from jobs.scanning.chosen import draw, first
 from scoring.runs.attempts import Attempts
 from tests.jobs.made import privsieve, rows, shard, tar
 

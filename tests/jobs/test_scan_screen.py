@@ -103,7 +103,7 @@ def test_every_picture_has_one_row_and_what_is_screened_out_has_no_answer(run: P
     assert stages["screen", "screened"] > 100
     for row in found:
         if row["stage"] == "screen":
-            assert [row[name] for name in (*KEYS, "private", "level", "score", "num_assessed", "rationale")] == [
+            assert [row[name] for name in (*KEYS, "private_answer", "level", "score", "num_assessed", "rationale")] == [
                 None
             ] * 27
             assert row["prob_screen"] is not None

@@ -1,12 +1,13 @@
 """`SHA256SUMS` and its signature: other tools check a release, and everybody notices when it is another one."""
 
+import hashlib
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.jobs.made import privsieve
-from tests.jobs.releases import FIRST_DROPPED, Capture, asked, decisions, with_policy
+from tests.jobs.releases import FIRST_DROPPED, Capture, asked, decisions, files, with_policy
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +24,11 @@ def sha256sum(release: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sha256sum", "-c", "--strict", "SHA256SUMS"], cwd=release, capture_output=True, text=True)
 
 
-def test_sha256sum_checks_every_file_of_a_release(release: Path) -> None:
-    files = {str(p.relative_to(release)) for p in release.rglob("*") if p.is_file()} - {"SHA256SUMS"}
+def test_sha256sum_checks_every_file_that_may_be_published(release: Path) -> None:
+    names = {name for name in files(release) if not name.startswith("not-for-publication/")} - {"SHA256SUMS"}
     done = sha256sum(release)
     assert done.returncode == 0
-    assert {line.removesuffix(": OK") for line in done.stdout.splitlines()} == files
+    assert {line.removesuffix(": OK") for line in done.stdout.splitlines()} == names
 
 
 def test_after_a_takedown_the_checksums_are_those_of_the_new_files(release: Path) -> None:
@@ -92,6 +93,44 @@ def test_a_takedown_signs_again_or_removes_the_void_signature(signed: Path, key:
     assert "so SHA256SUMS.sig is removed; --sign-key signs anew" in capsys.readouterr().out
     assert not (signed / "SHA256SUMS.sig").exists()
     assert privsieve("verify", signed) == 0
+
+
+def test_a_takedown_signs_only_what_the_key_has_signed(signed: Path, key: Path, capsys: Capture) -> None:
+    """Each file is changed; also with all hashes made right, with another's signature, or with none."""
+    before, others = files(signed), signed.parent / "others"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", others], check=True)
+
+    def refused(name: str, content: bytes, message: str, with_key: Path = key) -> None:
+        (signed / name).write_bytes(content)
+        changed = files(signed)
+        capsys.readouterr()
+        assert privsieve("takedown", signed, asked(signed, "c"), "--sign-key", with_key, "--quiet") == code
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+        assert files(signed) == changed
+        (signed / name).write_bytes(before[name])
+
+    for name in before.keys() - {
+        "release.json",
+        "not-for-publication/decisions.parquet",
+        "SHA256SUMS",
+        "SHA256SUMS.sig",
+    }:
+        code = 1
+        refused(name, before[name] + b" ", f"--sign-key: {name} is not what was signed, so nothing was taken down")
+    code, not_signed = 2, f"--sign-key: {signed} is not as this key has signed it, so nothing was taken down"
+    hashes = before["release.json"].replace(hashlib.sha256(before["0.tar"]).hexdigest().encode(), b"0" * 64)
+    refused("release.json", hashes, "release.json is not the one of SHA256SUMS; privsieve verify")
+    refused("SHA256SUMS.sig", b"", not_signed)
+    refused("SHA256SUMS.sig", before["SHA256SUMS.sig"], not_signed, with_key=others)
+    (signed / "SHA256SUMS.sig").unlink()
+    assert privsieve("takedown", signed, asked(signed, "c"), "--sign-key", key) == 2
+    assert not_signed in capsys.readouterr().err
+    command: list[str | Path] = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "privsieve-release"]
+    subprocess.run([*command, signed / "SHA256SUMS"], check=True)
+    assert privsieve("takedown", signed, asked(signed, "c"), "--sign-key", key) == 0
+    assert privsieve("verify", signed, "--signer", key.parent / "signers") == 0
 
 
 def test_what_is_no_key_is_refused_before_anything_is_written(

@@ -81,7 +81,10 @@ def test_the_list_has_the_rows_whose_pictures_are_kept(made: Path, tmp_path: Pat
         "second": {"drop": 2},
         "third": {"flag": 1},
     }
-    decisions = {row["key"]: row for row in pq.read_table(tmp_path / "list" / "decisions.parquet").to_pylist()}
+    decisions = {
+        row["key"]: row
+        for row in pq.read_table(tmp_path / "list" / "not-for-publication/decisions.parquet").to_pylist()
+    }
     assert decisions["3"]["reason"] == "same URL: r"
     assert decisions["0"]["url_sha256"] == url_sha256_of(url(0))
     assert [decisions[key]["url_sha256"] for key in "134"] == [None] * 3
@@ -91,36 +94,11 @@ def test_the_list_has_the_rows_whose_pictures_are_kept(made: Path, tmp_path: Pat
     assert capsys.readouterr().out == "1 file and 3 rows with URLs as released, and all counts agree\n"
 
 
-def test_flags_only_keeps_all_rows_and_says_what_the_policy_does(made: Path, tmp_path: Path) -> None:
-    rows = released(made, tmp_path / "list", "--flags-only")
-    assert [row["privsieve_action"] for row in rows] == ["keep", "drop", "flag", "keep", None, None, None]
-    assert [row["privsieve_rule"] for row in rows[:3]] == ["(default)", "second", "third"]
-    assert all(row["privsieve_level"] is not None and row["privsieve_score"] is not None for row in rows[:4])
-    assert rows[4]["privsieve_attributes"] is None
-    assert privsieve("verify", tmp_path / "list") == 0
-    assert privsieve("lookup", tmp_path / "list", url(1)) == 0
+def test_the_datasheet_of_a_list_counts_its_rows(made: Path, tmp_path: Path) -> None:
+    released(made, tmp_path / "list")
     sheet = (tmp_path / "list" / "datasheet.md").read_text()
-    assert "- Subsets: 2 keep, 1 flag, 0 redact, 1 drop, 3 without a judged picture.\n" in sheet
-    assert "- Left out: 0 of 7 rows of the table; `release.json` counts why.\n" in sheet
+    assert "- Subsets: 2 keep, 1 flag, 0 redact.\n- Left out: 4 of 7 rows of the table; `release.json` counts" in sheet
     assert "- Files of pictures: none. Texts in the table: as-is.\n" in sheet
-
-
-def test_a_list_after_a_release_of_pictures_claims_no_shards_of_it(made: Path, tmp_path: Path) -> None:
-    policy = with_policy(tmp_path, BY_KEY)
-    assert privsieve("filter", made / "run", "--policy", policy, "--out", tmp_path / "v1", "--quiet") == 0
-    released(made, tmp_path / "list", "--previous", tmp_path / "v1")
-    assert "taken_over" not in json.loads((tmp_path / "list" / "release.json").read_text())
-    assert "Shards taken over" not in (tmp_path / "list" / "README.md").read_text()
-    sheet = (tmp_path / "list" / "datasheet.md").read_text()
-    assert "- Subsets: 2 keep, 1 flag, 0 redact, 0 without a judged picture.\n- Left out: 4 of 7 rows" in sheet
-
-
-def test_dropped_pictures_without_a_row_are_in_no_list_of_flags(made: Path, tmp_path: Path) -> None:
-    drop_all = "name: none\nrules: []\ndefault: drop\nquarantined: drop\n"
-    released(made, tmp_path / "list", "--flags-only", policy=drop_all)
-    assert privsieve("verify", tmp_path / "list") == 0
-    summary = json.loads((tmp_path / "list" / "release.json").read_text())
-    assert summary["rules"] == {"(default)": {"drop": 4}, "(not_listed)": {"drop": 1}}
 
 
 def test_a_table_with_odd_columns_is_read(made: Path, tmp_path: Path) -> None:
@@ -152,9 +130,8 @@ def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
     pq.write_table(pictures, tmp_path / "source" / "0.parquet")
     pq.write_table(pictures.select(["url"]), tmp_path / "table.parquet")
     scan_in_process(tmp_path / "source", tmp_path / "run")
-    rows = released(tmp_path, tmp_path / "list", "--flags-only")
-    assert [row["privsieve_action"] for row in rows] == ["keep", None, "drop"]
-    assert rows[2]["privsieve_attributes"] is None
+    rows = released(tmp_path, tmp_path / "list")
+    assert [(row["url"], row["privsieve_action"]) for row in rows] == [(url(0), "keep")]
     assert privsieve("verify", tmp_path / "list") == 0
 
 
@@ -172,76 +149,13 @@ def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Cap
     assert "is a list of URLs without pictures to compare" in capsys.readouterr().err
 
 
-def test_a_url_without_a_judged_picture_is_taken_down_from_a_list_of_flags(
-    made: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    released(made, tmp_path / "list", "--flags-only")
-    assert privsieve("lookup", tmp_path / "list", url(8)) == 0
-    capsys.readouterr()
-    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(8), url(99))) == 1
-    shown = capsys.readouterr().out
-    assert "and 1 row of the list without a judged picture" in shown
-    assert "1 line: no picture that the release knows (4)" in shown
-    assert privsieve("lookup", tmp_path / "list", url(8)) == 1
-    assert privsieve("verify", tmp_path / "list") == 0
-
-
-def test_every_row_that_a_takedown_removes_is_counted_and_has_a_tombstone(
-    made: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    pq.write_table(pa.table({"url": [url(0), url(8), url(2), url(8), url(0)]}), tmp_path / "table.parquet")
-    (tmp_path / "run").symlink_to(made / "run")
-    before = released(tmp_path, tmp_path / "list", "--flags-only")
-    capsys.readouterr()
-    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(8), url(0))) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("1 picture in 1 shard was taken down, of 2 lines of the list\n  and 2 rows of the list")
-    removed = pq.read_table(tmp_path / "list" / "removed.parquet").to_pylist()
-    assert [(row["key"], row["url_sha256"], row["by"]) for row in removed] == [
-        ("0", None, "url"),
-        (None, url_sha256_of(url(8)), "url"),
-        (None, url_sha256_of(url(8)), "url"),
-    ]
-    summary = json.loads((tmp_path / "list" / "release.json").read_text())
-    gone = {url_sha256_of(url(0)), url_sha256_of(url(8))}
-    assert summary["urls"]["num_taken_down"] == sum(url_sha256_of(str(row["url"])) in gone for row in before) == 4
-    assert [(step["num_pictures"], step["num_rows"]) for step in summary["takedowns"]] == [(1, 4)]
-    assert (summary["urls"]["num_listed"], summary["urls"]["num_released"]) == (5, 1)
-    # Another list loses the same rows by these tombstones.
-    released(tmp_path, tmp_path / "other", "--flags-only")
-    assert privsieve("takedown", tmp_path / "other", tmp_path / "list" / "removed.parquet") == 0
-    assert pq.read_table(tmp_path / "other" / "urls" / "00000.parquet")["url"].to_pylist() == [url(2)]
-
-
-def test_what_a_list_removed_is_taken_out_of_a_release_that_records_no_urls(
-    made: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    """Only lines that a user wrote are refused there."""
-    released(made, tmp_path / "list", "--flags-only")
-    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(8), url(0))) == 0
-    policy = with_policy(tmp_path, "name: p\nmembers: image-only\nrules: []\ndefault: keep\nquarantined: drop\n")
-    other = tmp_path / "other"
-    assert privsieve("filter", made / "run", "--policy", policy, "--out", other, "--quiet") == 0
-    capsys.readouterr()
-    assert privsieve("takedown", other, tmp_path / "list" / "removed.parquet") == 1
-    assert capsys.readouterr().out.splitlines()[:2] == [
-        "1 picture in 1 shard was taken down, of 2 lines of the list",
-        "  1 line: no picture that the release knows (2)",
-    ]
-    rows = pq.read_table(other / "decisions.parquet").to_pylist()
-    assert [row["key"] for row in rows if row["rule"] == "(takedown)"] == ["0"]
-    assert privsieve("verify", other) == 0
-    assert privsieve("takedown", other, asked(other, url(8))) == 2
-    assert "line 3 of the list names a URL" in capsys.readouterr().err
-
-
 def test_a_removed_url_that_is_in_the_list_again_is_named(made: Path, tmp_path: Path, capsys: Capture) -> None:
     """Its hash in release.json is put right, so that only the rows show it."""
     release = tmp_path / "list"
-    released(made, release, "--flags-only")
+    released(made, release)
     file = release / "urls" / "00000.parquet"
     before = file.read_bytes()
-    assert privsieve("takedown", release, asked(release, url(8), url(0))) == 0
+    assert privsieve("takedown", release, asked(release, url(0))) == 0
     assert privsieve("verify", release) == 0
     file.write_bytes(before)
     summary = json.loads((release / "release.json").read_text())
@@ -250,13 +164,13 @@ def test_a_removed_url_that_is_in_the_list_again_is_named(made: Path, tmp_path: 
     capsys.readouterr()
     assert privsieve("verify", release) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "urls: it has 7 rows, and release.json counts 4",
-        "urls: it has 3 rows whose URL was taken down",
+        "urls: it has 3 rows, and release.json counts 1",
+        "urls: it has 2 rows whose URL was taken down",
     ]
     summary["urls"]["num_taken_down"] = 0
     (release / "release.json").write_text(json.dumps(summary))
     assert privsieve("verify", release) == 1
-    assert capsys.readouterr().out == "release.json: its takedowns removed 3 rows, and its list counts 0\n"
+    assert capsys.readouterr().out == "release.json: its takedowns removed 2 rows, and its list counts 0\n"
 
 
 @pytest.mark.slow
@@ -293,11 +207,8 @@ def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one
     raise AssertionError("it never came to its end")
 
 
-@pytest.mark.parametrize("options", [(), ("--flags-only",)])
-def test_a_damaged_list_is_named_in_one_line(
-    options: tuple[str, ...], made: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    released(made, tmp_path / "list", *options)
+def test_a_damaged_list_is_named_in_one_line(made: Path, tmp_path: Path, capsys: Capture) -> None:
+    released(made, tmp_path / "list")
     (tmp_path / "list" / "urls" / "00000.parquet").write_bytes(b"PAR1 cut")
     capsys.readouterr()
     assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 1

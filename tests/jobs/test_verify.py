@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.formats.released import DECISIONS, REMOVED, TAKEN_DOWN
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import KEEP_ALL, asked, with_policy
@@ -43,11 +44,9 @@ def with_a_changed_byte(release: Path) -> None:
 
 
 def with_another_decision(release: Path) -> None:
-    table = pq.read_table(release / "decisions.parquet")
+    table = pq.read_table(release / DECISIONS)
     column = pa.array(["keep"] * table.num_rows)
-    pq.write_table(
-        table.set_column(table.schema.names.index("action"), "action", column), release / "decisions.parquet"
-    )
+    pq.write_table(table.set_column(table.schema.names.index("action"), "action", column), release / DECISIONS)
 
 
 def with_other_counts(release: Path) -> None:
@@ -82,13 +81,6 @@ def with_a_count_of_what_was_removed(release: Path) -> None:
     (release / "release.json").write_text(json.dumps(summary))
 
 
-def with_a_name_outside(release: Path) -> None:
-    summary = json.loads((release / "release.json").read_text())
-    summary["sha256"]["../secret"] = hashlib.sha256(b"").hexdigest()
-    (release.parent / "secret").write_bytes(b"")
-    (release / "release.json").write_text(json.dumps(summary))
-
-
 def with_another_picture_and_its_hash(release: Path) -> None:
     """The hash of the file is put right, so that only the decisions show it."""
     with tarfile.open(release / "0.tar") as archive:
@@ -105,23 +97,22 @@ def with_another_picture_and_its_hash(release: Path) -> None:
         (without_a_file, "0.tar: it is not there"),
         (with_another_file, "more.tar: release.json does not name it"),
         (with_a_changed_byte, "0.tar: its content is not what was released"),
-        (with_another_decision, "decisions.parquet: its content is not what was released"),
-        (with_other_counts, "decisions.parquet: its decisions are not those that release.json counts"),
-        (with_other_counts_of_actions, "decisions.parquet: its decisions are not those that release.json counts"),
+        (with_another_decision, f"{DECISIONS}: its content is not what was released"),
+        (with_other_counts, f"{DECISIONS}: its decisions are not those that release.json counts"),
+        (with_other_counts_of_actions, f"{DECISIONS}: its decisions are not those that release.json counts"),
         (
             with_other_counts_of_what_was_not_scanned,
-            "release.json: its num_unseen_kept is not what decisions.parquet counts",
+            f"release.json: its num_unseen_kept is not what {DECISIONS} counts",
         ),
         (
             with_another_kind_of_what_was_not_scanned,
-            "release.json: its unseen_kept is not what decisions.parquet counts",
+            f"release.json: its unseen_kept is not what {DECISIONS} counts",
         ),
         (
             with_a_count_of_what_was_removed,
-            "release.json: its num_unseen_removed is not what decisions.parquet counts",
+            f"release.json: its num_unseen_removed is not what {DECISIONS} counts",
         ),
-        (with_a_name_outside, "../secret: it is not there"),
-        (with_another_picture_and_its_hash, "0.tar: its pictures are not those of decisions.parquet"),
+        (with_another_picture_and_its_hash, f"0.tar: its pictures are not those of {DECISIONS}"),
     ],
 )
 def test_every_change_is_named(
@@ -141,7 +132,7 @@ def test_every_change_is_named(
     assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
 
 
-@pytest.mark.parametrize("name", ["0.tar", "SHA256SUMS", "decisions.parquet", "made_from.parquet"])
+@pytest.mark.parametrize("name", ["0.tar", "SHA256SUMS", DECISIONS])
 def test_a_pipe_in_a_release_is_a_fault_and_is_not_waited_for(
     releases: dict[str, Path], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,7 +161,7 @@ def test_a_pipe_hides_no_other_fault(
     """Also after a takedown, for which the pictures of the other shards are read."""
     release = tmp_path / "release"
     shutil.copytree(releases[f"{layout}-as-is"], release)
-    keys = pq.read_table(release / "decisions.parquet")["key"].to_pylist()
+    keys = pq.read_table(release / DECISIONS)["key"].to_pylist()
     assert privsieve("takedown", release, asked(release, keys[2])) == 0
     shard = min(name for name in json.loads((release / "release.json").read_text())["sha256"])
     with_a_pipe(release / shard)
@@ -190,30 +181,14 @@ def with_a_pipe(file: Path) -> None:
     os.mkfifo(file)
 
 
-def test_a_release_of_an_older_version_is_verified_as_far_as_it_says(
-    releases: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    release = tmp_path / "release"
-    shutil.copytree(releases["tars-as-is"], release)
-    table = pq.read_table(release / "decisions.parquet")
-    pq.write_table(table.drop_columns(["released_sha256"]), release / "decisions.parquet")
-    summary = json.loads((release / "release.json").read_text())
-    del summary["decisions_sha256"], summary["documents"]
-    for name in ("SHA256SUMS", "README.md", "croissant.json", "datasheet.md"):
-        (release / name).unlink()
-    (release / "release.json").write_text(json.dumps(summary))
-    capsys.readouterr()
-    assert privsieve("verify", release) == 0
-    assert capsys.readouterr().out == (
-        "1 file as released; this release of an older version does not say the hashes of its pictures\n"
-    )
-
-
 def test_what_is_no_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for content, why in (
-        ({}, "is no release that can be verified: it has no release.json"),
-        ({"release.json": "{"}, ": release.json is damaged, or was not written by filter"),
-        ({"release.unfinished.json": "{}"}, "it is unfinished; run its filter again with --resume"),
+        ({}, "is no finished release: it has no release.json"),
+        ({"release.json": "{"}, ": release.json is damaged, or was not written by this version of filter (no JSON)"),
+        (
+            {"release.unfinished.json": "{}"},
+            "is unfinished, so it cannot be verified; run its filter again with --resume",
+        ),
     ):
         for name, text in content.items():
             (tmp_path / name).write_text(text)
@@ -228,21 +203,34 @@ def with_a_removed_shard_again(release: Path, before: Path) -> None:
 
 
 def with_the_release_of_before_and_its_tombstones(release: Path, before: Path) -> None:
-    removed = (release / "removed.parquet").read_bytes()
+    tombstones = {name: (release / name).read_bytes() for name in (REMOVED, TAKEN_DOWN)}
     shutil.copytree(before, release, dirs_exist_ok=True)
-    (release / "removed.parquet").write_bytes(removed)
+    for name, content in tombstones.items():
+        (release / name).write_bytes(content)
 
 
 def with_fewer_tombstones(release: Path, before: Path) -> None:
-    pq.write_table(pq.read_table(release / "removed.parquet").slice(1), release / "removed.parquet")
-    with_right_hash(release, "removed")
+    with_tombstones(release, lambda table: table.slice(1))
 
 
 def with_other_tombstones(release: Path, before: Path) -> None:
-    table = pq.read_table(release / "removed.parquet")
-    keys = pa.array(["another", *table["key"].to_pylist()[1:]], pa.string())
-    pq.write_table(table.set_column(1, "key", keys), release / "removed.parquet")
-    with_right_hash(release, "removed")
+    def changed(table: pa.Table) -> pa.Table:
+        return table.set_column(1, "key", pa.array(["another", *table["key"].to_pylist()[1:]], pa.string()))
+
+    with_tombstones(release, changed)
+
+
+def with_other_published_tombstones(release: Path, before: Path) -> None:
+    with_tombstones(release, lambda table: table.take([1, 0]), REMOVED)
+
+
+def with_tombstones(release: Path, change: Callable[[pa.Table], pa.Table], *names: str) -> None:
+    """The hashes of the files are put right, so that only their content shows the change."""
+    summary = json.loads((release / "release.json").read_text())
+    for name in names or (REMOVED, TAKEN_DOWN):
+        pq.write_table(change(pq.read_table(release / name)), release / name)
+        summary["own_sha256"][name] = hashlib.sha256((release / name).read_bytes()).hexdigest()
+    (release / "release.json").write_text(json.dumps(summary))
 
 
 def with_a_longer_log(release: Path, before: Path) -> None:
@@ -256,14 +244,8 @@ def with_a_shard_that_cannot_be_read(release: Path, before: Path) -> None:
 
 
 def without_tombstones(release: Path, before: Path) -> None:
-    (release / "removed.parquet").unlink()
-
-
-def with_right_hash(release: Path, name: str) -> None:
-    """The hash of the file is put right, so that only its content shows the change."""
-    summary = json.loads((release / "release.json").read_text())
-    summary[f"{name}_sha256"] = hashlib.sha256((release / f"{name}.parquet").read_bytes()).hexdigest()
-    (release / "release.json").write_text(json.dumps(summary))
+    (release / REMOVED).unlink()
+    (release / TAKEN_DOWN).unlink()
 
 
 @pytest.mark.parametrize(
@@ -276,9 +258,10 @@ def with_right_hash(release: Path, name: str) -> None:
         (
             with_the_release_of_before_and_its_tombstones,
             [
-                "removed.parquet: it is not what was released",
+                f"{TAKEN_DOWN}: release.json does not name it",
+                "removed.parquet: release.json does not name it",
                 "removed.parquet: it has 2 pictures, and the takedowns in release.json count 0",
-                "decisions.parquet: 2 pictures of removed.parquet not marked as taken down",
+                f"{DECISIONS}: 2 pictures of removed.parquet not marked as taken down",
                 "0.tar: it holds 2 pictures of removed.parquet",
             ],
         ),
@@ -286,24 +269,26 @@ def with_right_hash(release: Path, name: str) -> None:
             with_fewer_tombstones,
             [
                 "removed.parquet: it has 1 picture, and the takedowns in release.json count 2",
-                "removed.parquet: without 1 picture that decisions.parquet marks as taken down",
+                f"removed.parquet: without 1 picture that {DECISIONS} marks as taken down",
             ],
         ),
         (
             with_other_tombstones,
             [
-                "decisions.parquet: 1 picture of removed.parquet not marked as taken down",
-                "removed.parquet: without 1 picture that decisions.parquet marks as taken down",
+                f"{DECISIONS}: 1 picture of removed.parquet not marked as taken down",
+                f"removed.parquet: without 1 picture that {DECISIONS} marks as taken down",
             ],
         ),
+        (with_other_published_tombstones, [f"removed.parquet: its rows are not those of {TAKEN_DOWN}"]),
         (with_a_longer_log, ["removed.parquet: it has 2 pictures, and the takedowns in release.json count 3"]),
         (with_a_shard_that_cannot_be_read, ["0.tar: its content is not what was released"]),
         (
             without_tombstones,
             [
+                f"{TAKEN_DOWN}: it is not there",
                 "removed.parquet: it is not there",
                 "removed.parquet: it has 0 pictures, and the takedowns in release.json count 2",
-                "removed.parquet: without 2 pictures that decisions.parquet marks as taken down",
+                f"removed.parquet: without 2 pictures that {DECISIONS} marks as taken down",
             ],
         ),
     ],

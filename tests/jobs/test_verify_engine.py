@@ -35,7 +35,7 @@ def released(run: Path, folder: Path, cover: str, *more: str) -> tuple[dict[str,
     policy, out = with_policy(folder, POLICY.format(cover=cover)), folder / "out"
     assert privsieve("filter", run, "--policy", policy, "--out", out, "--quiet", *more) == 0
     steps: dict[str, list[tuple[str, bool]]] = {}
-    for row in pq.read_table(out / "redactions.parquet").to_pylist():
+    for row in pq.read_table(out / "not-for-publication/redactions.parquet").to_pylist():
         assert row["released"] == (not row["left"])
         steps.setdefault(row["key"], []).append((row["step"], not row["left"]))
     return steps, out
@@ -91,7 +91,11 @@ def test_what_a_rule_spares_is_covered_if_the_other_engine_sees_it(run: Path, tm
         (tmp_path / name).mkdir()
         _, out = released(run, tmp_path / name, cover, *more)
         assert decided(out)["woman.jpg"] == ("redact", "people")
-        steps = [row for row in pq.read_table(out / "redactions.parquet").to_pylist() if row["key"] == "woman.jpg"]
+        steps = [
+            row
+            for row in pq.read_table(out / "not-for-publication/redactions.parquet").to_pylist()
+            if row["key"] == "woman.jpg"
+        ]
         areas[name] = [(row["step"], row["num_areas"] > 0, row["left"]) for row in steps]
         summary = json.loads((out / "release.json").read_text())
         assert summary["verified_by"] == (None if name == "alone" else "detectors (detectors-5)")

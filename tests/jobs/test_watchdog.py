@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 
-from jobs.scanning.slice_tasks import noticing_silence
+from jobs.scanning.watchdog import noticing_silence
 
 
 def test_silence_is_reported_and_the_items_come_all_the_same() -> None:

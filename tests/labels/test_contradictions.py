@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.releases.decider import Decider
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
 from scoring.labels.label_files import as_csv
 from scoring.labels.table import contradictions, to_labels
@@ -97,6 +98,6 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
     assert "1 of 12 labels contradicts itself" in capsys.readouterr().err
     root, record = read_record(str(run))
     request = GuaranteeRequest(str(labels), 0.5, by="prob_private")
-    of_labels = guarantee(request, root, record, load_policy(GUARANTEE_ONLY, "none")).caution
+    of_labels = guarantee(request, root, record, Decider(load_policy(GUARANTEE_ONLY, "none"), record.engine)).caution
     assert of_labels is not None
     assert of_labels.startswith(caution)

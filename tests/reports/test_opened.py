@@ -182,7 +182,7 @@ def test_what_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
     ("protocol", "private", "meaning"),
     [
         ("slots", "level IN (1, 2)", "an attribute of level 1 or 2 is present"),
-        ("binary:first", "private = 1", "the model answered yes when asked whether the picture is private"),
+        ("binary:first", "private_answer = 1", "the model answered yes when asked whether the picture is private"),
         ("severity", "holistic_score >= 0.514", "the model gave a severity of 0.514 or more"),
     ],
 )

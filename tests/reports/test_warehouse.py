@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from ingest.errors import QueryError, RunError, StorageError
 from reports.run.run_files import VIEWS
 from reports.run.warehouse import Run, open_warehouse, setup_statements
-from scoring.table import SCHEMA
+from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import ATTRIBUTES
 from tests.reports.conftest import ROWS, MakeRun
 
@@ -26,7 +26,7 @@ def test_views_hold_every_row(make_run: MakeRun) -> None:
         "SELECT (FROM images SELECT count(*)), (FROM scored SELECT count(*)), "
         "(FROM quarantined SELECT count(*)), (FROM attributes SELECT count(*))",
     ) == [(8, 6, 2, 8 * 22)]
-    assert run.select("FROM images")[0] == [*SCHEMA.names, "unknown_level"]
+    assert run.select("FROM images")[0] == IMAGE_SCHEMA.names
 
 
 def test_attributes_keep_what_was_not_assessed_apart(make_run: MakeRun) -> None:
@@ -71,7 +71,7 @@ def test_run_without_score_files_has_empty_typed_views(make_run: MakeRun) -> Non
     run = open_warehouse(str(make_run(rows=())))
     for view in VIEWS:
         assert rows(run, f"FROM {view}") == []
-    assert run.select("FROM images")[0] == [*SCHEMA.names, "unknown_level"]
+    assert run.select("FROM images")[0] == IMAGE_SCHEMA.names
 
 
 def test_odd_folder_name(make_run: MakeRun) -> None:

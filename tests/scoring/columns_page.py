@@ -5,7 +5,7 @@ from pathlib import Path
 from ingest.errors import SHARD_REASONS
 from ingest.images.files.pieces import UNSEEN_KINDS
 from scoring.captions import CAPTION_KINDS
-from scoring.table import BOX_TYPE, COLUMNS, UNKNOWN_LEVEL, Col
+from scoring.table import BOX_TYPE, COLUMNS, COMPUTED, Col
 
 PAGE = Path(__file__).parents[2] / "docs" / "columns.md"
 
@@ -45,10 +45,12 @@ def columns_document() -> str:
         "applies to text in pictures; "
         "what they find in captions was not measured, and a name can be that of a place or of somebody famous.",
     ]
-    lines += ["", f"## {UNKNOWN_LEVEL.name}", ""]
+    lines += ["", "## Columns that are not stored", "", "| column | type | meaning |", "|---|---|---|"]
+    lines += [f"| `{column.name}` | {column.type} | {column.meaning} |" for column in COMPUTED]
     lines += [
-        f"Policies, `report` and the view `images` of `sql` have one more column, `{UNKNOWN_LEVEL.name}`: "
-        f"{UNKNOWN_LEVEL.meaning}. `level` and the scores count such an attribute as absent."
+        "",
+        "Policies, `report` and the view `images` of `sql` have these, too: they follow from the row and the engine of "
+        "the run. `level` and the scores count an attribute that was not judged as absent.",
     ]
     return "\n".join(lines) + "\n"
 

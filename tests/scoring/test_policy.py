@@ -1,11 +1,14 @@
 """Policies: which rule decides, and the message for a wrong policy file."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ingest.errors import Fault, PolicyError
 from scoring.assessment import Assessment
 from scoring.policies.policy_file import load_policy, policy_bytes
+from scoring.policies.reserved import ReservedRule
 from scoring.sql.limits import Limits
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import ATTRIBUTES, KEYS
@@ -104,7 +107,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         *(
             (
                 _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),
-                r"are kept for \(default\), .*, \(guarantee\), \(hash_list\), .* and \(removed_before\); ",
+                r"are kept for \(default\), .*, \(guarantee\), .*\(hash_list\), .*, \(takedown\); ",
             )
             for name in ("(default)", "(quarantined)", "(unreadable)", "(unsafe_member)", "(guarantee)", " (mine) ")
         ),
@@ -151,7 +154,7 @@ def test_a_condition_that_would_take_hours_is_stopped(monkeypatch: pytest.Monkey
 def test_a_condition_that_fails_where_nothing_was_assessed_is_reported_too() -> None:
     when = "CAST(coalesce(CAST(emotion_mental_health AS VARCHAR), 'n/a') AS DOUBLE) >= 0.5"
     rules = _policy(f'  - {{name: moods, when: "{when}", then: drop, reason: r}}')
-    assert load_policy(rules, "test.yaml").inapplicable_rules(["biometrics"]) == {}
+    assert load_policy(rules, "test.yaml").blind_rules(["emotion_mental_health"]) == {}
     assert _decide(rules, _row(emotion_mental_health=1)) == [("drop", "moods")]
     with pytest.raises(PolicyError) as caught:
         _decide(rules, _row(emotion_mental_health=float("nan")))
@@ -244,6 +247,7 @@ def test_prices_alone_are_no_payment_data() -> None:
 
 
 DETECTORS = {
+    "protocol": "detectors-5",
     "assessed": ["biometrics", "gov_ids", "full_legal_name", "financial_data", "beliefs", "age", "documents"],
     "only_affirmed": ["beliefs", "age"],
 }
@@ -274,22 +278,16 @@ def test_the_shipped_policies_flag_what_the_engine_could_not_judge(name: str, ru
         _judged(),
     ]
     rows = to_table([Facts("s.tar", i, f"k{i}", None, 1, "00", unseen=()) for i in range(len(verdicts))], verdicts)
-    decided = policy.for_engine(DETECTORS).decide(rows).to_pylist()
+    decided = policy.decide(rows, DETECTORS).to_pylist()
     assert [row["action"] for row in decided] == ["flag", of_a_name, "drop", "keep", "keep"]
     assert decided[0]["rule"] == rule
     assert "could not be judged" in decided[0]["reason"]
     assert "text in a script that is not read" in decided[0]["reason"]
 
 
-@pytest.mark.parametrize("name", ["strict", "research", "identity-documents-only"])
-def test_a_run_whose_engine_judges_no_attribute_is_still_nothing_to_decide_on(name: str) -> None:
-    policy = load_policy(policy_bytes(name), f"{name}.yaml")
-    assert policy.is_blind([])
-
-
 def test_the_level_of_what_was_not_judged_is_the_most_severe_one() -> None:
     lines = [f"  - {{name: n{n}, when: unknown_level = {n}, then: flag, reason: r}}" for n in (1, 2, 3, 4)]
-    policy = load_policy(_policy(*lines), "test.yaml").for_engine({"assessed": list(KEYS)})
+    policy = load_policy(_policy(*lines), "test.yaml")
     gaps = (("gov_ids", "age"), ("beliefs", "age"), ("age", "documents"), ("documents",), ())
     verdicts: list[Verdict] = [_row(**dict.fromkeys(keys, float("nan"))) for keys in gaps]
     verdicts.append(Fault("empty", "the file has no bytes"))
@@ -298,25 +296,31 @@ def test_the_level_of_what_was_not_judged_is_the_most_severe_one() -> None:
     assert decided == ["n1", "n2", "n3", "n4", "(default)", "(quarantined)"]
 
 
-def test_rules_that_look_only_at_what_was_not_assessed_are_reported() -> None:
-    rules = [
-        ("tattoos", "unique_body_markings >= 0.5"),
-        ("levels", "level <= 2"),
-        ("unseen", "unique_body_markings IS NULL"),
-        ("either", "unique_body_markings = 1 OR biometrics = 1"),
-        ("small", "width < 10"),
-    ]
-    lines = [f"  - {{name: {name}, when: {when}, then: drop, reason: r}}" for name, when in rules]
-    policy = load_policy("\n".join(["name: p", "default: keep", "rules:", *lines]).encode(), "p.yaml")
-    assert policy.inapplicable_rules(["biometrics"]) == {"tattoos": ["unique_body_markings"]}
-    assert policy.inapplicable_rules([]) == {
-        "tattoos": ["unique_body_markings"],
-        "levels": ["level"],
-        "either": ["biometrics", "unique_body_markings"],
-    }
+@pytest.mark.parametrize(
+    ("when", "is_blind"),
+    [
+        ("unique_body_markings >= 0.5", True),
+        ("unique_body_markings >= 0.5 AND biometrics = 1", True),
+        ("unique_body_markings = 1 OR NOT (unique_body_markings < disability)", True),
+        ("unique_body_markings IN (0.5, 1)", True),
+        ("unique_body_markings = 1 OR biometrics = 1", False),
+        ("unique_body_markings IS NULL AND biometrics = 1", False),
+        ("coalesce(unique_body_markings, biometrics) = 1", False),
+        ("width < 10", False),
+    ],
+)
+def test_a_rule_is_blind_if_it_matches_no_row_in_which_some_columns_are_null(when: str, is_blind: bool) -> None:
+    policy = load_policy(_policy(f"  - {{name: a, when: '{when}', then: drop, reason: r}}"), "p.yaml")
+    unanswered = ["unique_body_markings", "disability", "holistic_score"]
+    assert list(policy.blind_rules(unanswered)) == (["a"] if is_blind else [])
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
     text = "name: p\ndefault: keep\nrules:\n  - {name: a, when: level = 1, when: level = 2, then: drop, reason: r}\n"
     with pytest.raises(PolicyError, match='the key "when" occurs twice, the second time at line 4'):
         load_policy(text.encode(), "p.yaml")
+
+
+def test_the_documentation_lists_the_rules_that_no_policy_has() -> None:
+    table = "".join(f"| `{rule}` | {rule.meaning} |\n" for rule in ReservedRule)
+    assert table in (Path(__file__).parent.parent.parent / "docs" / "filter.md").read_text()

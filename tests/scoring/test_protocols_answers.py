@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import EngineError, RunError
+from ingest.storage.place import place
 from scoring.assessment import Unscored
 from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Generate, Image, Text, TextAnswer
 from scoring.protocols.yes_or_no import REJECTIONS
@@ -238,9 +239,9 @@ def test_a_run_with_the_old_wordings_is_not_continued_with_the_new_ones(tmp_path
         return run_record({"name": "openai", "protocol": f"{version}, model m", "assessed": []})
 
     run = str(tmp_path / "run")
-    start_or_continue(run, record("binary:p1-2 4f6b1d2c3a90"))
+    start_or_continue(place(run), record("binary:p1-2 4f6b1d2c3a90"))
     with pytest.raises(RunError) as refused:
-        start_or_continue(run, record(ask("binary:ours-1").version))
+        start_or_continue(place(run), record(ask("binary:ours-1").version))
     assert str(refused.value) == (
         f'{run} was scanned with other settings: engine protocol was "binary:p1-2 4f6b1d2c3a90, model m", now '
         f'"{ask("binary:ours-1").version}, model m"; use another --run'

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from ingest.storage.place import place
 from scoring.protocols import (
     binary,
     holistic,
@@ -60,13 +61,13 @@ NOW = {
 def test_a_run_that_began_earlier_is_continued_by_the_same_command(name: str, tmp_path: Path) -> None:
     recorded = f"{RECORDED[name]}, 262144 pixels, stored precision"
     before = run_record({"name": "vllm", "protocol": recorded, "assessed": []})
-    start_or_continue(str(tmp_path / "run"), before)
+    start_or_continue(place(str(tmp_path / "run")), before)
     again = ask(name_to_continue(name, recorded))
     assert again.version == RECORDED[name]
     now: RunRecord = before.model_copy(
         update={"engine": before.engine | {"protocol": f"{again.version}, 262144 pixels, stored precision"}}
     )
-    assert start_or_continue(str(tmp_path / "run"), now).engine["protocol"] == recorded
+    assert start_or_continue(place(str(tmp_path / "run")), now).engine["protocol"] == recorded
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def facts(number: int) -> list[Facts]:
 def test_a_severity_row_has_its_score_and_no_level() -> None:
     row, refused = to_table(facts(2), verdicts("severity", "0.82", "I cannot judge that")).to_pylist()
     assert row["holistic_score"] == pytest.approx(0.82)
-    assert (row["status"], row["num_assessed"], row["private"]) == ("scored", 0, None)
+    assert (row["status"], row["num_assessed"], row["private_answer"]) == ("scored", 0, None)
     assert all(row[name] is None for name in KEYS)
     assert all(row[c.name] is None for c in SCORE_COLUMNS if c.name != "num_assessed")
     assert (refused["status"], refused["reason"], refused["holistic_score"]) == ("quarantined", "unparsable", None)
@@ -38,7 +38,7 @@ def test_a_severity_row_has_its_score_and_no_level() -> None:
 
 def test_a_binary_row_is_private_or_not_and_a_rejection_is_counted() -> None:
     rows = to_table(facts(3), verdicts("binary", "Yes", "No", "Maybe")).to_pylist()
-    assert [row["private"] for row in rows] == [1, 0, None]
+    assert [row["private_answer"] for row in rows] == [1, 0, None]
     assert [row["reason"] for row in rows] == [None, None, "rejection"]
     assert [row["rationale"] for row in rows] == ["private", "", None]
     assert all(row["level"] is None and row["score"] is None for row in rows)
@@ -51,7 +51,7 @@ def test_the_slots_row_has_its_probabilities_and_no_judgement_of_the_whole() -> 
     (row,) = to_table(facts(1), [outcome]).to_pylist()
     assert (row["level"], row["score"], row["num_assessed"]) == (1, 1.0, 22)
     assert (row["prob_gov_ids"], row["prob_ambiguous_gov_ids"]) == (pytest.approx(0.7), pytest.approx(0.2))
-    assert (row["holistic_score"], row["private"], row["prob_private"]) == (None, None, None)
+    assert (row["holistic_score"], row["private_answer"], row["prob_private"]) == (None, None, None)
 
 
 def test_of_several_views_the_worst_judgement_counts() -> None:

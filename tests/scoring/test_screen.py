@@ -1,10 +1,13 @@
 """The parts of a screen: features, heads, fusions, and the folder that holds them."""
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load, save
 from sklearn.svm import LinearSVC
 
 from ingest.errors import EngineError, LabelsError, NoFeaturesError
@@ -13,10 +16,12 @@ from ingest.images.pixels import ImageLimits
 from reports.screening.compute import MadeScreen
 from scoring.assessment import Assessment, Box, View
 from scoring.captions import CAPTION_KINDS
+from scoring.screen import limited
 from scoring.screen.detected import DetectorAnswers, Frozen, Thumbnail, answer_features
 from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
 from scoring.screen.guard import is_guarded
 from scoring.screen.heads import FittedHead, Head, fitted_heads
+from scoring.screen.limited import LimitedModality
 from scoring.screen.modalities import (
     NUM_PLACES,
     CachedModality,
@@ -114,11 +119,16 @@ def test_what_the_detectors_cannot_tell_is_no_absence() -> None:
     np.testing.assert_allclose(features[5:10], [0, 0, np.log(3), 0.9, 1], rtol=1e-6)
 
 
+def _varint(number: int) -> bytes:
+    rest = [number >> shift & 127 for shift in range(0, max(1, number.bit_length()), 7)]
+    return bytes([*(part | 128 for part in rest[:-1]), rest[-1]])
+
+
 def _field(number: int, content: bytes | int) -> bytes:
     """A field of a protobuf message."""
     if isinstance(content, int):
-        return bytes([number << 3, content])
-    return bytes([number << 3 | 2, len(content)]) + content
+        return _varint(number << 3) + _varint(content)
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
 def _tensor_type(*shape: int) -> bytes:
@@ -126,13 +136,79 @@ def _tensor_type(*shape: int) -> bytes:
     return _field(2, _field(1, _field(1, 1) + _field(2, dimensions)))
 
 
-def averaging_model(side: int = 8, channels: int = 3) -> bytes:
-    """An ONNX model that gives the mean of each channel, written by hand: (1, 3, side, side) -> (1, 3, 1, 1)."""
-    node = _field(1, b"x") + _field(2, b"y") + _field(4, b"GlobalAveragePool")
+def _node(kind: str, inputs: str, output: str, attribute: bytes = b"") -> bytes:
+    """inputs: names of one letter."""
+    return (
+        b"".join(_field(1, name.encode()) for name in inputs)
+        + _field(2, output.encode())
+        + (_field(4, kind.encode()) + attribute)
+    )
+
+
+def _model(graph: bytes, side: int = 8, channels: int = 3) -> bytes:
+    """An ONNX model (onnx.proto), written by hand, that takes x, a picture, and gives y of (1, 3, 1, 1)."""
     given = _field(1, b"x") + _tensor_type(1, channels, side, side)
     answer = _field(1, b"y") + _tensor_type(1, channels, 1, 1)
-    graph = _field(1, node) + _field(2, b"g") + _field(11, given) + _field(12, answer)
+    graph += _field(2, b"g") + _field(11, given) + _field(12, answer)
     return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 13))
+
+
+def averaging_model(side: int = 8, channels: int = 3) -> bytes:
+    """The mean of each channel."""
+    return _model(_field(1, _node("GlobalAveragePool", "x", "y")), side, channels)
+
+
+def _number(name: str, value: np.ndarray[Any, Any], kind: int) -> bytes:
+    dimensions = b"".join(_field(1, side) for side in value.shape)
+    return _field(5, dimensions + _field(2, kind) + _field(8, name.encode()) + _field(9, value.tobytes()))
+
+
+OF_SCALAR = _field(5, _field(1, b"keepdims") + _field(3, 0) + _field(20, 2))
+
+
+def endless_model() -> bytes:
+    """A loop of 2^62 rounds for pictures whose mean is above 0."""
+    body = _field(1, _node("Identity", "c", "d")) + _field(1, _node("Neg", "s", "t")) + _field(2, b"body")
+    picture = _tensor_type(1, 3, 1, 1)
+    count, is_more = (_field(2, _field(1, _field(1, kind) + _field(2, b""))) for kind in (7, 9))
+    for number, name, of_type in ((11, b"i", count), (11, b"c", is_more), (11, b"s", picture)):
+        body += _field(number, _field(1, name) + of_type)
+    body += _field(12, _field(1, b"d") + is_more) + _field(12, _field(1, b"t") + picture)
+    loop = _node("Loop", "ngp", "y", _field(5, _field(1, b"body") + _field(6, body) + _field(20, 5)))
+    return _model(
+        _field(1, _node("GlobalAveragePool", "x", "p"))
+        + _field(1, _node("ReduceMean", "x", "m", OF_SCALAR))
+        + _field(1, _node("Greater", "mz", "g"))
+        + _field(1, loop)
+        + _number("n", np.array(2**62), 7)
+        + _number("z", np.array(0, np.float32), 1)
+    )
+
+
+def huge_model() -> bytes:
+    """An array of 12 GB on the way."""
+    return _model(
+        _field(1, _node("GlobalAveragePool", "x", "p"))
+        + _field(1, _node("ConstantOfShape", "n", "h"))
+        + _field(1, _node("ReduceMean", "h", "m", OF_SCALAR))
+        + _field(1, _node("Add", "pm", "y"))
+        + _number("n", np.array([3 * 10**9]), 7)
+    )
+
+
+def test_a_model_that_never_ends_or_fills_the_memory_costs_its_picture_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limited, "MAX_CPU_S", 1)
+    endless = LimitedModality("encoder", {"encoder.onnx": endless_model()})
+    black, white = (_seen(pixels=np.full((8, 8, 3), value, np.uint8)) for value in (0, 255))
+    before = _values(endless, black)
+    with pytest.raises(NoFeaturesError, match=r"^the modality encoder takes more than 1 s$"):
+        endless.features(white)
+    np.testing.assert_array_equal(_values(endless, black), before)
+    monkeypatch.setattr(limited, "MEMORY_BYTES", 2**30)
+    with pytest.raises(EngineError, match=r"the encoder cannot|takes more than 1024 MB of memory"):
+        LimitedModality("encoder", {"encoder.onnx": huge_model()})
 
 
 def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) -> None:
@@ -268,9 +344,10 @@ def made() -> MadeScreen:
     return fitted(np.random.default_rng(7), 0.05, 130, 200, 7)
 
 
-def _write(folder: Path, made: MadeScreen) -> None:
+def _write(folder: Path, made: MadeScreen) -> Path:
     learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
     write_screen(str(folder), made.record, made.predictor, learnt, {"encoder.onnx": b"an encoder"})
+    return folder
 
 
 def test_a_screen_that_was_written_says_the_same(tmp_path: Path, made: MadeScreen) -> None:
@@ -314,22 +391,35 @@ def test_a_threshold_that_was_changed_by_hand_is_refused(tmp_path: Path, made: M
         read_screen(str(tmp_path))
 
 
+def _forged(folder: Path, made: MadeScreen, weights: bytes) -> str:
+    """A screen with other weights, whose hashes fit."""
+    _write(folder, made)
+    record = json.loads((folder / "screen.json").read_text())
+    record["files"]["screen.safetensors"] = hashlib.sha256(weights).hexdigest()
+    (folder / "screen.safetensors").write_bytes(weights)
+    (folder / "screen.json").write_text(json.dumps(record | {"sha256": _own_hash(json.dumps(record))}))
+    return str(folder)
+
+
 def test_weights_of_other_shapes_are_refused(tmp_path: Path, made: MadeScreen) -> None:
-    """As a forged file with a hash that fits."""
-    import hashlib
+    tensors = load((_write(tmp_path / "made", made) / "screen.safetensors").read_bytes())
+    for number, name in enumerate(tensors):
+        for shape in ((2,), (20, 20), (2, 2, 2), ()):
+            if tensors[name].shape == shape or (name == "learnt" and len(shape) == 1):
+                continue
+            other = save(tensors | {name: np.ones(shape, tensors[name].dtype)})
+            folder = _forged(tmp_path / f"{number}-{len(shape)}", made, other)
+            with pytest.raises(LabelsError, match="does not hold what"):
+                read_screen(folder)
 
-    from safetensors.numpy import load, save
 
-    _write(tmp_path, made)
-    tensors = load((tmp_path / "screen.safetensors").read_bytes())
-    tensors["caption.output"] = np.zeros(2)
-    content = save(tensors)
-    record = json.loads((tmp_path / "screen.json").read_text())
-    record["files"]["screen.safetensors"] = hashlib.sha256(content).hexdigest()
-    (tmp_path / "screen.safetensors").write_bytes(content)
-    (tmp_path / "screen.json").write_text(json.dumps(record | {"sha256": _own_hash(json.dumps(record))}))
-    with pytest.raises(LabelsError, match="does not hold what"):
-        read_screen(str(tmp_path))
+def test_a_tensor_of_more_axes_than_any_screen_has_is_refused_before_its_size_is_computed(
+    tmp_path: Path, made: MadeScreen
+) -> None:
+    """The product of 400,000 large numbers takes minutes."""
+    folder = _forged(tmp_path, made, save({"learnt": np.zeros((1,) * 5, np.uint64)}))
+    with pytest.raises(LabelsError, match="is damaged"):
+        read_screen(folder)
 
 
 def test_a_folder_without_a_record_is_no_screen(tmp_path: Path) -> None:

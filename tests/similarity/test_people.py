@@ -320,6 +320,18 @@ def test_votes_refuses_questions_that_are_none(
     assert said[0].endswith("questions.parquet: is damaged; restore it, or begin with another --out")
 
 
+@pytest.mark.parametrize("column", ["set", "key", "asked", "candidates", "sha256", "changed_sha256"])
+def test_votes_refuses_questions_with_text_that_is_not_utf_8(
+    column: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pa.Table.from_pylist([QUESTION | {"asked": "pairs"}], schema=QUESTIONS_SCHEMA)
+    raw = pa.array([b"\xe0\x80"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 1, raw.buffers())
+    keep_questions(place(str(tmp_path)), table.set_column(table.column_names.index(column), column, [text]))
+    assert privsieve("similarity", "votes", tmp_path) == 2
+    assert capsys.readouterr().err.endswith("is damaged; restore it, or begin with another --out\n")
+
+
 def shown(name: str, sha256: str, log_aspect: float = 0) -> ShownOriginal:
     return ShownOriginal(PicturePlace("a", {"index": 0}, name, name, name), name, sha256, log_aspect)
 

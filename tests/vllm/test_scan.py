@@ -45,7 +45,7 @@ def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path)
     assert "slots-" in (tmp_path / "report.html").read_text()
     policy = Path(__file__).parents[2] / "scoring" / "policies" / "strict.yaml"
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") == 0
-    decided = pq.read_table(tmp_path / "out" / "decisions.parquet").to_pylist()
+    decided = pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet").to_pylist()
     assert len(decided) == 31
 
 

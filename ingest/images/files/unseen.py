@@ -23,6 +23,7 @@ from ingest.images.files import avif, gif, jpeg, png, tiff, webp
 from ingest.images.files.copies import Scanned
 from ingest.images.files.jpeg import Stream
 from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
+from ingest.images.files.memory import TooLargeError, Views, check_bytes, decoding_bytes, opened
 from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
@@ -147,11 +148,17 @@ class PictureSearch:
         """Compare a picture. One with more pixels than the scanned image is not decoded and counts as new."""
         outcome: Outcome = "none"
         try:
-            picture = Image.open(io.BytesIO(content), formats=(format_name,))
+            picture = opened(content, (format_name,))
             outcome = "new" if format_name in _SURE else "none"
             self._compared_left -= 1
             if self._compared_left < 0 or not self._scanned.is_larger_than(picture.size):
                 return "new"
+            check_bytes(picture.size, decoding_bytes(picture, picture.size, 1, len(content), Views(1, 512), 8))
+        except TooLargeError:
+            return "new"
+        except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
+            return outcome
+        try:
             return "copy" if self._scanned.holds(picture) and getattr(picture, "n_frames", 1) == 1 else "new"
         except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
             return outcome

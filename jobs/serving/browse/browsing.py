@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ingest.errors import QueryError, RunError, number_of
+from ingest.errors import PolicyError, QueryError, RunError, number_of
 from ingest.storage.place import place
 from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Url, checked_request
-from jobs.releases.decisions import decisions_of_run
-from jobs.releases.refusals import refuse_blind
+from jobs.releases.decider import decisions_of_run
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, clearances, pictures_of_run, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
@@ -71,18 +70,19 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
 
     hash_list = hash_list_of(request.hash_list)
     names = list(dict.fromkeys([*SHIPPED, *([] if request.policy is None else [request.policy])]))
-    policies = {name: load_policy(policy_bytes(name), name) for name in names}
+    loaded = {name: load_policy(policy_bytes(name), name) for name in names}
     with open_run(request.run, limits_of_command(SECONDS_OF_A_CONDITION)) as run:
         where = _condition(request.where)
         hidden, withheld = _hidden(run, hash_list, feedback)
         rows = BrowsedRows(run, hidden, where)
         if not rows.num_rows:
             raise RunError(f"{request.run}: there is no row to browse{_and_withheld(withheld)}")
-        if request.policy is not None:
-            refuse_blind(policies[request.policy], run.record)
-        policies = {
-            name: policy for name, policy in policies.items() if not policy.is_blind(run.record.engine["assessed"])
+        refusals = {
+            name: policy.refusal(run.unanswered(policy.asked), run.record.engine) for name, policy in loaded.items()
         }
+        if request.policy is not None and (refusal := refusals[request.policy]) is not None:
+            raise PolicyError(refusal)
+        policies = {name: policy for name, policy in loaded.items() if refusals[name] is None}
         if request.policy is not None:
             rows.add_decisions(request.policy, decisions_of_run(run, policies[request.policy]))
         for line in run.cautions:

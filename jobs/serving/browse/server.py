@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ingest import __version__
 from ingest.errors import PolicyError, QueryError
 from ingest.sample import printable
-from jobs.releases.decisions import decisions_of_run
+from jobs.releases.decider import decisions_of_run
 from jobs.serving.handling import number_below, page_app, picture_answer, posted
 from jobs.serving.shown import Screen
 from reports.report.browsed_rows import MAX_ROWS, SHOWN, VALUES, BrowsedRows, Filter

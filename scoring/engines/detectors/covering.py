@@ -199,7 +199,8 @@ def cover_targets(
 
 
 def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
-    message = f"a file of this kind cannot be covered ({', '.join(COVERED_FORMATS)} of one frame can be)"
+    can_be = f"{', '.join(COVERED_FORMATS)} of one frame can be, if it takes at most 1 GiB of memory"
+    message = f"a file of this kind or size cannot be covered ({can_be})"
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
 

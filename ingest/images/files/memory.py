@@ -1,0 +1,194 @@
+"""How much memory a picture takes to be decoded or covered, from the headers of its frames, before pixels are read.
+
+The figures are the largest that `python -m tests.benchmarks.decode_memory` measures. A file of a few hundred bytes can
+have a canvas that takes gigabytes.
+"""
+
+import io
+from dataclasses import dataclass
+from math import prod
+
+from PIL import Image, ImageFile, TiffImagePlugin
+
+Size = tuple[int, int]
+"""Width and height in pixels."""
+
+MAX_PICTURE_BYTES = 2**30
+"""Limit of the memory to decode, clean or cover one picture, besides its file."""
+
+_FILE_COPIES, _FILE_COPIES_OF_REWRITING = 2, 5
+"""Copies of the file's own bytes that are held at once while its parts are examined, or written again."""
+
+_WORK_BYTES = 24 * 2**20
+"""For strips, blocks and buffers, whatever the size of the picture."""
+
+_TILE_WIDTH, _TILE_HEIGHT, _BITS, _SAMPLES = 322, 323, 258, 277
+"""Tags of a TIFF."""
+
+_STORED = frozenset(["L", "RGB", "RGBA", "I", "F"])
+"""Modes that are downscaled as they are."""
+_BYTES_PER_PIXEL_OF_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
+"""Bytes of a pixel in Pillow's memory; 4 in all other modes."""
+_BYTES_PER_PIXEL_OF_CANVASES = {("webp", False): 18, ("webp", True): 22, ("avif", False): 12, ("avif", True): 24}
+_BYTES_PER_PIXEL_OF_ANIMATIONS = 22
+"""Format, and whether it has several frames -> canvases of the decoder, the frame and copies of it."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """What is made of a picture."""
+
+    num_frames: int
+    """Frames that are decoded."""
+
+    max_side_px: int | None
+    """Longer side of each view; None for the size of the frame."""
+
+    def scale(self, size: Size) -> float:
+        """Return by how much a frame is downscaled, at most 1."""
+        return 1.0 if self.max_side_px is None else min(1.0, self.max_side_px / max(size))
+
+    def pixels(self, size: Size) -> int:
+        return prod(max(1, round(side * self.scale(size))) for side in size)
+
+
+class TooLargeError(Exception):
+    """A picture takes more than `MAX_PICTURE_BYTES`."""
+
+    def __init__(self, size: Size, num_bytes: int):
+        super().__init__(
+            f"would take about {num_bytes // 2**20:,} MB of memory to decode, the limit is "
+            f"{MAX_PICTURE_BYTES // 2**20:,} MB"
+        )
+        self.size = size
+
+
+def check_bytes(size: Size, num_bytes: int) -> None:
+    """Raise TooLargeError above the limit. size: of the picture."""
+    if num_bytes > MAX_PICTURE_BYTES:
+        raise TooLargeError(size, num_bytes)
+
+
+def opened(encoded: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
+    """Open a picture without decoding it. TooLargeError for a GIF, which takes memory for its first frame when it is
+    opened; else errors are those of Pillow."""
+    size = gif_canvas(encoded, 1) if "GIF" in formats else None
+    if size is not None:
+        check_bytes(size, prod(size) * 5)
+    return Image.open(io.BytesIO(encoded), formats=formats)
+
+
+def decoding_bytes(
+    image: ImageFile.ImageFile,
+    size: Size,
+    num_frames: int,
+    num_encoded: int,
+    views: Views,
+    coefficients: int = 0,
+    has_ignored: bool = False,
+) -> int:
+    """Return the memory to decode a picture, by the mode of its frame.
+
+    size: of the canvas. num_frames: of the file. num_encoded: size of the file in bytes. coefficients: of a JPEG
+    (`coefficient_bytes`). has_ignored: whether viewers skip a channel (`ingest.images.hidden`).
+    """
+    name, has_alpha = format_name(image), image.has_transparency_data
+    stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
+    if name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
+        per_pixel = 1 + coefficients
+    elif canvas := _BYTES_PER_PIXEL_OF_CANVASES.get((name, num_frames > 1)):
+        per_pixel = canvas
+    elif num_frames > 1 and name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
+        per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS
+    else:
+        converted = 0 if image.mode in _STORED or stored == 2 else 4
+        plane = 6 if has_ignored else 1 if has_alpha or is_wide(image) else 0
+        per_pixel = max(stored + converted + plane, stored + coefficients)
+    # Views: as shown, and two of what transparency hides, or one of faint steps or a channel that is skipped.
+    num_views = views.num_frames * (3 if has_alpha else 2 if has_ignored or is_wide(image) else 1)
+    view_bytes = views.pixels(size) * 3 * num_views
+    working = views.pixels(size) * (4 if views.scale(size) == 1 else 36)
+    while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working
+    return max(while_decoding, _FILE_COPIES * num_encoded + view_bytes) + _WORK_BYTES
+
+
+def _tile_bytes(image: ImageFile.ImageFile) -> int:
+    """Return the size of one tile of a TIFF, which may be much larger than its picture."""
+    if not isinstance(image, TiffImagePlugin.TiffImageFile) or _TILE_WIDTH not in image.tag_v2:
+        return 0
+    tags = image.tag_v2
+    bits = max(tags.get(_BITS, (1,))) * tags.get(_SAMPLES, 1)
+    return int(tags[_TILE_WIDTH]) * int(tags[_TILE_HEIGHT]) * int(bits) // 8
+
+
+def covering_bytes(image: Image.Image, num_encoded: int, coefficients: int) -> int:
+    """Return the memory to cover areas of a picture. Arguments as in `decoding_bytes`."""
+    stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
+    per_pixel = {"png": stored + 5, "webp": 36}.get(format_name(image), max(9, stored + coefficients))
+    pixels = image.width * image.height * per_pixel
+    return max(pixels, _FILE_COPIES_OF_REWRITING * num_encoded) + _WORK_BYTES
+
+
+def coefficient_bytes(image: Image.Image, num_scans: int) -> int:
+    """Return how many bytes per pixel libjpeg holds while it decodes a JPEG: 2 for each coefficient, until the last of
+    several scans."""
+    sampling: list[tuple[int, int]] = [(layer[1], layer[2]) for layer in getattr(image, "layer", ())]
+    if num_scans < 2 or not sampling:
+        return 0
+    whole = max(across for across, _ in sampling) * max(down for _, down in sampling)
+    return -(-2 * sum(across * down for across, down in sampling) // whole)
+
+
+def format_name(image: Image.Image) -> str:
+    """Return the format in lower case; that of a JPEG for a file of several JPEGs."""
+    name = (image.format or "").lower()
+    return "jpeg" if name == "mpo" else name
+
+
+def is_wide(image: Image.Image) -> bool:
+    """Return whether the picture has grey of more than 8 bits."""
+    return image.mode.startswith("I") or image.mode == "F"
+
+
+_NETSCAPE = b"NETSCAPE2.0"
+
+
+def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:
+    """Return the size to which Pillow extends the canvas of a GIF for its first frames; None if it is no GIF or
+    has no frame.
+
+    A frame may lie outside of the canvas that the header states. The file is read as Pillow reads it, also where that
+    differs from the standard.
+    """
+    if not encoded.startswith((b"GIF87a", b"GIF89a")):
+        return None
+    stream = io.BytesIO(encoded)
+
+    def block() -> bytes:
+        return stream.read((stream.read(1) or b"\0")[0])
+
+    def skip_table(flags: int) -> None:
+        stream.seek(3 << (flags & 7) + 1 if flags & 0x80 else 0, io.SEEK_CUR)
+
+    header = stream.read(13).ljust(13, b"\0")
+    width, height = int.from_bytes(header[6:8], "little"), int.from_bytes(header[8:10], "little")
+    skip_table(header[10])
+    num_frames = 0
+    while num_frames < max_frames and (mark := stream.read(1)) not in (b"", b";"):
+        if mark == b"!":
+            label, content = stream.read(1), block()
+            if label == b"\xff" and num_frames == 0 and content.startswith(_NETSCAPE):
+                block()
+            if label != b"\xfe" or content:
+                while block():
+                    pass
+        elif mark == b",":
+            frame = stream.read(9).ljust(9, b"\0")
+            x, y, across, down = (int.from_bytes(frame[n : n + 2], "little") for n in range(0, 8, 2))
+            width, height = max(width, x + across), max(height, y + down)
+            skip_table(frame[8])
+            stream.seek(1, io.SEEK_CUR)
+            while block():
+                pass
+            num_frames += 1
+    return (width, height) if num_frames else None

@@ -1,0 +1,259 @@
+"""The files that a release has beside its shards: where each is, what it holds, which releases have it; and how
+`release.json` and `SHA256SUMS` are read and written.
+
+Whatever must not be published is in one folder, `not-for-publication/`; the rest may be published as it is, and
+`SHA256SUMS` lists it. `release.json` has the hashes of both, so a signature is of both. Source of the format of
+`SHA256SUMS`: the manual of GNU coreutils (sha256sum).
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pydantic import BaseModel, ValidationError
+
+from ingest.errors import IncompleteError, PrivsieveError
+from ingest.formats.released import (
+    CARD,
+    CHANGES,
+    CROISSANT,
+    DATASHEET,
+    DECISIONS,
+    PRIVATE,
+    REDACTIONS,
+    RELEASE,
+    REMOVED,
+    SHA256SUMS,
+    SIGNATURE,
+    SOURCE,
+    TAKEN_DOWN,
+)
+from ingest.sample import printable
+from ingest.storage.parquet_tables import read_checked
+from ingest.storage.place import Place
+from jobs.releases.record import ReleaseIdentity, ReleaseRecord
+from jobs.releases.signing import signed
+
+DECISIONS_SCHEMA = pa.schema(
+    {
+        "shard": pa.string(),
+        "index": pa.int64(),
+        "key": pa.string(),
+        "sha256": pa.string(),
+        "action": pa.string(),
+        "rule": pa.string(),
+        "reason": pa.string(),
+        "released_sha256": pa.string(),
+        "url_sha256": pa.string(),
+        "domain": pa.string(),
+        "unseen": pa.list_(pa.string()),
+        "pdq": pa.list_(pa.string()),
+    }
+)
+"""`released_sha256`: of the picture in the release, null if it is dropped. `url_sha256`, `domain`: as in the row. Null
+if the picture is dropped, since a URL with a reason would lead to it; null with `members: image-only` too, since
+nothing else in the release says them then. `unseen`: kinds of content in the scanned picture that were not scanned;
+null if there are none, or if it is dropped or covered. `pdq`: PDQ hashes of a covered picture as it was scanned, as
+`jobs.releases.near` gives them, so that its owner finds it by another copy; null for other pictures."""
+
+REDACTIONS_SCHEMA = pa.schema(
+    {
+        "shard": pa.string(),
+        "index": pa.int64(),
+        "key": pa.string(),
+        "number": pa.int32(),
+        "step": pa.string(),
+        "num_areas": pa.int32(),
+        "share_covered": pa.float32(),
+        "is_examined": pa.bool_(),
+        "left": pa.list_(pa.string()),
+        "released": pa.bool_(),
+    }
+)
+"""One row per step of `scoring.engines.detectors.covering`. `number`: from 1. `left`: what the second look still found.
+`released`: whether the picture is released as it was after this step."""
+
+CHANGES_SCHEMA = pa.schema(
+    {
+        "shard": pa.string(),
+        "key": pa.string(),
+        "change": pa.string(),
+        "rule": pa.string(),
+        "previous_sha256": pa.string(),
+        "released_sha256": pa.string(),
+    }
+)
+"""One row per picture that differs from the previous release. `change`: added, removed or changed. `rule`: that dropped
+a removed one, null if the run no longer has it."""
+
+REMOVED_SCHEMA = pa.schema(
+    {
+        "shard": pa.string(),
+        "key": pa.string(),
+        "released_sha256": pa.string(),
+        "received": pa.date32(),
+        "done": pa.date32(),
+        "why": pa.string(),
+        "by": pa.string(),
+    }
+)
+"""One row per removed picture, for holders of older copies. `received`, `done`: days on which the request came and was
+carried out; `received` is null if it was not given, and so is `why`, of `tombstones.Why`. `by`: what the request named,
+such as `url`. It has no hash of the URL or of the scanned picture: those of public tables can be hashed, too, so they
+would lead to the picture."""
+
+TAKEN_DOWN_SCHEMA = REMOVED_SCHEMA.append(pa.field("sha256", pa.string()))
+"""The same with the hash of the scanned picture, so that it never comes back."""
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    is_of: Callable[[ReleaseRecord], bool] = lambda release: True
+    """Whether a release has the file."""
+
+    schema: pa.Schema | None = None
+    """Columns of a table."""
+
+
+def _has_removed(release: ReleaseRecord) -> bool:
+    return bool(release.num_removed_before or release.takedowns)
+
+
+OWN_FILES: Mapping[str, OwnFile] = {
+    CARD: OwnFile(),
+    DATASHEET: OwnFile(),
+    CROISSANT: OwnFile(),
+    REMOVED: OwnFile(_has_removed, REMOVED_SCHEMA),
+    SOURCE: OwnFile(),
+    DECISIONS: OwnFile(schema=DECISIONS_SCHEMA),
+    REDACTIONS: OwnFile(lambda release: release.second_look is not None, REDACTIONS_SCHEMA),
+    CHANGES: OwnFile(lambda release: release.previous_sha256 is not None, CHANGES_SCHEMA),
+    TAKEN_DOWN: OwnFile(_has_removed, TAKEN_DOWN_SCHEMA),
+}
+"""Files with a hash in `own_sha256` of `release.json`, by path."""
+
+UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE)
+"""The others: `SHA256SUMS` has the hash of the first, and the signature is of it."""
+
+BLOCK_BYTES = 2**22
+
+Facts = TypeVar("Facts", bound=BaseModel)
+
+
+def is_public(name: str) -> bool:
+    """Return whether a file of a release may be published."""
+    return not name.startswith(f"{PRIVATE}/")
+
+
+def is_published_copy(root: Place, release: ReleaseRecord) -> bool:
+    """Return whether all files are missing that must not be published."""
+    return not any(root.at(name).exists() for name in release.own_sha256 if not is_public(name))
+
+
+def refuse_published_copy(root: Place, what: str) -> None:
+    """Raise PrivsieveError if the folder of what must not be published is missing."""
+    if not root.at(PRIVATE).exists():
+        raise PrivsieveError(f"{what} is a published copy, without {PRIVATE}/; give the release as filter wrote it")
+
+
+def record_of(content: bytes, what: str) -> ReleaseRecord:
+    """Return what `release.json` says. PrivsieveError, with `what` it is of, if another program or version wrote it."""
+    try:
+        release = ReleaseRecord.model_validate(json.loads(content))
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        where = printable(".".join(map(str, fault["loc"])))
+    except (ValueError, RecursionError):
+        where = "no JSON"
+    else:
+        differing = release.own_sha256.keys() ^ {name for name, file in OWN_FILES.items() if file.is_of(release)}
+        if not differing:
+            return release
+        where = f"own_sha256.{min(differing)}"
+    raise PrivsieveError(f"{what}: {RELEASE} is damaged, or was not written by this version of filter ({where[:200]})")
+
+
+def read_release(root: Place, what: str) -> ReleaseRecord:
+    """Read `release.json` of a release that somebody relies on. PrivsieveError as in `record_of`, and if it is not the
+    one that `SHA256SUMS` lists."""
+    content = content_of(root, what)
+    release, listed = record_of(content, what), root.at(SHA256SUMS)
+    if not listed.exists() or listed.read() != sums(release, content):
+        raise PrivsieveError(f"{what}: {RELEASE} is not the one of {SHA256SUMS}; privsieve verify {what} says more")
+    return release
+
+
+def content_of(root: Place, what: str) -> bytes:
+    """Return the content of `release.json`. PrivsieveError if there is none."""
+    if not root.at(RELEASE).exists():
+        raise PrivsieveError(f"{what} is no finished release: it has no {RELEASE}")
+    return root.at(RELEASE).read()
+
+
+def identity_of(file: Place) -> ReleaseIdentity | None:
+    """Read `release.unfinished.json`; None if there is none, or the file is something else. StorageError if it cannot
+    be read."""
+    try:
+        return ReleaseIdentity.model_validate(json.loads(file.read())) if file.exists() else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_own(root: Place, name: str, what: str, columns: Collection[str] | None = None) -> pa.Table:
+    """Read a table of `OWN_FILES`, or some columns of it. IncompleteError, with `what` release it is of, if it is
+    damaged or has other columns; PrivsieveError if all that must not be published is missing."""
+    if not is_public(name):
+        refuse_published_copy(root, what)
+    try:
+        table = read_checked(root.at(name), columns)
+    except (pa.ArrowException, FileNotFoundError, NotADirectoryError):
+        table = None
+    schema = OWN_FILES[name].schema
+    assert schema is not None
+    wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
+    if table is None or not table.schema.equals(wanted):
+        raise IncompleteError(f"{what}: {name} cannot be read; privsieve verify {what} says more")
+    return table
+
+
+def source_of(root: Place, what: str) -> str:
+    """Return the URL of the scanned pictures. IncompleteError if the file that says it is damaged."""
+    try:
+        return str(json.loads(root.at(SOURCE).read())["source"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise IncompleteError(f"{what}: {SOURCE} cannot be read; privsieve verify {what} says more") from None
+
+
+def sha256_of(file: Place) -> str:
+    """Return the hash of a file of a release, in hex."""
+    digest = hashlib.sha256()
+    with file.open() as stream:
+        while block := stream.read(BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def as_json(content: BaseModel | Mapping[str, Any]) -> bytes:
+    facts = content.model_dump() if isinstance(content, BaseModel) else content
+    return (json.dumps(facts, indent=2) + "\n").encode()
+
+
+def sums(release: ReleaseRecord, content: bytes) -> bytes:
+    """Return the content of `SHA256SUMS`: the hash of each file that may be published. content: of `release.json`."""
+    hashes = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name)}
+    hashes[RELEASE] = hashlib.sha256(content).hexdigest()
+    lines = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(hashes.items()))
+    return lines.encode("utf-8", "surrogateescape")  # names that are not UTF-8, as the system has them
+
+
+def write_sums(out: Place, release: ReleaseRecord, content: bytes, sign_key: str | None) -> dict[str, str]:
+    """Write `SHA256SUMS` and, with a key, its signature. Return each written file -> sha256 in hex."""
+    files = {SHA256SUMS: sums(release, content)}
+    if sign_key is not None:
+        files[SIGNATURE] = signed(files[SHA256SUMS], sign_key)
+    for name, content_ in files.items():
+        out.at(name).write(content_)
+    return {name: hashlib.sha256(content_).hexdigest() for name, content_ in files.items()}
