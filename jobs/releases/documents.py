@@ -7,15 +7,17 @@ al., 2021) by facts. What only the people in charge know is in square brackets. 
 that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV.
 """
 
+import glob
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from ingest.errors import number_of
+from ingest.formats.members import IMAGE_EXTENSIONS, extension_of
 from ingest.formats.released import CARD, CROISSANT, DATASHEET
 from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
@@ -36,7 +38,9 @@ TEXTS = {
 }
 """`members` of a policy -> what the card says of it."""
 
-PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")]
+PICTURE_ENCODINGS = [f"image/{name}" for name in ("jpeg", "png", "webp", "gif", "bmp", "tiff", "avif")]
+"""What a set of pictures may hold. Readers such as mlcroissant take the first that they know, and open each file by its
+content; `image/*` is none that they know."""
 
 
 def documents(release: ReleaseRecord) -> dict[str, bytes]:
@@ -96,8 +100,23 @@ def _paths(release: ReleaseRecord) -> list[str]:
     paths = sorted(map(printable, release.sha256))
     if release.format != "tree" or release.urls is not None:
         return paths
-    suffixes = {posixpath.splitext(name)[1] for name in paths} - {"", *RELEASED_WITH_IMAGE}
-    return [f"**/*{suffix}" for suffix in sorted(suffixes)]
+    return [f"**/*{suffix}" for suffix in _suffixes(paths)]
+
+
+def _suffixes(names: Iterable[str]) -> list[str]:
+    """Return the extensions, with the dot, of the pictures in a tree."""
+    return sorted({posixpath.splitext(name)[1] for name in names} - {"", *RELEASED_WITH_IMAGE})
+
+
+def _patterns(names: Sequence[str]) -> list[str]:
+    """Return patterns of the pictures in a tree, at its top and below; names without an extension are their own."""
+    of_suffixes = [f"{folder}*{glob.escape(suffix)}" for suffix in _suffixes(names) for folder in ("", "**/")]
+    return of_suffixes + [glob.escape(name) for name in names if not posixpath.splitext(name)[1]]
+
+
+def _any_case(extension: str) -> str:
+    """Return a pattern of files with this extension in lower case, upper case or both."""
+    return "*." + "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in extension)
 
 
 def _subsets_of_list(urls: UrlCounts) -> dict[str, Any]:
@@ -168,15 +187,20 @@ def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
 
 def _distribution(release: ReleaseRecord) -> dict[str, Any]:
     files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
-    pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": "image/*"}
+    pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": PICTURE_ENCODINGS}
     if release.format == "parquet" or release.urls is not None:
         files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release.sha256.items()]
     elif release.format == "tree":
-        sets.append(pictures | {"includes": [f"**/{pattern}" for pattern in PICTURE_PATTERNS]})
+        names = sorted(map(printable, release.sha256))
+        if release.members == "all":  # files of every kind are beside the pictures
+            names = [name for name in names if extension_of(name) in IMAGE_EXTENSIONS]
+        patterns = _patterns(names)
+        sets += [pictures | {"includes": patterns}] if patterns else []
     else:
         files += [_file(name, sha256, "application/x-tar") for name, sha256 in release.sha256.items()]
         shards = [{"@id": name} for name in release.sha256]
-        sets += [pictures | {"containedIn": shards, "includes": PICTURE_PATTERNS}] if shards else []
+        patterns = [_any_case(extension) for extension in sorted(IMAGE_EXTENSIONS)]
+        sets += [pictures | {"containedIn": shards, "includes": patterns}] if shards else []
     if sets:
         content = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
         field = _field("images/content", "sc:ImageObject", content)

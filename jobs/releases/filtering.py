@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from ingest.errors import IncompleteError, PolicyError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import Source
 from ingest.formats.members import Members
 from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
@@ -146,7 +146,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     """Decide for every row, and write nothing."""
     policy = _policy(request.policy)
     run, record = read_record(request.run)
-    corpus = open_source(record.source, record.format, record.category)
+    corpus = record.open_source()
     previous = previous_release(request.previous, request.out)
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)

@@ -296,6 +296,9 @@ class ReleaseRecord(ReleaseIdentity):
     format: Annotated[str, AfterValidator(_known_format)]
     """Layout of the source, one of `ingest.formats.FORMATS`."""
 
+    image_columns: list[str]
+    """Columns of tables that were scanned; empty for all that hold images."""
+
     engine: EngineFacts
 
     takedowns: list[Takedown]

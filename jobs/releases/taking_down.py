@@ -258,7 +258,8 @@ def _rest_of_shards(
         if shard not in names:
             raise IncompleteError(f"{url}: {shard} is not there; privsieve verify says more")
         here = np.flatnonzero(shards == shard)
-        rest = _without(decisions["released_sha256"].take(pa.array(here)).to_pylist(), is_taken[here])
+        places = source.picture_indices(names[shard])
+        rest = _without(shard, decisions["released_sha256"].take(pa.array(here)).to_pylist(), is_taken[here], places)
         files = write_rest(source, names[shard], rest, staged)
         if source.format == "tree":
             above = "" if names[shard] == ROOT else names[shard]
@@ -322,11 +323,20 @@ def _rest_of_redactions(
     return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
 
 
-def _without(released: Sequence[str | None], is_taken: npt.NDArray[np.bool_]) -> Kept:
-    """Return what is left of a shard. released: hash of each picture in it, None for those that are not in it."""
+def _without(
+    shard: str, released: Sequence[str | None], is_taken: npt.NDArray[np.bool_], places: Sequence[int] | None
+) -> Kept:
+    """Return what is left of a shard. IncompleteError if it has another number of pictures.
+
+    released: hash of each picture in it, None for those that are not in it. places: the index of each picture in it;
+    None if its samples are all pictures.
+    """
     there = [(sha256, bool(goes)) for sha256, goes in zip(released, is_taken, strict=True) if sha256 is not None]
-    kept = {index: sha256 for index, (sha256, goes) in enumerate(there) if not goes}
-    return Kept(kept, len(there), members="all")
+    indices = range(len(there)) if places is None else places
+    if len(indices) != len(there):
+        raise IncompleteError(f"{shard}: it holds {len(indices)} pictures, and {len(there)} were released")
+    kept = {index: sha256 for index, (sha256, goes) in zip(indices, there, strict=True) if not goes}
+    return Kept(kept, len(there) if places is None else None, members="all")
 
 
 def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
