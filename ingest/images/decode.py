@@ -21,7 +21,7 @@ from ingest.images.files import jpeg, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
-from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
+from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, Piece
 from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
@@ -206,8 +206,9 @@ def _decode(
             _check_scans(image, streams[-1].num_scans, limits)
         if index:
             metadata |= frame_metadata(image)[0]
-        if format_name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
-            shown, beyond = _jpeg_pixels(encoded, image.size, limits), list[Pixels]()
+        if format_name == "jpeg":
+            stream = encoded if num_frames == 1 else encoded[streams[-1].first : streams[-1].last]
+            shown, beyond = _jpeg_pixels(stream, image, limits), list[Pixels]()
         else:
             num_ignored = hidden.num_ignored(image)
             shown, beyond = _frame_pixels(image, limits)
@@ -217,6 +218,12 @@ def _decode(
                 beyond += [_grey(channel)] if hidden.shows_more(channel, [shown, *beyond]) else []
             elif num_ignored:
                 unread.append(Piece(UNKNOWN_CHUNK, b"", num_ignored * image.width * image.height))
+            for low in hidden.low_bytes(encoded, index) if image.format in ("PNG", "TIFF") else ():
+                low = np.asarray(_resized(Image.fromarray(low), _scale(image.size, limits.max_side_px)))
+                shows_more = any(hidden.shows_more(low[:, :, channel], [shown, *beyond]) for channel in range(3))
+                beyond += [low] if shows_more else []
+            if format_name != "gif" and hidden.has_pattern_in_palette(image):
+                unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
         views.append(_oriented(shown, orientation))
         more.extend(_oriented(pixels, orientation) for pixels in beyond)
         if limits.has_pdq:
@@ -281,18 +288,20 @@ def _num_frames(image: Image.Image, encoded: bytes) -> int:
     return tiff.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
 
 
-def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> Pixels:
+def _jpeg_pixels(encoded: bytes, image: Image.Image, limits: ImageLimits) -> Pixels:
     """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
 
     For a smaller picture it decodes in steps of 1/8 of the size, which gives most of the speed.
     """
-    scale = _scale(size, limits.max_side_px)
-    wanted = {"min_width": round(size[0] * scale), "min_height": round(size[1] * scale)} if scale < 1 else {}
-    pixels: Pixels = simplejpeg.decode_jpeg(encoded, colorspace="RGB", strict=True, **wanted)
+    scale = _scale(image.size, limits.max_side_px)
+    wanted = {"min_width": round(image.width * scale), "min_height": round(image.height * scale)} if scale < 1 else {}
+    is_cmyk = image.mode == "CMYK"
+    pixels = simplejpeg.decode_jpeg(encoded, colorspace="CMYK" if is_cmyk else "RGB", strict=True, **wanted)
     factor = _scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
-    if factor < 1:
-        return np.asarray(_resized(Image.fromarray(pixels), factor))
-    return pixels
+    if not is_cmyk and factor >= 1:
+        return pixels
+    whole = Image.fromarray(255 - pixels, "CMYK").convert("RGB") if is_cmyk else Image.fromarray(pixels)
+    return np.asarray(_resized(whole, factor))
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> tuple[Pixels, list[Pixels]]:

@@ -5,6 +5,7 @@ Pillow names the layout of pixels in a file, one letter per channel: X is skippe
 """
 
 import io
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,16 +96,46 @@ def steps_of(image: Image.Image, strip_rows: int) -> npt.NDArray[np.float32]:
     return distinct[chosen] if len(distinct) else np.zeros(1, np.float32)
 
 
+def has_pattern(indices: Plane, colours: npt.NDArray[np.uint8]) -> bool:
+    """Return whether pixels of equal colours differ in their index, and show something by that. colours: shape (256,
+    channels), of each index."""
+    used = np.flatnonzero(np.bincount(indices.reshape(-1), minlength=256))
+    _, colour, counts = np.unique(colours[used], axis=0, return_inverse=True, return_counts=True)
+    if counts.max() == 1:
+        return False
+    shades = np.zeros(256, np.uint8)
+    for number in np.flatnonzero(counts > 1):
+        same = used[colour.reshape(-1) == number]
+        shades[same] = np.linspace(0, 255, len(same))
+    return shows_more(shades[indices], [])
+
+
+def has_pattern_in_palette(image: Image.Image) -> bool:
+    """Return the same of a picture with a palette; False of any other."""
+    if image.mode != "P":
+        return False
+    palette = np.array(image.getpalette("RGB") or [], np.uint8).reshape(-1, 3)[:256]
+    colours, transparency = np.zeros((256, 4), np.uint8), image.info.get("transparency")
+    colours[: len(palette), :3] = palette
+    if isinstance(transparency, bytes):
+        colours[:, 3] = np.frombuffer(transparency.ljust(256, b"\xff")[:256], np.uint8)
+    elif isinstance(transparency, int):
+        colours[transparency, 3] = 1
+    return has_pattern(np.asarray(image), colours)
+
+
 _SINGLE = {"RGB": "RGBA", "L": "LA", "P": "PA"}
 """Pillow's mode of a picture with one more channel."""
 _SPARE_BIT = "BGR;15"
+_LOW = ";16"
+"""Part of the names of layouts with 16 bits per channel."""
 
 
 def num_ignored(image: ImageFile.ImageFile) -> int:
     """Return the number of ignored channels of the frame that is about to be loaded."""
     if image.format not in ("BMP", "TIFF"):
         return 0
-    names = {str(tile.args[0] if isinstance(tile.args, tuple) else tile.args) for tile in image.tile}
+    names = {_raw_mode(tile) for tile in image.tile}
     return max((1 if name == _SPARE_BIT else name.count("X") for name in names), default=0)
 
 
@@ -127,3 +158,39 @@ def _with_alpha(arguments: tuple[Any, ...] | str | None) -> tuple[Any, ...] | st
         return arguments
     name = "BGRA;15" if arguments[0] == _SPARE_BIT else str(arguments[0]).replace("X", "A")
     return (name, *arguments[1:])
+
+
+def low_bytes(encoded: bytes, index: int) -> list[Pixels]:
+    """Return the low bytes of a frame that has 16 bits per channel, as pictures: its colours, its opacity. Of colours,
+    Pillow takes the high bytes only. None of other frames. Errors are Pillow's."""
+    image = Image.open(io.BytesIO(encoded), formats=("PNG", "TIFF"))
+    image.seek(index)
+    if image.mode.startswith("I;16"):
+        return [_grey((np.asarray(image) & 255).astype(np.uint8))]
+    if not any(_LOW in _raw_mode(tile) for tile in image.tile):
+        return []
+    if image.mode == "LA":  # no such raw mode: as four channels of 8 bits
+        image._mode = "RGBA"
+        image.tile = [tile._replace(args=_with_raw_mode(tile.args, "RGBA")) for tile in image.tile]
+        return [_grey(np.asarray(image.getchannel(name))) for name in "GA"]
+    image.tile = [tile._replace(args=_with_raw_mode(tile.args, _swapped(_raw_mode(tile)))) for tile in image.tile]
+    planes = [np.asarray(channel) for channel in image.split()]
+    return [np.stack(planes[:3], axis=2), *(_grey(plane) for plane in planes[3:])]
+
+
+def _grey(plane: Plane) -> Pixels:
+    return np.repeat(plane[:, :, None], 3, axis=2)
+
+
+def _raw_mode(tile: ImageFile._Tile) -> str:
+    return str(tile.args[0] if isinstance(tile.args, tuple) else tile.args)
+
+
+def _with_raw_mode(arguments: tuple[Any, ...] | str | None, name: str) -> tuple[Any, ...] | str:
+    return (name, *arguments[1:]) if isinstance(arguments, tuple) else name
+
+
+def _swapped(raw_mode: str) -> str:
+    """Return the raw mode of the other order of bytes."""
+    is_big = raw_mode.endswith("B") or (raw_mode.endswith("N") and sys.byteorder == "big")
+    return raw_mode[:-1] + ("L" if is_big else "B")

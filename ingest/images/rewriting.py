@@ -1,51 +1,53 @@
 """A picture's file, written again: cleaned of what decoding does not need, or with areas covered.
 
 A cleaned file has no metadata, comments, thumbnails or unknown parts, no data after the end, and no frames that were
-not scanned. It is made of the parts that are needed, so nothing unknown can stay. Compressed pixels are copied, not
-encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour profile if that
-is a valid one. A still picture whose parts are in the usual order has the same pixels by construction. Of every other
-file, both versions are decoded as in a scan and compared.
+not scanned. It is made of the parts that are needed (`Piece.kept`), so nothing unknown can stay. Compressed pixels are
+copied, not encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour
+profile (`plain_profile`). Of every file, both versions are decoded as in a scan and compared: the second one must show
+the same and hold nothing that a scan does not see. If a still PNG or lossless WebP does not, its pixels are written
+anew.
 
 Areas are covered in the file's own format and as the picture is stored.
 """
 
 import io
 import math
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from PIL import ExifTags, Image, ImageCms, ImageFile, ImageFilter
+from PIL import Image, ImageFile, ImageFilter
 
-from ingest.images.decode import DecodedImage, decode
+from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files import gif, jpeg, png, webp
-from ingest.images.files.metadata import PNG_MAGIC, Cleaned, KeptFacts, frame_metadata, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata
+from ingest.images.files.profiles import plain_profile
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 """Pillow's names of the formats that can be cleaned."""
 
-MAX_PROFILE_BYTES = 2**20
-"""Larger colour profiles are removed. Usual ones have 0.5 to 600 kB."""
-
 
 def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
-    """Return a file with the pixels of the first `num_frames` frames of another one, and little else. Of a JPEG that
-    holds several pictures (MPO), the first one stays.
+    """Return a file that shows the first `num_frames` frames of another one, and little else. Of a JPEG that holds
+    several pictures (MPO), the first one stays; of 16 bits of colour, the eight that viewers show.
 
-    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, or if its pixels would change. encoded:
-    a file that a scan has decoded.
+    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change, or if they
+    hide others and are not packed without loss. encoded: a file that a scan has decoded.
 
     >>> cleaned(b"P6 1 1 255 abc", 1) is None
     True
     """
     try:
-        made = _cleaned(encoded, num_frames)
-        is_same = made is not None and (made.is_usual or _has_same_views(encoded, made.content, num_frames))
+        image = opened(encoded)
+        limits = ImageLimits(
+            max_frames=num_frames, max_pixels=max(ImageLimits().max_pixels, image.width * image.height)
+        )
+        before = decode(encoded, limits)
+        candidates = _candidates(image, encoded, num_frames) if isinstance(before, DecodedImage) else ()
+        return next((made for made in candidates if _shows_the_same(before, decode(made, limits))), None)
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None
-    return made.content if made is not None and is_same else None
 
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
@@ -54,49 +56,39 @@ def opened(encoded: bytes) -> ImageFile.ImageFile:
     return Image.open(io.BytesIO(readable), formats=CLEANED_FORMATS)
 
 
-def _cleaned(encoded: bytes, num_frames: int) -> Cleaned | None:
-    stream = jpeg.streams(encoded, [0])[0] if encoded.startswith(jpeg.START) else None
-    if stream is not None and not stream.may_have_facts:
-        # Most JPEGs. Pillow, which takes longer than all else here, would read the same segments and find no facts.
-        return jpeg.cleaned(encoded, stream, KeptFacts(profile=None, orientation=1))
-    image = opened(encoded)
-    facts = KeptFacts(_profile(image), frame_metadata(image)[1])
-    match image.format:
-        case "JPEG" | "MPO" if stream is not None:
-            made = jpeg.cleaned(encoded, stream, facts)
-            return made if image.format == "JPEG" else made._replace(is_usual=False)
-        case "PNG":
-            return png.cleaned(encoded, num_frames, facts)
-        case "GIF":
-            return gif.cleaned(encoded, num_frames)
-        case "WEBP":
-            return webp.cleaned(encoded, num_frames, facts)
-        case _:
-            return None
-
-
-def _profile(image: Image.Image) -> bytes | None:
+def _candidates(image: ImageFile.ImageFile, encoded: bytes, num_frames: int) -> Iterator[bytes]:
+    """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
     profile = image.info.get("icc_profile")
-    if not isinstance(profile, bytes) or len(profile) > MAX_PROFILE_BYTES:
-        return None
-    with suppress(OSError, ImageCms.PyCMSError):
-        ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        return profile if int.from_bytes(profile[:4]) == len(profile) else None
-    return None
+    plain = plain_profile(profile) if isinstance(profile, bytes) else None
+    facts = KeptFacts(plain, frame_metadata(image)[1])
+    match image.format:
+        case "JPEG" | "MPO":
+            yield jpeg.cleaned(encoded, jpeg.streams(encoded, [0])[0], facts)
+        case "PNG" if not png.is_deep(encoded):
+            yield png.cleaned(encoded, num_frames, facts)
+        case "GIF":
+            yield gif.cleaned(encoded, num_frames)
+        case "WEBP":
+            yield webp.cleaned(encoded, num_frames, facts)
+    is_lossless = image.format == "PNG" or (image.format == "WEBP" and _is_lossless(encoded))
+    if is_lossless and getattr(image, "n_frames", 1) == 1:
+        anew = _written(_true_colour(image), str(image.format), facts, is_lossless)
+        yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts)
 
 
-def _has_same_views(encoded: bytes, content: bytes, num_frames: int) -> bool:
-    """Return whether a scan sees the same in both files, and nothing else in the second one. Errors are Pillow's."""
-    width, height = opened(encoded).size
-    limits = ImageLimits(max_frames=num_frames, max_pixels=max(ImageLimits().max_pixels, width * height))
-    before, after = decode(encoded, limits), decode(content, limits)
-    if not isinstance(before, DecodedImage) or not isinstance(after, DecodedImage):
-        return False
-    if after.unseen or after.metadata:
-        return False
-    views = before.views[: after.num_frames_decoded] if before.format == "jpeg" else before.views
-    return len(views) == len(after.views) and all(
-        np.array_equal(here, there) for here, there in zip(views, after.views, strict=True)
+def _is_lossless(encoded: bytes) -> bool:
+    """Return whether a WebP is packed without loss."""
+    return b"VP8L" in encoded[:64]
+
+
+def _shows_the_same(before: DecodedImage, after: DecodedImage | Rejected) -> bool:
+    """Return whether a scan sees the same frames in both files, in the second one no other view, and nothing else."""
+    return (
+        isinstance(after, DecodedImage)
+        and not (after.unseen or after.metadata)
+        and after.num_frames_decoded == (1 if before.format == "jpeg" else before.num_frames_decoded)
+        and len(after.views) <= len(before.views)
+        and all(np.array_equal(here, there) for here, there in zip(before.views, after.views, strict=False))
     )
 
 
@@ -139,29 +131,35 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
             image = opened(first or b"")
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None
-        return cleaned(_drawn(image, areas, method, is_lossless=b"VP8L" in encoded[:64]), 1)
+        orientation = frame_metadata(image)[1]
+        drawn: Image.Image = image
+        if image.mode in ("P", "PA", "1"):
+            drawn = image.convert("L") if image.mode == "1" else _true_colour(image)
+        for area in areas:
+            _cover(drawn, _stored(area, orientation), method)
+        facts = KeptFacts(image.info.get("icc_profile"), orientation)
+        return cleaned(_written(drawn, image.format, facts, _is_lossless(encoded)), 1)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
 
 
-def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
-    orientation = frame_metadata(image)[1]
-    options: dict[str, Any] = {"icc_profile": image.info.get("icc_profile")}
-    if image.format == "JPEG":
+def _true_colour(image: Image.Image) -> Image.Image:
+    """Return a picture without palette."""
+    if image.mode not in ("P", "PA"):
+        return image
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def _written(image: Image.Image, format_name: str, facts: KeptFacts, is_lossless: bool) -> bytes:
+    options: dict[str, Any] = {"icc_profile": facts.profile}
+    if format_name == "JPEG":
         options |= {"quality": "keep"}
-    elif image.format == "WEBP":
+    elif format_name == "WEBP":
         options |= {"lossless": is_lossless, "quality": 100 if is_lossless else _WEBP_QUALITY, "exact": True}
-    drawn: Image.Image = image
-    if image.mode in ("P", "PA", "1"):
-        drawn = image.convert("RGBA" if image.has_transparency_data else "L" if image.mode == "1" else "RGB")
-    for area in areas:
-        _cover(drawn, _stored(area, orientation), method)
-    if orientation > 1:
-        exif = Image.Exif()
-        exif[ExifTags.Base.Orientation] = orientation
-        options["exif"] = exif.tobytes()
+    if facts.exif:
+        options["exif"] = b"Exif\0\0" + facts.exif
     target = io.BytesIO()
-    drawn.save(target, image.format, **options)
+    image.save(target, format_name, **options)
     return target.getvalue()
 
 

@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import numpy as np
-from PIL import Image, ImageDraw, TiffImagePlugin
+from PIL import Image, ImageCms, ImageDraw, TiffImagePlugin
 
 from tests.nasty import chunk, encoded
 
@@ -72,6 +72,21 @@ def exif_of_bare_pixels(image: Image.Image) -> bytes:
 def photoshop(picture: bytes) -> bytes:
     resource = struct.pack(">IIIIIIHH", 1, 160, 100, 480, 48000, len(picture), 24, 1) + picture
     return b"Photoshop 3.0\x008BIM\x04\x0c\0\0" + struct.pack(">I", len(resource)) + resource
+
+
+def profile(**tags: bytes) -> bytes:
+    """The profile of sRGB, with more tags."""
+    whole = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    entries = [whole[at : at + 12] for at in range(132, 132 + 12 * whole[131], 12)]
+    contents = {
+        entry[:4]: whole[(first := int.from_bytes(entry[4:8])) :][: int.from_bytes(entry[8:])] for entry in entries
+    }
+    contents |= {name.encode(): content for name, content in tags.items()}
+    table, data = struct.pack(">I", len(contents)), b""
+    for name, content in contents.items():
+        table += name + struct.pack(">II", 132 + 12 * len(contents) + len(data), len(content))
+        data += content + b"\0" * (-len(content) % 4)
+    return struct.pack(">I", 128 + len(table + data)) + whole[4:128] + table + data
 
 
 def xmp(picture: bytes) -> bytes:

@@ -6,9 +6,21 @@ Source: CompuServe, "Graphics Interchange Format, Version 89a".
 import re
 from collections.abc import Iterator
 
+import numpy as np
+from PIL import Image
+
 from ingest.images.files.magic import is_text
-from ingest.images.files.metadata import Cleaned
-from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+from ingest.images.files.pieces import (
+    FRAMES,
+    HIDDEN_PIXELS,
+    METADATA,
+    PIXELS,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    needed,
+)
+from ingest.images.hidden import Plane, has_pattern
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
@@ -18,34 +30,94 @@ _SMALL = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 _NAME_BYTES = 11
 _MAX_SMALL_BYTES = 64
 _BLOCK = re.compile(rb"[!,;]")
+_CONTROL_BYTES = 4
+_LOOP = b"NETSCAPE2.0\1"
+_BLOCK_BYTES, _FINE_BYTES = 255, 8
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     """Yield the parts of a GIF. num_seen: frames that are scanned. Bytes between blocks are skipped, as in Pillow."""
     offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
-    index, pixels = 0, list[bytes]()
+    colours = encoded[_SCREEN_BYTES:offset]
+    yield Piece(METADATA, kept=encoded[:offset])
+    index, control, has_loop = 0, b"", False
     while offset < len(encoded):
         block = encoded[offset]
         if block == _TRAILER:
             offset += 1
             break
         if block == _EXTENSION:
+            label = encoded[offset + 1 : offset + 2]
             content, last = _sub_blocks(encoded, offset + 2)
-            yield _extension(encoded[offset + 1 : offset + 2], content)
+            kept = b""
+            if label == bytes([_CONTROL]) and len(content) >= _CONTROL_BYTES:
+                control = content[:_CONTROL_BYTES]
+            elif label == bytes([_APPLICATION]) and content.startswith(_LOOP) and not has_loop and index < num_seen:
+                loop = content[len(_LOOP) : _NAME_BYTES + 3].ljust(3, b"\0")
+                kept = bytes([_EXTENSION, _APPLICATION, _NAME_BYTES, *_LOOP[:_NAME_BYTES], 3, 1, *loop[:2], 0])
+                has_loop = True
+            yield _extension(label, content, kept)
         elif block == _IMAGE:
-            content, last = _sub_blocks(encoded, offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1)
+            first = offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1
+            packed, last = _sub_blocks(encoded, first)
             if index < num_seen:
-                pixels.append(content)
+                yield from _image(encoded[offset:first], packed, colours, control)
             else:
                 yield Piece(FRAMES, b"", last - offset)
-            index += 1
+            index, control = index + 1, b""
         else:
             next_block = _BLOCK.search(encoded, offset)
             last = next_block.start() if next_block else len(encoded)
             yield Piece(UNKNOWN_CHUNK, encoded[offset:last])
         offset = last
-    yield Piece(PIXELS, b"".join(pixels))
-    yield Piece(TRAILING_DATA, encoded[offset:])
+    yield Piece(TRAILING_DATA, encoded[offset:], kept=bytes([_TRAILER]))
+
+
+def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterator[Piece]:
+    """Yield the pieces of a frame. head: its block before the packed pixels. colours: table of the whole file."""
+    width, height = int.from_bytes(head[5:7], "little"), int.from_bytes(head[7:9], "little")
+    is_interlaced = bool(head[9:10] and head[9] & 0x40)
+    used, indices = _unpacked(packed, (width, height), head[-1], is_interlaced)
+    blocks = b"".join(bytes([len(part)]) + part for part in _cut(packed[:used], _BLOCK_BYTES))
+    shown = bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *control, 0]) if control else b""
+    yield Piece(PIXELS, packed[:used], kept=shown + head + blocks + b"\0")
+    yield Piece(TRAILING_DATA, packed[used:])
+    table = np.zeros((256, 4), np.uint8)
+    values = np.frombuffer(head[_IMAGE_BYTES:-1] or colours, np.uint8)
+    table[: len(values) // 3, :3] = values[: len(values) // 3 * 3].reshape(-1, 3)
+    if control and control[0] & 1:
+        table[control[3], 3] = 1
+    if indices is not None and len(values) and has_pattern(indices, table):
+        yield Piece(HIDDEN_PIXELS, b"", len(packed))
+
+
+def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Plane | None]:
+    """Return how many bytes the pixels need, to about `_FINE_BYTES`, and the pixels; all bytes and no pixels if they
+    are too few or damaged."""
+    if not all(size) or not 1 <= bits <= 12:
+        return len(packed), None
+    image = Image.new("P", size)
+    decoder = Image._getdecoder("P", "gif", (bits, is_interlaced, -1))
+    decoder.setimage(image.im, (0, 0, *size))
+    offset, fine = 0, max(0, len(packed) - 2 * _BLOCK_BYTES)
+    while offset < len(packed):
+        part = packed[offset : offset + (_BLOCK_BYTES if offset < fine else _FINE_BYTES)]
+        offset += len(part)
+        num_read, fault = decoder.decode(bytes([len(part)]) + part)
+        if num_read < 0 or fault:
+            break
+    else:
+        return len(packed), None
+    if fault:
+        return len(packed), None
+    if offset < fine:
+        return _unpacked(packed[:offset], size, bits, is_interlaced)
+    return offset, np.asarray(image)
+
+
+def _cut(content: bytes, num_bytes: int) -> Iterator[bytes]:
+    for first in range(0, len(content), num_bytes):
+        yield content[first : first + num_bytes]
 
 
 def _table_bytes(encoded: bytes, offset: int) -> int:
@@ -63,47 +135,18 @@ def _sub_blocks(encoded: bytes, offset: int) -> tuple[bytes, int]:
     return b"".join(held), min(offset + 1, len(encoded))
 
 
-def _extension(label: bytes, content: bytes) -> Piece:
+def _extension(label: bytes, content: bytes, kept: bytes) -> Piece:
     name = content[:_NAME_BYTES]
     is_application, is_small = label == bytes([_APPLICATION]), len(content) <= _MAX_SMALL_BYTES
     if label == bytes([_COMMENT]):
         return Piece(METADATA if is_text(content) else UNKNOWN_CHUNK, content)
     if is_application and name in _METADATA:
-        return Piece(METADATA, content)
+        return Piece(METADATA, content, kept=kept)
     if is_small and (label == bytes([_CONTROL]) or (is_application and name in _SMALL)):
-        return Piece(METADATA, b"")
-    return Piece(UNKNOWN_CHUNK, content)
+        return Piece(METADATA, kept=kept)
+    return Piece(UNKNOWN_CHUNK, content, kept=kept)
 
 
-_CONTROL_BYTES = 4
-_LOOP = b"NETSCAPE2.0"
-
-
-def cleaned(encoded: bytes, num_frames: int) -> Cleaned:
-    """Write the file again with its first frames, how each is shown, and how often they are repeated. Never usual:
-    decoders differ in how they read damaged blocks."""
-    offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
-    parts, index, has_end, has_loop = [encoded[:offset]], 0, False, False
-    while offset < len(encoded) and index < num_frames and not has_end:
-        block = encoded[offset]
-        if block == _TRAILER:
-            has_end, last = True, offset + 1
-        elif block == _EXTENSION:
-            content, last = _sub_blocks(encoded, offset + 2)
-            label = encoded[offset + 1]
-            if label == _CONTROL and len(content) >= _CONTROL_BYTES:
-                parts.append(bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *content[:_CONTROL_BYTES], 0]))
-            elif label == _APPLICATION and content.startswith(_LOOP) and content[11:12] == b"\1" and not has_loop:
-                loop = content[_NAME_BYTES : _NAME_BYTES + 3].ljust(3, b"\0")
-                parts.append(bytes([_EXTENSION, _APPLICATION, _NAME_BYTES, *_LOOP, 3, *loop, 0]))
-                has_loop = True
-        elif block == _IMAGE:
-            first = offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1
-            last = _sub_blocks(encoded, first)[1]
-            parts.append(encoded[offset:last])
-            index += 1
-        else:
-            next_block = _BLOCK.search(encoded, offset)
-            last = next_block.start() if next_block else len(encoded)
-        offset = last
-    return Cleaned(b"".join([*parts, bytes([_TRAILER])]), is_usual=False)
+def cleaned(encoded: bytes, num_frames: int) -> bytes:
+    """Write the file again with its first frames, how each is shown, and how often they are repeated."""
+    return b"".join(needed(pieces(encoded, num_frames)))
