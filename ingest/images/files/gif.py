@@ -80,7 +80,7 @@ def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterat
     used, indices = _unpacked(packed, (width, height), head[-1], is_interlaced)
     blocks = b"".join(bytes([len(part)]) + part for part in _cut(packed[:used], _BLOCK_BYTES))
     shown = bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *control, 0]) if control else b""
-    yield Piece(PIXELS, packed[:used], kept=shown + head + blocks + b"\0")
+    yield Piece(PIXELS, packed, kept=shown + head + blocks + b"\0")
     yield Piece(TRAILING_DATA, packed[used:])
     table = np.zeros((256, 4), np.uint8)
     values = np.frombuffer(head[_IMAGE_BYTES:-1] or colours, np.uint8)

@@ -44,7 +44,7 @@ _NOT_YET = -1
 _MAX_CONDITIONS_BYTES = 64
 """Limit of arithmetic conditioning; two bytes each for at most 32 tables."""
 _JFIF_BYTES, _ADOBE_BYTES = 14, 12
-_PROFILE, _ICC_PART_BYTES = b"ICC_PROFILE\0", 65_519
+_PROFILE = b"ICC_PROFILE\0"
 
 _METADATA: dict[int, tuple[tuple[bytes, int], ...]] = {
     0xE1: (
@@ -154,7 +154,7 @@ def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
             tables_used = b"".join(table for index, (_, table) in enumerate(tables) if (number, index) in used)
             yield Piece(METADATA, kept=_segment(marker, tables_used) if tables_used else b"")
             unused = [table for index, (_, table) in enumerate(tables) if (number, index) not in used]
-            parts = [table[1:] for table in unused if zlib.crc32(table) not in _STANDARD_TABLES]
+            parts = [table[marker != _RESTARTS :] for table in unused if zlib.crc32(table) not in _STANDARD_TABLES]
             joined.setdefault((UNKNOWN_CHUNK, marker, b""), []).extend(parts)
             continue
         if marker in (_APP0, _ADOBE) and marker not in kept:
@@ -271,15 +271,10 @@ def cleaned(encoded: bytes, stream: Stream, facts: KeptFacts) -> bytes:
     parts = needed(_pieces_of(encoded, stream))
     num_before = len(parts[0]) > 1 and parts[0][1] == _APP0 if parts else 0  # JFIF comes first
     exif = [_segment(_EXIF, b"Exif\0\0" + facts.exif)] if facts.exif else []
-    made = [*parts[:num_before], *exif, *_profile_segments(facts.profile or b""), *parts[num_before:]]
+    profile = [_segment(_ICC, _PROFILE + b"\1\1" + facts.profile)] if facts.profile else []
+    made = [*parts[:num_before], *exif, *profile, *parts[num_before:]]
     return START[:_SOI_BYTES] + b"".join(made) + bytes([0xFF, _EOI])
 
 
 def _segment(marker: int, content: bytes) -> bytes:
     return bytes([0xFF, marker]) + (len(content) + 2).to_bytes(2) + content
-
-
-def _profile_segments(profile: bytes) -> list[bytes]:
-    """Cut a profile into numbered APP2 segments (ICC.1:2022, annex B.4)."""
-    parts = [profile[first : first + _ICC_PART_BYTES] for first in range(0, len(profile), _ICC_PART_BYTES)]
-    return [_segment(_ICC, _PROFILE + bytes([number, len(parts)]) + part) for number, part in enumerate(parts, 1)]

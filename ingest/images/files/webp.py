@@ -24,6 +24,8 @@ from ingest.images.files.profiles import profile_pieces
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
 _LOSSY_HEADER_BYTES = 10
+_READ_AHEAD_BYTES = 8
+"""libwebp fails only some bytes after the first one that is missing."""
 _METADATA_CHUNKS = frozenset([b"EXIF", b"XMP ", b"C2PA"])
 _HEADERS = {b"VP8X": 10, b"ANIM": 6}
 _ANIMATED, _HAS_ALPHA = 0x02, 0x10
@@ -77,7 +79,7 @@ def _picture(name: bytes, content: bytes, chunks: Sequence[tuple[bytes, int, int
     """Yield what a chunk of the picture needs, and what lies behind it. chunks: those of the picture, in `encoded`."""
     lossy = next((encoded[first:end] for other, first, end in chunks if other == b"VP8 "), b"")
     used, tail = _parted(name, content, lossy[6:10])
-    yield Piece(PIXELS, used, kept=_chunk(name, used))
+    yield Piece(PIXELS, content, kept=_chunk(name, used))
     yield Piece(TRAILING_DATA, tail)
 
 
@@ -112,14 +114,14 @@ def _parted(name: bytes, content: bytes, size: bytes) -> tuple[bytes, bytes]:
 
 
 def _num_used(content: bytes, fewest: int, is_enough: Callable[[bytes], bool]) -> int:
-    """Return the least number of bytes that are enough, or all if about `IGNORED_BYTES` fewer are not."""
+    """Return the least number of bytes that are enough, or all if `IGNORED_BYTES` fewer are not."""
     most = len(content) - IGNORED_BYTES
     if most <= fewest or not is_enough(content[:most]):
         return len(content)
     while fewest < most:
         middle = (fewest + most) // 2
         fewest, most = (fewest, middle) if is_enough(content[:middle]) else (middle + 1, most)
-    return most
+    return most + _READ_AHEAD_BYTES
 
 
 def _decodes(name: bytes, content: bytes) -> bool:
