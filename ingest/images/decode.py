@@ -185,6 +185,7 @@ def _decode(
     image: ImageFile.ImageFile, encoded: bytes, format_name: str, limits: ImageLimits, metadata: set[str]
 ) -> DecodedImage:
     behind_header = image.fp.tell() if format_name == "jpeg" and image.fp else 0
+    num_skipped = hidden.num_skipped(image)  # first, since a PNG is loaded for its metadata
     kinds, orientation = frame_metadata(image)
     metadata = metadata | kinds | file_metadata(encoded, behind_header)
     num_frames = _num_frames(image, encoded)
@@ -205,23 +206,20 @@ def _decode(
             streams += jpeg.streams(encoded, [getattr(image, "offset", 0)])
             _check_scans(image, streams[-1].num_scans, limits)
         if index:
+            num_skipped = hidden.num_skipped(image)
             metadata |= frame_metadata(image)[0]
         if format_name == "jpeg":
             stream = encoded if num_frames == 1 else encoded[streams[-1].first : streams[-1].last]
             shown, beyond = _jpeg_pixels(stream, image, limits), list[Pixels]()
         else:
-            num_ignored = hidden.num_ignored(image)
             shown, beyond = _frame_pixels(image, limits)
-            channel = hidden.ignored_channel(encoded, index) if num_ignored else None
-            if channel is not None:
-                channel = np.asarray(_resized(Image.fromarray(channel), _scale(image.size, limits.max_side_px)))
-                beyond += [_grey(channel)] if hidden.shows_more(channel, [shown, *beyond]) else []
-            elif num_ignored:
-                unread.append(Piece(UNKNOWN_CHUNK, b"", num_ignored * image.width * image.height))
-            for low in hidden.low_bytes(encoded, index) if image.format in ("PNG", "TIFF") else ():
-                low = np.asarray(_resized(Image.fromarray(low), _scale(image.size, limits.max_side_px)))
-                shows_more = any(hidden.shows_more(low[:, :, channel], [shown, *beyond]) for channel in range(3))
-                beyond += [low] if shows_more else []
+            skipped = hidden.skipped(encoded, index) if num_skipped else []
+            for pixels in skipped:
+                pixels = np.asarray(_resized(Image.fromarray(pixels), _scale(image.size, limits.max_side_px)))
+                is_more = any(hidden.shows_more(pixels[:, :, channel], [shown, *beyond]) for channel in range(3))
+                beyond += [pixels] if is_more else []
+            if num_skipped and not skipped:
+                unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
             if format_name != "gif" and hidden.has_pattern_in_palette(image):
                 unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
         views.append(_oriented(shown, orientation))
@@ -296,7 +294,7 @@ def _jpeg_pixels(encoded: bytes, image: Image.Image, limits: ImageLimits) -> Pix
     scale = _scale(image.size, limits.max_side_px)
     wanted = {"min_width": round(image.width * scale), "min_height": round(image.height * scale)} if scale < 1 else {}
     is_cmyk = image.mode == "CMYK"
-    pixels = simplejpeg.decode_jpeg(encoded, colorspace="CMYK" if is_cmyk else "RGB", strict=True, **wanted)
+    pixels: Pixels = simplejpeg.decode_jpeg(encoded, colorspace="CMYK" if is_cmyk else "RGB", strict=True, **wanted)
     factor = _scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
     if not is_cmyk and factor >= 1:
         return pixels
@@ -338,13 +336,9 @@ def _wide_grey_pixels(image: Image.Image, scale: float) -> tuple[Pixels, list[Pi
     """
     top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
     steps = hidden.steps_of(image, _strip_rows(image))
-    shown = _grey(np.asarray(_resized(_eight_bit(image, np.array([0, top])), scale)))
+    shown = hidden.grey(np.asarray(_resized(_eight_bit(image, np.array([0, top])), scale)))
     spread = np.asarray(_resized(_eight_bit(image, steps), scale))
-    return shown, [_grey(spread)] if hidden.shows_more(spread, [shown]) else []
-
-
-def _grey(plane: hidden.Plane) -> Pixels:
-    return np.repeat(plane[:, :, None], 3, axis=2)
+    return shown, [hidden.grey(spread)] if hidden.shows_more(spread, [shown]) else []
 
 
 def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:

@@ -7,12 +7,12 @@ Pillow names the layout of pixels in a file, one letter per channel: X is skippe
 import io
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFile
 
+from ingest.images.files.metadata import PNG_MAGIC, png_metadata
 from ingest.images.pixels import Pixels
 
 Plane = npt.NDArray[np.uint8]
@@ -127,70 +127,60 @@ def has_pattern_in_palette(image: Image.Image) -> bool:
 _SINGLE = {"RGB": "RGBA", "L": "LA", "P": "PA"}
 """Pillow's mode of a picture with one more channel."""
 _SPARE_BIT = "BGR;15"
-_LOW = ";16"
-"""Part of the names of layouts with 16 bits per channel."""
+_DEEP = ";16"
+"""Part of the names of layouts with 16 bits per channel. Of colours, Pillow takes the high byte only."""
 
 
-def num_ignored(image: ImageFile.ImageFile) -> int:
-    """Return the number of ignored channels of the frame that is about to be loaded."""
-    if image.format not in ("BMP", "TIFF"):
+def num_skipped(image: ImageFile.ImageFile) -> int:
+    """Return the number of channels, or of bytes in each, that are skipped in the frame that is about to be loaded."""
+    if image.format not in ("BMP", "PNG", "TIFF"):
         return 0
-    names = {_raw_mode(tile) for tile in image.tile}
-    return max((1 if name == _SPARE_BIT else name.count("X") for name in names), default=0)
+    names = {_layout(tile) for tile in image.tile}
+    return max((1 if name == _SPARE_BIT or _DEEP in name else name.count("X") for name in names), default=0)
 
 
-def ignored_channel(encoded: bytes, index: int) -> npt.NDArray[np.uint8] | None:
-    """Return the channel that is skipped in a frame, or None if it cannot be read."""
-    image = Image.open(io.BytesIO(encoded), formats=("BMP", "TIFF"))
+def skipped(encoded: bytes, index: int) -> list[Pixels]:
+    """Return what is skipped in a frame, as pictures: low bytes of its colours and of its opacity, or a channel. None
+    if it cannot be read."""
+    readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
+    image = Image.open(io.BytesIO(readable), formats=("BMP", "PNG", "TIFF"))
     image.seek(index)
-    if num_ignored(image) != 1 or image.mode not in _SINGLE:
-        return None
-    image._mode = _SINGLE[image.mode]
-    image.tile = [tile._replace(args=_with_alpha(tile.args)) for tile in image.tile]
+    layouts = [_layout(tile) for tile in image.tile]
+    is_deep = any(_DEEP in layout for layout in layouts)
     try:
-        return np.asarray(image.getchannel("A"))
+        if image.mode.startswith("I;16"):
+            return [grey((np.asarray(image) & 255).astype(np.uint8))]
+        if layouts[:1] == ["LA;16B"]:  # there is no layout of its low bytes: read as four channels
+            planes = _read(image, "RGBA", ["RGBA"])
+            return [grey(planes[1]), grey(planes[3])]
+        if is_deep:
+            planes = _read(image, image.mode, [_DEEP.join(_swapped(*name.split(_DEEP))) for name in layouts])
+            return [np.stack(planes[:3], axis=2), *map(grey, planes[3:])]
+        if num_skipped(image) == 1 and image.mode in _SINGLE:
+            return [grey(_read(image, _SINGLE[image.mode], [name.replace("X", "A") for name in layouts])[-1])]
     except (OSError, ValueError):
-        return None
+        pass
+    return []
 
 
-def _with_alpha(arguments: tuple[Any, ...] | str | None) -> tuple[Any, ...] | str | None:
-    if not isinstance(arguments, tuple):
-        return arguments
-    name = "BGRA;15" if arguments[0] == _SPARE_BIT else str(arguments[0]).replace("X", "A")
-    return (name, *arguments[1:])
-
-
-def low_bytes(encoded: bytes, index: int) -> list[Pixels]:
-    """Return the low bytes of a frame that has 16 bits per channel, as pictures: its colours, its opacity. Of colours,
-    Pillow takes the high bytes only. None of other frames. Errors are Pillow's."""
-    image = Image.open(io.BytesIO(encoded), formats=("PNG", "TIFF"))
-    image.seek(index)
-    if image.mode.startswith("I;16"):
-        return [_grey((np.asarray(image) & 255).astype(np.uint8))]
-    if not any(_LOW in _raw_mode(tile) for tile in image.tile):
-        return []
-    if image.mode == "LA":  # no such raw mode: as four channels of 8 bits
-        image._mode = "RGBA"
-        image.tile = [tile._replace(args=_with_raw_mode(tile.args, "RGBA")) for tile in image.tile]
-        return [_grey(np.asarray(image.getchannel(name))) for name in "GA"]
-    image.tile = [tile._replace(args=_with_raw_mode(tile.args, _swapped(_raw_mode(tile)))) for tile in image.tile]
-    planes = [np.asarray(channel) for channel in image.split()]
-    return [np.stack(planes[:3], axis=2), *(_grey(plane) for plane in planes[3:])]
-
-
-def _grey(plane: Plane) -> Pixels:
-    return np.repeat(plane[:, :, None], 3, axis=2)
-
-
-def _raw_mode(tile: ImageFile._Tile) -> str:
+def _layout(tile: ImageFile._Tile) -> str:
     return str(tile.args[0] if isinstance(tile.args, tuple) else tile.args)
 
 
-def _with_raw_mode(arguments: tuple[Any, ...] | str | None, name: str) -> tuple[Any, ...] | str:
-    return (name, *arguments[1:]) if isinstance(arguments, tuple) else name
+def _read(image: ImageFile.ImageFile, mode: str, layouts: Sequence[str]) -> list[Plane]:
+    """Return the channels of a picture whose bytes are read in another layout."""
+    image._mode = mode
+    image.tile = [
+        tile._replace(args=(layout, *tile.args[1:]) if isinstance(tile.args, tuple) else layout)
+        for tile, layout in zip(image.tile, layouts, strict=False)
+    ]
+    return [np.asarray(channel) for channel in image.split()]
 
 
-def _swapped(raw_mode: str) -> str:
-    """Return the raw mode of the other order of bytes."""
-    is_big = raw_mode.endswith("B") or (raw_mode.endswith("N") and sys.byteorder == "big")
-    return raw_mode[:-1] + ("L" if is_big else "B")
+def _swapped(channels: str, order: str) -> tuple[str, str]:
+    """Return the layout with the other order of bytes: B is big-endian, L little-endian, N that of this machine."""
+    return channels, "B" if order == "L" or (order == "N" and sys.byteorder == "little") else "L"
+
+
+def grey(plane: Plane) -> Pixels:
+    return np.repeat(plane[:, :, None], 3, axis=2)

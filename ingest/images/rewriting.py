@@ -22,6 +22,7 @@ from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files import gif, jpeg, png, webp
 from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata
 from ingest.images.files.profiles import plain_profile
+from ingest.images.hidden import num_skipped
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
@@ -44,7 +45,9 @@ def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
             max_frames=num_frames, max_pixels=max(ImageLimits().max_pixels, image.width * image.height)
         )
         before = decode(encoded, limits)
-        candidates = _candidates(image, encoded, num_frames) if isinstance(before, DecodedImage) else ()
+        if not isinstance(before, DecodedImage):
+            return None
+        candidates = _candidates(image, encoded, num_frames)
         return next((made for made in candidates if _shows_the_same(before, decode(made, limits))), None)
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None
@@ -58,13 +61,14 @@ def opened(encoded: bytes) -> ImageFile.ImageFile:
 
 def _candidates(image: ImageFile.ImageFile, encoded: bytes, num_frames: int) -> Iterator[bytes]:
     """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
+    is_deep = num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
     profile = image.info.get("icc_profile")
     plain = plain_profile(profile) if isinstance(profile, bytes) else None
     facts = KeptFacts(plain, frame_metadata(image)[1])
     match image.format:
         case "JPEG" | "MPO":
             yield jpeg.cleaned(encoded, jpeg.streams(encoded, [0])[0], facts)
-        case "PNG" if not png.is_deep(encoded):
+        case "PNG" if not is_deep:
             yield png.cleaned(encoded, num_frames, facts)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)

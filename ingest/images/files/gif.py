@@ -30,9 +30,10 @@ _SMALL = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 _NAME_BYTES = 11
 _MAX_SMALL_BYTES = 64
 _BLOCK = re.compile(rb"[!,;]")
-_CONTROL_BYTES = 4
+_CONTROL_BYTES, _MAX_BITS = 4, 12
 _LOOP = b"NETSCAPE2.0\1"
-_BLOCK_BYTES, _FINE_BYTES = 255, 8
+_FED_BYTES = 32
+"""Bytes that the decoder is given at a time, since it only says when it has enough."""
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
@@ -77,8 +78,9 @@ def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterat
     """Yield the pieces of a frame. head: its block before the packed pixels. colours: table of the whole file."""
     width, height = int.from_bytes(head[5:7], "little"), int.from_bytes(head[7:9], "little")
     is_interlaced = bool(head[9:10] and head[9] & 0x40)
-    used, indices = _unpacked(packed, (width, height), head[-1], is_interlaced)
-    blocks = b"".join(bytes([len(part)]) + part for part in _cut(packed[:used], _BLOCK_BYTES))
+    is_sound = width and height and 1 <= head[-1] <= _MAX_BITS
+    used, indices = _unpacked(packed, (width, height), head[-1], is_interlaced) if is_sound else (len(packed), None)
+    blocks = b"".join(_block(packed[first : min(first + 255, used)]) for first in range(0, used, 255))
     shown = bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *control, 0]) if control else b""
     yield Piece(PIXELS, packed, kept=shown + head + blocks + b"\0")
     yield Piece(TRAILING_DATA, packed[used:])
@@ -92,32 +94,20 @@ def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterat
 
 
 def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Plane | None]:
-    """Return how many bytes the pixels need, to about `_FINE_BYTES`, and the pixels; all bytes and no pixels if they
+    """Return how many bytes the pixels need, to about `_FED_BYTES`, and the pixels; all bytes and no pixels if they
     are too few or damaged."""
-    if not all(size) or not 1 <= bits <= 12:
-        return len(packed), None
     image = Image.new("P", size)
     decoder = Image._getdecoder("P", "gif", (bits, is_interlaced, -1))
     decoder.setimage(image.im, (0, 0, *size))
-    offset, fine = 0, max(0, len(packed) - 2 * _BLOCK_BYTES)
-    while offset < len(packed):
-        part = packed[offset : offset + (_BLOCK_BYTES if offset < fine else _FINE_BYTES)]
-        offset += len(part)
-        num_read, fault = decoder.decode(bytes([len(part)]) + part)
+    for first in range(0, len(packed), _FED_BYTES):
+        num_read, fault = decoder.decode(_block(packed[first : first + _FED_BYTES]))
         if num_read < 0 or fault:
-            break
-    else:
-        return len(packed), None
-    if fault:
-        return len(packed), None
-    if offset < fine:
-        return _unpacked(packed[:offset], size, bits, is_interlaced)
-    return offset, np.asarray(image)
+            return (len(packed), None) if fault else (min(first + _FED_BYTES, len(packed)), np.asarray(image))
+    return len(packed), None
 
 
-def _cut(content: bytes, num_bytes: int) -> Iterator[bytes]:
-    for first in range(0, len(content), num_bytes):
-        yield content[first : first + num_bytes]
+def _block(content: bytes) -> bytes:
+    return bytes([len(content)]) + content
 
 
 def _table_bytes(encoded: bytes, offset: int) -> int:

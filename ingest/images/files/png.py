@@ -166,10 +166,5 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> bytes:
     return b"".join([*parts[:1], *profile, *exif, *parts[1:], _chunk(b"IEND", b"")])
 
 
-def is_deep(encoded: bytes) -> bool:
-    """Return whether a PNG has 16 bits per channel and colour or transparency, of which viewers show eight."""
-    return encoded.startswith(PNG_MAGIC) and encoded[24:25] == b"\x10" and encoded[25:26] != b"\0"
-
-
 def _chunk(name: bytes, content: bytes) -> bytes:
     return len(content).to_bytes(4) + name + content + zlib.crc32(name + content).to_bytes(4)
