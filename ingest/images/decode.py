@@ -16,8 +16,7 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images import hidden
-from ingest.images.files import jpeg, tiff, unseen
+from ingest.images.files import hidden, jpeg, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata

@@ -20,9 +20,9 @@ from PIL import Image, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files import gif, jpeg, png, webp
+from ingest.images.files.hidden import num_skipped
 from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata
 from ingest.images.files.profiles import plain_profile
-from ingest.images.hidden import num_skipped
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
+from ingest.images.files.hidden import Plane, has_pattern
 from ingest.images.files.magic import is_text
 from ingest.images.files.pieces import (
     FRAMES,
@@ -20,7 +21,6 @@ from ingest.images.files.pieces import (
     Piece,
     needed,
 )
-from ingest.images.hidden import Plane, has_pattern
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B

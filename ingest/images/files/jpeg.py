@@ -131,7 +131,7 @@ def _next_marker(encoded: bytes, marks: bytes, offset: int) -> int:
 
 
 def pieces(encoded: bytes, seen: Sequence[Stream]) -> Iterator[Piece]:
-    """Yield the parts of the scanned pictures, what lies between these pictures, and after them."""
+    """Yield the parts of the scanned pictures, what is between these pictures, and after them."""
     for stream in seen:
         yield from _pieces_of(encoded, stream)
     for first, last in unclaimed([(stream.first, stream.last) for stream in seen], len(encoded)):

@@ -76,7 +76,7 @@ def _frame(content: bytes, has_alpha: bool) -> Iterator[Piece]:
 
 
 def _picture(name: bytes, content: bytes, chunks: Sequence[tuple[bytes, int, int]], encoded: bytes) -> Iterator[Piece]:
-    """Yield what a chunk of the picture needs, and what lies behind it. chunks: those of the picture, in `encoded`."""
+    """Yield what a chunk of the picture needs, and what is behind it. chunks: those of the picture, in `encoded`."""
     lossy = next((encoded[first:end] for other, first, end in chunks if other == b"VP8 "), b"")
     used, tail = _parted(name, content, lossy[6:10])
     yield Piece(PIXELS, content, kept=_chunk(name, used))
