@@ -55,7 +55,7 @@ class DecodedImage:
 
     views: tuple[Pixels, ...]
     """At least one. First the frames or pages in order, then content that these do not show: colours under transparent
-    pixels, the frame over black, faint steps of 16-bit or float grey, channels that viewers skip."""
+    pixels, the frame over black, faint steps of 16-bit or float grey, channels and low bytes that viewers skip."""
 
     width: int
     height: int
