@@ -149,8 +149,8 @@ def _check_size(image: Image.Image, limits: ImageLimits) -> None:
         raise _RejectionError(Rejected("too_many_pixels", message, width, height, _format_name(image)))
 
 
-def _check_memory(image: Image.Image, format_name: str, num_frames: int) -> None:
-    num_bytes = image.width * image.height * _bytes_per_pixel(image, format_name, num_frames)
+def _check_memory(image: Image.Image, format_name: str, num_frames: int, is_read_twice: bool = False) -> None:
+    num_bytes = image.width * image.height * (_bytes_per_pixel(image, format_name, num_frames) + 4 * is_read_twice)
     if num_bytes > MAX_DECODE_BYTES:
         message = (
             f"{image.width}x{image.height} pixels of this {format_name} would take about {num_bytes // 2**20:,} MB of "
@@ -200,12 +200,12 @@ def _decode(
     for index in range(num_decoded):
         image.seek(index)
         _check_size(image, limits)
-        _check_memory(image, format_name, num_frames)
+        num_skipped = hidden.num_skipped(image) if index else num_skipped
+        _check_memory(image, format_name, num_frames, is_read_twice=num_skipped > 0)
         if format_name == "jpeg":
             streams += jpeg.streams(encoded, [getattr(image, "offset", 0)])
             _check_scans(image, streams[-1].num_scans, limits)
         if index:
-            num_skipped = hidden.num_skipped(image)
             metadata |= frame_metadata(image)[0]
         if format_name == "jpeg":
             stream = encoded if num_frames == 1 else encoded[streams[-1].first : streams[-1].last]
@@ -213,8 +213,8 @@ def _decode(
         else:
             shown, beyond = _frame_pixels(image, limits)
             skipped = hidden.skipped(encoded, index) if num_skipped else []
-            for pixels in skipped:
-                pixels = np.asarray(_resized(Image.fromarray(pixels), _scale(image.size, limits.max_side_px)))
+            for picture in skipped:
+                pixels = np.asarray(_resized(picture, _scale(image.size, limits.max_side_px)).convert("RGB"))
                 is_more = any(hidden.shows_more(pixels[:, :, channel], [shown, *beyond]) for channel in range(3))
                 beyond += [pixels] if is_more else []
             if num_skipped and not skipped:
@@ -335,9 +335,13 @@ def _wide_grey_pixels(image: Image.Image, scale: float) -> tuple[Pixels, list[Pi
     """
     top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
     steps = hidden.steps_of(image, _strip_rows(image))
-    shown = hidden.grey(np.asarray(_resized(_eight_bit(image, np.array([0, top])), scale)))
+    shown = _grey(np.asarray(_resized(_eight_bit(image, np.array([0, top])), scale)))
     spread = np.asarray(_resized(_eight_bit(image, steps), scale))
-    return shown, [hidden.grey(spread)] if hidden.shows_more(spread, [shown]) else []
+    return shown, [_grey(spread)] if hidden.shows_more(spread, [shown]) else []
+
+
+def _grey(plane: hidden.Plane) -> Pixels:
+    return np.repeat(plane[:, :, None], 3, axis=2)
 
 
 def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:

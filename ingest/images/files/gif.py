@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from PIL import Image
 
-from ingest.images.files.hidden import Plane, has_pattern
+from ingest.images.files.hidden import has_pattern
 from ingest.images.files.magic import is_text
 from ingest.images.files.pieces import (
     FRAMES,
@@ -31,6 +31,8 @@ _NAME_BYTES = 11
 _MAX_SMALL_BYTES = 64
 _BLOCK = re.compile(rb"[!,;]")
 _CONTROL_BYTES, _MAX_BITS = 4, 12
+_MAX_PIXELS = 2**28
+"""Limit of a frame, above that of a scan: damage may have made this a frame that no scan has decoded."""
 _LOOP = b"NETSCAPE2.0\1"
 _FED_BYTES = 32
 """Bytes that the decoder is given at a time, since it only says when it has enough."""
@@ -78,7 +80,7 @@ def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterat
     """Yield the pieces of a frame. head: its block before the packed pixels. colours: table of the whole file."""
     width, height = int.from_bytes(head[5:7], "little"), int.from_bytes(head[7:9], "little")
     is_interlaced = bool(head[9:10] and head[9] & 0x40)
-    is_sound = width and height and 1 <= head[-1] <= _MAX_BITS
+    is_sound = 0 < width * height <= _MAX_PIXELS and 1 <= head[-1] <= _MAX_BITS
     used, indices = _unpacked(packed, (width, height), head[-1], is_interlaced) if is_sound else (len(packed), None)
     blocks = b"".join(_block(packed[first : min(first + 255, used)]) for first in range(0, used, 255))
     shown = bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *control, 0]) if control else b""
@@ -93,7 +95,7 @@ def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterat
         yield Piece(HIDDEN_PIXELS, b"", len(packed))
 
 
-def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Plane | None]:
+def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Image.Image | None]:
     """Return how many bytes the pixels need, to about `_FED_BYTES`, and the pixels; all bytes and no pixels if they
     are too few or damaged."""
     image = Image.new("P", size)
@@ -102,7 +104,7 @@ def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bo
     for first in range(0, len(packed), _FED_BYTES):
         num_read, fault = decoder.decode(_block(packed[first : first + _FED_BYTES]))
         if num_read < 0 or fault:
-            return (len(packed), None) if fault else (min(first + _FED_BYTES, len(packed)), np.asarray(image))
+            return (len(packed), None) if fault else (min(first + _FED_BYTES, len(packed)), image)
     return len(packed), None
 
 

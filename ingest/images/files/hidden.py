@@ -1,7 +1,9 @@
-"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, and channels of
-a BMP or TIFF that Pillow skips, such as the fourth byte of each pixel in 32 bits without alpha.
+"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, a pattern in
+equal colours of a palette, and channels or low bytes that Pillow skips, such as the fourth byte of each pixel in 32
+bits without alpha.
 
-Pillow names the layout of pixels in a file, one letter per channel: X is skipped, A would be alpha.
+Pillow names the layout of pixels in a file, one letter per channel: X is skipped, A would be alpha. A number follows if
+a channel has 16 bits, and the order of its bytes.
 """
 
 import io
@@ -96,10 +98,10 @@ def steps_of(image: Image.Image, strip_rows: int) -> npt.NDArray[np.float32]:
     return distinct[chosen] if len(distinct) else np.zeros(1, np.float32)
 
 
-def has_pattern(indices: Plane, colours: npt.NDArray[np.uint8]) -> bool:
-    """Return whether pixels of equal colours differ in their index, and show something by that. colours: shape (256,
-    channels), of each index."""
-    used = np.flatnonzero(np.bincount(indices.reshape(-1), minlength=256))
+def has_pattern(indices: Image.Image, colours: npt.NDArray[np.uint8]) -> bool:
+    """Return whether pixels of equal colours differ in their index, and show something by that. indices: of mode P.
+    colours: shape (256, channels), of each index."""
+    used = np.flatnonzero(indices.histogram())
     _, colour, counts = np.unique(colours[used], axis=0, return_inverse=True, return_counts=True)
     if counts.max() == 1:
         return False
@@ -107,7 +109,7 @@ def has_pattern(indices: Plane, colours: npt.NDArray[np.uint8]) -> bool:
     for number in np.flatnonzero(counts > 1):
         same = used[colour.reshape(-1) == number]
         shades[same] = np.linspace(0, 255, len(same))
-    return shows_more(shades[indices], [])
+    return shows_more(np.asarray(indices.point(shades.tolist(), "L")), [])
 
 
 def has_pattern_in_palette(image: Image.Image) -> bool:
@@ -121,7 +123,7 @@ def has_pattern_in_palette(image: Image.Image) -> bool:
         colours[:, 3] = np.frombuffer(transparency.ljust(256, b"\xff")[:256], np.uint8)
     elif isinstance(transparency, int):
         colours[transparency, 3] = 1
-    return has_pattern(np.asarray(image), colours)
+    return has_pattern(image, colours)
 
 
 _SINGLE = {"RGB": "RGBA", "L": "LA", "P": "PA"}
@@ -139,25 +141,28 @@ def num_skipped(image: ImageFile.ImageFile) -> int:
     return max((1 if name == _SPARE_BIT or _DEEP in name else name.count("X") for name in names), default=0)
 
 
-def skipped(encoded: bytes, index: int) -> list[Pixels]:
+def skipped(encoded: bytes, index: int) -> list[Image.Image]:
     """Return what is skipped in a frame, as pictures: low bytes of its colours and of its opacity, or a channel. None
     if it cannot be read."""
     readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
     image = Image.open(io.BytesIO(readable), formats=("BMP", "PNG", "TIFF"))
     image.seek(index)
     layouts = [_layout(tile) for tile in image.tile]
-    is_deep = any(_DEEP in layout for layout in layouts)
     try:
         if image.mode.startswith("I;16"):
-            return [grey((np.asarray(image) & 255).astype(np.uint8))]
+            return [Image.fromarray(np.asarray(image).astype(np.uint8))]
         if layouts[:1] == ["LA;16B"]:  # there is no layout of its low bytes: read as four channels
-            planes = _read(image, "RGBA", ["RGBA"])
-            return [grey(planes[1]), grey(planes[3])]
-        if is_deep:
-            planes = _read(image, image.mode, [_DEEP.join(_swapped(*name.split(_DEEP))) for name in layouts])
-            return [np.stack(planes[:3], axis=2), *map(grey, planes[3:])]
+            low = _in_layout(image, "RGBA", ["RGBA"])
+            return [low.getchannel("G"), low.getchannel("A")]
+        if any(_DEEP in layout for layout in layouts):
+            low = _in_layout(image, image.mode, [_swapped(layout) for layout in layouts])
+            return [
+                low if low.mode == "RGB" else low.convert("RGB"),
+                *([low.getchannel("A")] if low.mode == "RGBA" else []),
+            ]
         if num_skipped(image) == 1 and image.mode in _SINGLE:
-            return [grey(_read(image, _SINGLE[image.mode], [name.replace("X", "A") for name in layouts])[-1])]
+            whole = _in_layout(image, _SINGLE[image.mode], [layout.replace("X", "A") for layout in layouts])
+            return [whole.getchannel("A")]
     except (OSError, ValueError):
         pass
     return []
@@ -167,20 +172,17 @@ def _layout(tile: ImageFile._Tile) -> str:
     return str(tile.args[0] if isinstance(tile.args, tuple) else tile.args)
 
 
-def _read(image: ImageFile.ImageFile, mode: str, layouts: Sequence[str]) -> list[Plane]:
-    """Return the channels of a picture whose bytes are read in another layout."""
+def _in_layout(image: ImageFile.ImageFile, mode: str, layouts: Sequence[str]) -> Image.Image:
+    """Return a picture whose bytes are to be read in another layout."""
     image._mode = mode
     image.tile = [
         tile._replace(args=(layout, *tile.args[1:]) if isinstance(tile.args, tuple) else layout)
-        for tile, layout in zip(image.tile, layouts, strict=False)
+        for tile, layout in zip(image.tile, layouts, strict=True)
     ]
-    return [np.asarray(channel) for channel in image.split()]
+    return image
 
 
-def _swapped(channels: str, order: str) -> tuple[str, str]:
+def _swapped(layout: str) -> str:
     """Return the layout with the other order of bytes: B is big-endian, L little-endian, N that of this machine."""
-    return channels, "B" if order == "L" or (order == "N" and sys.byteorder == "little") else "L"
-
-
-def grey(plane: Plane) -> Pixels:
-    return np.repeat(plane[:, :, None], 3, axis=2)
+    is_little = layout.endswith("L") or (layout.endswith("N") and sys.byteorder == "little")
+    return layout[:-1] + ("B" if is_little else "L")

@@ -24,6 +24,8 @@ from ingest.images.files.profiles import profile_pieces
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
 _LOSSY_HEADER_BYTES = 10
+_MAX_TRIES = 14
+"""Limit of decodings to find where the pixels of a chunk end: a megabyte is cut to less than `IGNORED_BYTES`."""
 _READ_AHEAD_BYTES = 8
 """libwebp fails only some bytes after the first one that is missing."""
 _METADATA_CHUNKS = frozenset([b"EXIF", b"XMP ", b"C2PA"])
@@ -114,13 +116,13 @@ def _parted(name: bytes, content: bytes, size: bytes) -> tuple[bytes, bytes]:
 
 
 def _num_used(content: bytes, fewest: int, is_enough: Callable[[bytes], bool]) -> int:
-    """Return the least number of bytes that are enough, or all if `IGNORED_BYTES` fewer are not."""
+    """Return the least number of bytes that are enough, roughly; or all if `IGNORED_BYTES` fewer are not."""
     most = len(content) - IGNORED_BYTES
     if most <= fewest or not is_enough(content[:most]):
         return len(content)
-    while fewest < most:
+    for _ in range(_MAX_TRIES):
         middle = (fewest + most) // 2
-        fewest, most = (fewest, middle) if is_enough(content[:middle]) else (middle + 1, most)
+        fewest, most = (fewest, middle) if is_enough(content[:middle]) else (middle, most)
     return most + _READ_AHEAD_BYTES
 
 
