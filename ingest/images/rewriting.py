@@ -211,7 +211,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
     try:
         image = opened(encoded)
         if image.format == "MPO":
-            first = cleaned(encoded, 1)
+            first = cleaned(encoded, ImageLimits().max_frames)  # fewer frames would be searched as unknown parts
             image = opened(first or b"")
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None

@@ -105,7 +105,7 @@ def decoding_bytes(
         per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS
     else:
         converted = 0 if image.mode in _STORED or stored == 2 else 4
-        plane = 6 if is_read_twice else 1 if has_alpha or is_wide(image) else 0
+        plane = (9 if image.mode == "RGBA" else 6) if is_read_twice else 1 if has_alpha or is_wide(image) else 0
         per_pixel = max(stored + converted + plane, stored + coefficients)
     # Views: as shown, two of what transparency hides, one of faint steps, and two of channels that are skipped.
     num_views = views.num_frames * (1 + 2 * has_alpha + is_wide(image) + 2 * is_read_twice)
