@@ -90,7 +90,7 @@ def deep_png(image: Image.Image) -> bytes:
 def skipped_bmp(image: Image.Image) -> bytes:
     """A BMP of 32 bits without alpha, whose fourth byte is another picture."""
     values = np.asarray(image)
-    pixels = np.concatenate([values, values[:, ::-1, :1]], axis=2).tobytes()
+    pixels: bytes = np.concatenate([values, values[:, ::-1, :1]], axis=2).tobytes()
     header = struct.pack("<IiiHHIIiiII", 40, WIDTH, HEIGHT, 1, 32, 0, len(pixels), 0, 0, 0, 0)
     return b"BM" + struct.pack("<IHHI", 54 + len(pixels), 0, 0, 54) + header + pixels
 
