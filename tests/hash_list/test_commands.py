@@ -219,7 +219,6 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "verify", "takedown", "lookup"} | {
     "apply-removals",
     "purge",
-    "taxonomy",
 }
 """They read no run that was scanned here: metadata, documentation, this machine, weights, training sets, labels,
 releases."""
