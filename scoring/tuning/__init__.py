@@ -12,5 +12,5 @@
 `examples.py`, `training.py`, `trainer.py` and `outcome.py` import torch, the others do not. The loops around them
 are in `jobs.tuning`. Start at: `targets.py`.
 
-May import: `ingest`, `scoring.engines`, `scoring.labels`, `scoring.protocols`.
+May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 """
