@@ -137,8 +137,13 @@ def main() -> None:
             stream.write(json.dumps(lines[-1], ensure_ascii=False) + "\n")
     print(f"{len(lines):,} conversations in {asked.out}{''.join(f'; {num:,} {why}' for why, num in left_out.items())}")
     if lines:
-        num_turns = np.array([len(line["turns"]) / 2 for line in lines])
-        print(f"turns a conversation: {num_turns.mean():.1f} ± {num_turns.std():.1f}")
+        words = [[len(turn["text"].split()) for turn in line["turns"]] for line in lines]
+        for what, counts in (
+            ("turns", [len(turns) / 2 for turns in words]),
+            ("words of the user", [sum(turns[::2]) for turns in words]),
+            ("words of the assistant", [sum(turns[1::2]) for turns in words]),
+        ):
+            print(f"{what}: {np.mean(counts):.1f} ± {np.std(counts, ddof=len(counts) > 1):.1f} a conversation")
 
 
 if __name__ == "__main__":

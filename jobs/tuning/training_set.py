@@ -99,7 +99,7 @@ class TuneSetRequest:
     Repeatable."""
 
     drop_list: Annotated[Url | None, Option(metavar="LABELS")] = None
-    """Labels file of pictures to leave out, such as those whose labels `labels clean` calls suspicious."""
+    """Labels file of pictures to leave out, such as those whose labels are probably wrong."""
 
     keep_ambiguous: bool = False
     """For slots: 0.5 is a class of its own, not 0."""

@@ -81,7 +81,7 @@ def deep_png(image: Image.Image) -> bytes:
     """A PNG with 16 bits per channel, whose low bytes are another picture."""
     values = np.asarray(image)
     deep = np.stack([values, values[:, ::-1]], axis=3).reshape(HEIGHT, -1)
-    rows = np.concatenate([np.zeros((HEIGHT, 1), np.uint8), deep], axis=1).tobytes()
+    rows: bytes = np.concatenate([np.zeros((HEIGHT, 1), np.uint8), deep], axis=1).tobytes()
     header = WIDTH.to_bytes(4) + HEIGHT.to_bytes(4) + bytes([16, {"LA": 4, "RGB": 2, "RGBA": 6}[image.mode], 0, 0, 0])
     chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + chunks

@@ -345,7 +345,10 @@ def test_conversations_are_written_only_after_yes_and_become_a_training_set(
         assert "3 conversations in" in capsys.readouterr().out
         server.by_words["labelled this picture as public"] = Reply(text=written("A bridge. Nothing in it is private."))
         run("dialogues", *asked, "--yes", monkeypatch=monkeypatch)
-        assert "6 conversations in" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert "6 conversations in" in shown
+        # Private: two turns, 6 words of the user, 16 of the assistant; public: one turn, 3 and 7.
+        assert "turns: 1.5 ± 0.5 a conversation\nwords of the user: 4.5 ± 1.6 a" in shown
         assert len(server.bodies) == 6 + 3  # those that were left out are asked about again
     finally:
         server.close()
