@@ -20,15 +20,14 @@ from ingest.formats.released import (
 )
 from ingest.formats.shard import storage_faults
 from ingest.sample import printable
-from ingest.storage.place import PART, Place, unfinished_stem
+from ingest.storage.place import PART, Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.files import OWN_FILES, UNHASHED, identity_of, record_of
-from jobs.releases.url_list import FOLDER
+from jobs.releases.kind import kind_of
 from scoring.runs.lease import Lease
 
 _OWN = frozenset([*OWN_FILES, *UNHASHED, RELEASE_LEASE, UNFINISHED, TAKEDOWN_JOURNAL])
 _FOLDERS_AT_WORK = (f"{DONE}/", f"{TAKEDOWN_STAGED}/")
-_OF_LIST = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
 _HALF_WRITTEN = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PART)}$")
 
 Kind = Literal["file", "link", "empty folder"]
@@ -78,24 +77,13 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
         named |= {*_recorded(out)}
     for there, kind in everything_below(out):
         name = _HALF_WRITTEN.sub("", there)
-        of_list = begun is not None and begun.urls is not None and _OF_LIST.fullmatch(name)
-        of_shard = begun is not None and not posixpath.basename(name).startswith(".") and _is_in(source, name)
-        if kind != "empty folder" and not (
-            name in named or of_list or of_shard or f"{name}/".startswith(_FOLDERS_AT_WORK)
-        ):
+        is_begun = begun is not None and kind_of(begun.urls).may_hold(name, source)
+        if kind != "empty folder" and not (name in named or is_begun or f"{name}/".startswith(_FOLDERS_AT_WORK)):
             of = "is not of the release" if begun is None else "may not be of the unfinished release"
             raise StorageError(
                 f"{url} holds {printable(there)}, which {of}, and --overwrite would delete it; move it elsewhere, or "
                 "give a new folder"
             )
-
-
-def _is_in(source: Place, name: str) -> bool:
-    """Return whether a folder holds a file of this name, or one whose unfinished files begin so."""
-    folder, stem = source.at(posixpath.dirname(name)), posixpath.basename(name)
-    return source.at(name).exists() or (
-        folder.is_dir() and any(len(other) > len(stem) and unfinished_stem(other) == stem for other in folder.names())
-    )
 
 
 def removed_release(out: Place) -> bool:

@@ -28,6 +28,7 @@ from jobs.releases.decider import Decider
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
+from jobs.releases.kind import ReleaseKind, kind_of
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, counts_of, plan_release
 from jobs.releases.plan import Share as ShardShare
@@ -38,7 +39,6 @@ from jobs.releases.refusals import (
     notes_of_groups,
     refuse_loss,
     refuse_misplaced,
-    refuse_own_names,
     unanswered_in,
 )
 from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
@@ -53,7 +53,7 @@ from jobs.releases.rewriting import (
     verify_engine,
 )
 from jobs.releases.signing import signed
-from jobs.releases.url_list import count_urls, refuse_unlistable, write_urls
+from jobs.releases.url_list import count_urls, refuse_unlistable
 from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
@@ -101,6 +101,10 @@ class FilterPlan:
     @property
     def policy(self) -> Policy:
         return self.decider.policy
+
+    @property
+    def kind(self) -> ReleaseKind:
+        return kind_of(self.urls)
 
     @property
     def counts(self) -> Counts:
@@ -240,8 +244,7 @@ def check_destination(planned: FilterPlan) -> None:
     """Raise StorageError if the release cannot be written to where the request wants it."""
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
     refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
-    if planned.urls is None:
-        refuse_own_names(planned.plan)
+    planned.kind.refuse_names(planned.plan)
     refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
     if request.sign_key is not None:
         signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
@@ -254,7 +257,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
         planned.verify.refuse_gpu()
     request, policy, out = planned.request, planned.policy, place(planned.request.out)
     identity = _identity(planned)
-    if planned.urls is not None and resources.executor is None:
+    if not planned.kind.has_pictures and resources.executor is None:
         resources = replace(resources, executor="inline")  # nothing is copied
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         is_replaced = request.overwrite and removed_release(out)
@@ -273,12 +276,10 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 resume=request.resume,
                 reviewed=planned.reviewed,
                 verify=planned.verify,
-                copies_pictures=planned.urls is None,
+                copies_pictures=planned.kind.has_pictures,
             )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
-            if request.urls is not None and planned.urls is not None:
-                of_plan = (planned.run, planned.plan, planned.decider, planned.urls)
-                written = [*written, write_urls(request.urls, out, *of_plan)]
+            written += planned.kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
             own_lease.confirm()
             release = finish(
                 out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
@@ -350,7 +351,7 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
 
 def _copy_all(
     copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, own_lease: Lease
-) -> tuple[Counts, Sequence[Written]]:
+) -> tuple[Counts, list[Written]]:
     """Copy every shard. Return the counts after the copy, and what was written.
 
     If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
