@@ -120,11 +120,12 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     of_files = list(_file_faults(root, expected, feedback))
     faults = [fault for _, fault in of_files]
     num_pictures, decisions = 0, None
-    if is_copy:
-        if not faults:
-            num_pictures, count_faults = _counted(root, release, feedback)
-            faults += count_faults
-    else:
+    kind = kind_of(release.urls)
+    if is_copy and not faults:
+        removed, faults = _tombstones(root, REMOVED)
+        num_pictures, count_faults = kind.counted(root, release, feedback)
+        faults += [*_log_faults(release, removed), *count_faults]
+    elif not is_copy:
         decisions, num_pictures, decision_faults = _decided(
             root, url, release, {name for name, _ in of_files}, feedback
         )
@@ -136,7 +137,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         num_pictures,
         (*faults, *signature_faults),
         is_copy,
-        kind_of(release.urls).in_words(num_pictures),
+        kind.in_words(num_pictures),
         signed_by,
         has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
     )
@@ -230,14 +231,6 @@ def _content_faults(
         return [str(error)]
 
 
-def _counted(root: Place, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
-    """Compare the numbers of pictures, rows and tombstones of a published copy with the counts in `release.json`."""
-    removed, faults = _tombstones(root, REMOVED)
-    faults += _log_faults(release, removed)
-    num_pictures, count_faults = kind_of(release.urls).counted(root, release, feedback)
-    return num_pictures, faults + count_faults
-
-
 def _decided(
     root: Place, url: str, release: ReleaseRecord, wrong: Collection[str], feedback: Feedback
 ) -> tuple[pa.Table | None, int, list[str]]:
@@ -259,7 +252,8 @@ def _decided(
     faults += removed_faults
     if faults or wrong:
         # Whatever else is wrong: which shard holds a removed picture again.
-        return decisions, 0, [*faults, *kind.removed_again(root, decisions, removed, feedback)]
+        again = kind.removed_again(root, decisions, removed, feedback) if removed else ()
+        return decisions, 0, [*faults, *again]
     num_pictures, faults = kind.compared(root, release, decisions, removed, feedback)
     return decisions, num_pictures, faults
 

@@ -7,15 +7,19 @@ al., 2021) by facts. What only the people in charge know is in square brackets. 
 that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV.
 """
 
+import glob
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from ingest.errors import number_of
+from ingest.formats.members import IMAGE_EXTENSIONS, extension_of
 from ingest.formats.released import CARD, CROISSANT, DATASHEET
+from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.releases.kind import kind_of
@@ -74,8 +78,7 @@ def _text(name: str) -> str:
 
 def _facts(release: ReleaseRecord) -> dict[str, Any]:
     """Return what the templates name."""
-    kind = kind_of(release.urls)
-    facts = {
+    return {
         "release": release,
         "engine": release.engine,
         "urls": release.urls,
@@ -83,13 +86,36 @@ def _facts(release: ReleaseRecord) -> dict[str, Any]:
         "num_covered": release.actions["redact"],
         "num_taken_down": sum(takedown.num_pictures for takedown in release.takedowns),
         "size": next((name for limit, name in HUB_SIZES if release.num_released < limit), "n>10M"),
-        "paths": kind.data_files(release),
+        "paths": _paths(release),
         "assessed": [key for key in KEYS if key in release.engine.assessed],
         "missing": [key for key in KEYS if key not in release.engine.assessed],
         "texts": TEXTS[release.members],
         "origins": _origins(release),
     }
-    return facts | kind.facts()
+
+
+def _paths(release: ReleaseRecord) -> list[str]:
+    """Return which files the hub's viewer and `datasets` read: else they would take other tables for data. Of a tree
+    it is the extensions of its pictures."""
+    paths = sorted(map(printable, release.sha256))
+    is_tree = kind_of(release.urls).file_format(release) == "tree"
+    return [f"**/*{suffix}" for suffix in _suffixes(paths)] if is_tree else paths
+
+
+def _suffixes(names: Iterable[str]) -> list[str]:
+    """Return the extensions, with the dot, of the pictures in a tree."""
+    return sorted({posixpath.splitext(name)[1] for name in names} - {"", *RELEASED_WITH_IMAGE})
+
+
+def _patterns(names: Sequence[str]) -> list[str]:
+    """Return patterns of the pictures in a tree, at its top and below; names without an extension are their own."""
+    of_suffixes = [f"{folder}*{glob.escape(suffix)}" for suffix in _suffixes(names) for folder in ("", "**/")]
+    return of_suffixes + [glob.escape(name) for name in names if not posixpath.splitext(name)[1]]
+
+
+def _any_case(extension: str) -> str:
+    """Return a pattern of files with this extension in lower case, upper case or both."""
+    return "*." + "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in extension)
 
 
 def write_documents(out: Place, release: ReleaseRecord) -> dict[str, str]:
@@ -152,10 +178,22 @@ def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
 
 
 def _distribution(release: ReleaseRecord) -> dict[str, Any]:
-    encoding, where = kind_of(release.urls).distribution(release)
-    files = [] if encoding is None else [_file(name, sha256, encoding) for name, sha256 in release.sha256.items()]
-    pictures = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": PICTURE_ENCODINGS, **where}
-    sets, records = [pictures] if where else [], list[dict[str, Any]]()
+    files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": PICTURE_ENCODINGS}
+    file_format = kind_of(release.urls).file_format(release)
+    if file_format == "parquet":
+        files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release.sha256.items()]
+    elif file_format == "tree":
+        names = sorted(map(printable, release.sha256))
+        if release.members == "all":  # files of every kind are beside the pictures
+            names = [name for name in names if extension_of(name) in IMAGE_EXTENSIONS]
+        patterns = _patterns(names)
+        sets += [pictures | {"includes": patterns}] if patterns else []
+    else:
+        files += [_file(name, sha256, "application/x-tar") for name, sha256 in release.sha256.items()]
+        shards = [{"@id": name} for name in release.sha256]
+        patterns = [_any_case(extension) for extension in sorted(IMAGE_EXTENSIONS)]
+        sets += [pictures | {"containedIn": shards, "includes": patterns}] if shards else []
     if sets:
         content = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
         field = _field("images/content", "sc:ImageObject", content)

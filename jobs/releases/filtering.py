@@ -28,7 +28,7 @@ from jobs.releases.decider import Decider
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
-from jobs.releases.kind import ReleaseKind, kind_of
+from jobs.releases.kind import kind_of
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, counts_of, plan_release
 from jobs.releases.plan import Share as ShardShare
@@ -39,6 +39,7 @@ from jobs.releases.refusals import (
     notes_of_groups,
     refuse_loss,
     refuse_misplaced,
+    refuse_own_names,
     unanswered_in,
 )
 from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
@@ -101,10 +102,6 @@ class FilterPlan:
     @property
     def policy(self) -> Policy:
         return self.decider.policy
-
-    @property
-    def kind(self) -> ReleaseKind:
-        return kind_of(self.urls)
 
     @property
     def counts(self) -> Counts:
@@ -244,7 +241,8 @@ def check_destination(planned: FilterPlan) -> None:
     """Raise StorageError if the release cannot be written to where the request wants it."""
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
     refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
-    planned.kind.refuse_names(planned.plan)
+    if kind_of(planned.urls).has_pictures:
+        refuse_own_names(planned.plan)
     refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
     if request.sign_key is not None:
         signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
@@ -256,8 +254,9 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     if planned.verify is not None and executor_for(planned.plan, resources) == "ray":
         planned.verify.refuse_gpu()
     request, policy, out = planned.request, planned.policy, place(planned.request.out)
+    kind = kind_of(planned.urls)
     identity = _identity(planned)
-    if not planned.kind.has_pictures and resources.executor is None:
+    if not kind.has_pictures and resources.executor is None:
         resources = replace(resources, executor="inline")  # nothing is copied
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         is_replaced = request.overwrite and removed_release(out)
@@ -276,10 +275,10 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 resume=request.resume,
                 reviewed=planned.reviewed,
                 verify=planned.verify,
-                copies_pictures=planned.kind.has_pictures,
+                copies_pictures=kind.has_pictures,
             )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
-            written += planned.kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
+            written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
             own_lease.confirm()
             release = finish(
                 out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous

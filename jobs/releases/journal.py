@@ -12,7 +12,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
@@ -24,7 +23,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_half_written_of, remove_tree
 from jobs.releases.files import BLOCK_BYTES, sha256_of
-from jobs.releases.record import FileName, Sha256, UrlCounts
+from jobs.releases.record import FileName, Sha256
 from scoring.runs.lease import Lease
 
 Result = TypeVar("Result")
@@ -47,26 +46,6 @@ class Journal(BaseModel):
 
     result: dict[str, Any]
     """What the command says in the end, for the same command that ends it."""
-
-
-@dataclass(frozen=True)
-class Rest:
-    """What a removal leaves of what is released, its own files aside."""
-
-    hashes: dict[str, str]
-    """Every file -> its hash."""
-
-    replaced: dict[str, str]
-    """Those of them that were written."""
-
-    removed: list[str]
-    """Files to remove."""
-
-    urls: UrlCounts | None = None
-    """Counts of a list of URLs."""
-
-    num_rows: int = 0
-    """Rows that a list of URLs has lost."""
 
 
 def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:

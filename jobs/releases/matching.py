@@ -105,12 +105,18 @@ class Matches:
 
 
 def near_pictures(
-    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, feedback: Feedback
+    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, has_pictures: bool, feedback: Feedback
 ) -> tuple[list[Near], int]:
     """Compare every picture of a release with the PDQ hashes of a list. Also count those that cannot be decoded."""
     names = pdq_names(entries)
     if not names:
         return [], 0
+    if not has_pictures:
+        number = next(entry.number for entry in entries if entry.kind == "pdq")
+        raise PrivsieveError(
+            f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "
+            "the URL, the sha256, or SHARD/KEY"
+        )
     wanted, rows_of = looked_for(names), _rows_of_released(decisions)
     near, num_not_compared = list[Near](), 0
 

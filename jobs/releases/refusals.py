@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ingest.errors import PrivsieveError, StorageError, number_of
-from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED
+from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
 from jobs.releases.contents import refuse_others
 from jobs.releases.files import identity_of, record_of
@@ -42,6 +42,13 @@ def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder:
             raise StorageError(f"{url} holds the {name}; write the release to a folder of its own")
     if out.is_within(run):
         raise StorageError(f"{url} is inside the run; write the release to a folder outside of it")
+
+
+def refuse_own_names(plan: Plan) -> None:
+    """Raise StorageError if a shard would take the name of one of the release's own files."""
+    names = own_names_among(share.shard for share in plan.shares if share.num_kept)
+    if names:
+        raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
 
 
 def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseIdentity, resume: bool, overwrite: bool) -> None:

@@ -1,12 +1,11 @@
 """A release of pictures, in shards of the layout of the source."""
 
-import glob
 import hashlib
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,56 +13,50 @@ import pyarrow as pa
 
 from ingest.errors import IncompleteError, OutageError, SourceError, StorageError, number_of
 from ingest.formats import open_source
-from ingest.formats.members import IMAGE_EXTENSIONS, extension_of
 from ingest.formats.parquet_schema import NO_BYTES
-from ingest.formats.released import DECISIONS, RELEASE, REMOVED, Kept, Written, own_names_among
-from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
+from ingest.formats.released import DECISIONS, RELEASE, REMOVED, Kept, Written
+from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, unfinished_stem
 from jobs.releases.decider import Decider
-from jobs.releases.entries import Entry
-from jobs.releases.journal import Rest, write_rest
+from jobs.releases.journal import Replaced, write_rest
 from jobs.releases.matching import Matches
 from jobs.releases.plan import Plan
-from jobs.releases.record import ReleaseRecord
+from jobs.releases.record import ReleaseRecord, UrlCounts
 from jobs.releases.tombstones import OF_PICTURE, Tombstones
 from jobs.runtime.progress import Feedback
 
 
 class Shards:
-    """The work on pictures; see `jobs.releases.kind`."""
+    """The work on a release of pictures. root: its folder. decisions: as `DECISIONS_SCHEMA` says."""
 
     has_pictures: ClassVar[bool] = True
-
-    def refuse_names(self, plan: Plan) -> None:
-        names = own_names_among(share.shard for share in plan.shares if share.num_kept)
-        if names:
-            raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
+    """Whether pictures are copied into the release, and can be searched and looked at."""
 
     def written_last(self, table: str | None, out: Place, run: Place, plan: Plan, decider: Decider) -> list[Written]:
+        """Write what follows the decisions for all shards."""
         return []
 
     def may_hold(self, name: str, source: Place) -> bool:
         """Return whether the source holds a file of this name, or one whose unfinished files begin so."""
         folder, stem = source.at(posixpath.dirname(name)), posixpath.basename(name)
-        return not stem.startswith(".") and (
-            source.at(name).exists()
-            or (
-                folder.is_dir()
-                and any(len(other) > len(stem) and unfinished_stem(other) == stem for other in folder.names())
-            )
-        )
-
-    def refuse_hashes(self, entries: Sequence[Entry], url: str) -> None:
-        pass
+        if stem.startswith(".") or source.at(name).exists():
+            return not stem.startswith(".")
+        others = folder.names() if folder.is_dir() else ()
+        return any(len(other) > len(stem) and unfinished_stem(other) == stem for other in others)
 
     def with_all_rows(self, decisions: pa.Table, matches: Matches) -> Matches:
+        """Return what is taken down with the pictures that a list names."""
         return matches
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
-    ) -> Rest:
-        source, hashes = open_source(root.url, None, None), release.sha256
+    ) -> tuple[Replaced, UrlCounts | None, int]:
+        """Write the shards that hold pictures to remove again without them. is_taken: shape (decisions,).
+
+        Returns also the counts of the list afterwards, and how many rows it has lost.
+        """
+        source = open_source(root.url, None, None)
         names = {printable(shard): shard for shard in source.shards}
         shards = np.array(decisions["shard"].to_pylist(), dtype=object)
         replaced, removed = dict[str, str](), list[str]()
@@ -76,15 +69,13 @@ class Shards:
             files = write_rest(source, names[shard], _kept(shard, released, is_taken[here], places), staged)
             if source.format == "tree":
                 above = "" if names[shard] == ROOT else names[shard]
-                gone = [n for n in hashes if posixpath.dirname(n) == above and n not in files]
-                removed += gone
-                hashes = {name: sha256 for name, sha256 in hashes.items() if name not in gone}
+                removed += [n for n in release.sha256 if posixpath.dirname(n) == above and n not in files]
             else:
                 replaced |= files
-                hashes = hashes | files
-        return Rest(hashes, replaced, removed)
+        return (replaced, removed), None, 0
 
     def counted(self, root: Place, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
+        """Compare a published copy with the counts. Returns how many pictures were read, and the faults."""
         shards = _held(root, release.num_released, feedback) if release.sha256 else ()
         num_pictures, said = sum(len(hashes) for _, hashes in shards), release.num_released
         if num_pictures == said:
@@ -94,7 +85,7 @@ class Shards:
     def compared(
         self, root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones, feedback: Feedback
     ) -> tuple[int, list[str]]:
-        """Compare the pictures in each shard with the hashes in the decisions, in their order."""
+        """Compare the pictures of each shard, in order, with the decisions. Returns how many, and the faults."""
         released = _released(decisions)
         num_pictures, faults = sum(map(len, released.values())), list[str]()
         if not num_pictures:
@@ -108,40 +99,26 @@ class Shards:
         return num_pictures, faults
 
     def removed_again(self, root: Place, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
-        """A shard that cannot be read has a fault of its own."""
-        expected = _released(_without(decisions, removed)) if removed else {}
+        """Yield the shards of a release with other faults that hold removed pictures; one that cannot be read has a
+        fault of its own."""
+        expected = _released(_without(decisions, removed))
         with suppress(SourceError):
-            for name, have in _held(root, None, feedback) if removed else ():
+            for name, have in _held(root, None, feedback):
                 again = _again(name, have, expected.get(name, []), removed)
                 if again is not None:
                     yield again
 
     def log_faults(self, release: ReleaseRecord) -> list[str]:
+        """Compare the takedowns with the counts."""
         return []
 
     def in_words(self, num_pictures: int) -> str:
+        """Return what was compared."""
         return number_of(num_pictures, "picture")
 
-    def facts(self) -> Mapping[str, Any]:
-        return {}
-
-    def data_files(self, release: ReleaseRecord) -> list[str]:
-        """Of a tree it is the extensions of its pictures."""
-        names = sorted(map(printable, release.sha256))
-        return [f"**/*{suffix}" for suffix in _suffixes(names)] if release.format == "tree" else names
-
-    def distribution(self, release: ReleaseRecord) -> tuple[str | None, dict[str, Any]]:
-        if release.format == "parquet":
-            return "application/x-parquet", {}
-        if release.format == "tree":
-            names = sorted(map(printable, release.sha256))
-            if release.members == "all":  # files of every kind are beside the pictures
-                names = [name for name in names if extension_of(name) in IMAGE_EXTENSIONS]
-            patterns = _patterns(names)
-            return None, {"includes": patterns} if patterns else {}
-        shards = [{"@id": name} for name in release.sha256]
-        patterns = [_any_case(extension) for extension in sorted(IMAGE_EXTENSIONS)]
-        return "application/x-tar", {"containedIn": shards, "includes": patterns} if shards else {}
+    def file_format(self, release: ReleaseRecord) -> str:
+        """Return the format of the files that the documents describe."""
+        return release.format
 
 
 def _kept(
@@ -199,19 +176,3 @@ def _held(root: Place, num_pictures: int | None, feedback: Feedback) -> Iterator
                 continue
             yield printable(shard), hashes
             meter.advance(len(hashes))
-
-
-def _suffixes(names: Iterable[str]) -> list[str]:
-    """Return the extensions, with the dot, of the pictures in a tree."""
-    return sorted({posixpath.splitext(name)[1] for name in names} - {"", *RELEASED_WITH_IMAGE})
-
-
-def _patterns(names: Sequence[str]) -> list[str]:
-    """Return patterns of the pictures in a tree, at its top and below; names without an extension are their own."""
-    of_suffixes = [f"{folder}*{glob.escape(suffix)}" for suffix in _suffixes(names) for folder in ("", "**/")]
-    return of_suffixes + [glob.escape(name) for name in names if not posixpath.splitext(name)[1]]
-
-
-def _any_case(extension: str) -> str:
-    """Return a pattern of files with this extension in lower case, upper case or both."""
-    return "*." + "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in extension)

@@ -187,8 +187,9 @@ def _matched(
     release = read_release(root, request.release)
     decisions = read_decisions(root, request.release)
     kind = kind_of(release.urls)
-    kind.refuse_hashes(entries, request.release)
-    near, num_not_compared = near_pictures(request.release, decisions, entries, request.pdq_distance, feedback)
+    near, num_not_compared = near_pictures(
+        request.release, decisions, entries, request.pdq_distance, kind.has_pictures, feedback
+    )
     matches = kind.with_all_rows(decisions, matched(decisions, entries, request.release, near))
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
@@ -209,19 +210,20 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     staged, release = root.at(TAKEDOWN_STAGED, folder), read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(matches.taken)] = True
-    rest = kind_of(release.urls).rest(root, staged, release, decisions, is_taken)
-    replaced, removed = rest.replaced, rest.removed
+    (replaced, removed), urls, num_rows = kind_of(release.urls).rest(root, staged, release, decisions, is_taken)
+    stay = release.sha256.keys() - removed
+    hashes = {name: sha256 for name, sha256 in release.sha256.items() if name in stay} | replaced
     marked = _marked(decisions, is_taken)
     replaced[DECISIONS] = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
     if REDACTIONS in release.own_sha256:
         replaced[REDACTIONS] = _rest_of_redactions(root, request.release, staged, decisions, is_taken)
     replaced |= write_tombstones(root, staged, _tombstones(decisions, matches, request))
-    takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=rest.num_rows)
+    takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_rows)
     release = release.changed(
         **counts_in(marked).as_json(is_clean=release.files == "clean"),
-        urls=rest.urls,
+        urls=urls,
         takedowns=[*release.takedowns, takedown],
-        sha256=rest.hashes,
+        sha256=hashes,
         own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in OWN_FILES},
     )
     release, content, described = write_descriptions(staged, release, request.sign_key)

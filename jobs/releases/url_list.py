@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import duckdb
 import numpy as np
@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
 from ingest.formats.parquet_columns import masked_rows
 from ingest.formats.released import DECISIONS, RELEASE, Written
-from ingest.sample import printable, url_sha256_of
+from ingest.sample import url_sha256_of
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetching.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
 from jobs.releases.entries import Entry
-from jobs.releases.journal import Rest
+from jobs.releases.journal import Replaced
 from jobs.releases.matching import Matches
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
@@ -133,14 +133,11 @@ def count_urls(url: str, decided: Decided) -> UrlCounts:
 
 @dataclass(frozen=True)
 class UrlList:
-    """The work on a list of URLs; see `jobs.releases.kind`."""
+    """The work on a list of URLs. What a method is for is said by the one of `Shards`."""
 
     has_pictures: ClassVar[bool] = False
 
     counts: UrlCounts
-
-    def refuse_names(self, plan: Plan) -> None:
-        pass
 
     def written_last(self, table: str | None, out: Place, run: Place, plan: Plan, decider: Decider) -> list[Written]:
         assert table is not None  # that of the counts
@@ -163,14 +160,6 @@ class UrlList:
     def may_hold(self, name: str, source: Place) -> bool:
         return _FILE.fullmatch(name) is not None
 
-    def refuse_hashes(self, entries: Sequence[Entry], url: str) -> None:
-        for entry in entries:
-            if entry.kind == "pdq":
-                raise PrivsieveError(
-                    f"line {entry.number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to "
-                    "compare; write the URL, the sha256, or SHARD/KEY"
-                )
-
     def with_all_rows(self, decisions: pa.Table, matches: Matches) -> Matches:
         """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
         of_url = dict[str, Entry]()
@@ -184,7 +173,7 @@ class UrlList:
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
-    ) -> Rest:
+    ) -> tuple[Replaced, UrlCounts | None, int]:
         gone = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
         replaced, num_gone = dict[str, str](), 0
         for name in release.sha256:
@@ -201,7 +190,7 @@ class UrlList:
             else:
                 replaced[name] = target.sha256
         counts = self.counts.model_copy(update={"num_taken_down": self.counts.num_taken_down + num_gone})
-        return Rest(release.sha256 | replaced, replaced, [], counts, num_gone)
+        return (replaced, []), counts, num_gone
 
     def counted(self, root: Place, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
         num_rows = sum(len(hashes) for name in release.sha256 for _, hashes in self._rows(root.at(name)))
@@ -240,16 +229,8 @@ class UrlList:
     def in_words(self, num_pictures: int) -> str:
         return f"{number_of(self.counts.num_released, 'row')} with URLs"
 
-    def facts(self) -> Mapping[str, Any]:
-        by_action = {action: number for action, number in self.counts.actions.items() if action != "drop"}
-        since = " before takedowns" if self.counts.num_taken_down else ""
-        return {"held": by_action, "num_held": sum(by_action.values()), "since": since}
-
-    def data_files(self, release: ReleaseRecord) -> list[str]:
-        return sorted(map(printable, release.sha256))
-
-    def distribution(self, release: ReleaseRecord) -> tuple[str | None, dict[str, Any]]:
-        return "application/x-parquet", {}
+    def file_format(self, release: ReleaseRecord) -> str:
+        return "parquet"
 
     def _row_faults(self, num_rows: int) -> list[str]:
         said = self.counts.num_released
