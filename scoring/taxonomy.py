@@ -1,19 +1,16 @@
 """The Compositional Privacy Risk Taxonomy, read from `taxonomy.yaml`, whose head names the source.
 
 Everything else follows from it: columns, weights of the severity score, prompts, reports. The variable
-`PRIVSIEVE_TAXONOMY` names the file of another taxonomy, which `privsieve taxonomy fit` has written. Processes that a
-command starts, here and on machines of a cluster, get the content of the file by `CARRIED_VARIABLES`.
-
-`QUESTIONS` say on which level something belongs: the first of four questions that is answered yes decides.
-Their source is Tsaprazlis et al., "Rethinking Visual Privacy", appendix B.1, in our own words. The paper does not say
-what it means if no answer is yes; here it means that the taxonomy has no place for it.
+`PRIVSIEVE_TAXONOMY` names the file of another taxonomy, which
+`examples/papers/fit_bands.py` has written. Processes that a command starts, here and on machines of a cluster, get the
+content of the file by `CARRIED_VARIABLES`.
 """
 
 import base64
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
@@ -90,7 +87,7 @@ class Level:
     name: str
 
     score: tuple[float, float] | None = None
-    """Interval of severity scores whose most severe attribute is of this level; None before `taxonomy fit`."""
+    """Interval of severity scores whose most severe attribute is of this level; None before bands are fitted."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ class Taxonomy:
 
     @cached_property
     def bands(self) -> tuple[tuple[float, float], ...]:
-        """Interval of severity scores of each level in order; empty before `taxonomy fit`."""
+        """Interval of severity scores of each level in order; empty before they are fitted."""
         scores = [self.levels[number].score for number in sorted(self.levels)]
         known = tuple(score for score in scores if score is not None)
         return known if len(known) == len(scores) else ()
@@ -205,9 +202,9 @@ def _taxonomy_in_use() -> tuple[Taxonomy, bytes]:
         content = given_content(place(value), name, MAX_CARRIED_BYTES)
     taxonomy = _checked_taxonomy(content, name)
     if not taxonomy.bands:
-        raise LabelsError(f"{name} has no bands yet; make them with: privsieve taxonomy fit")
+        raise LabelsError(f"{name} has no bands yet; privsieve help taxonomy says how to fit them")
     if taxonomy.version != fitted_version(yaml.safe_load(content), taxonomy.version.rpartition("-")[0]):
-        raise LabelsError(f"{name} was changed after privsieve taxonomy fit; fit it again")
+        raise LabelsError(f"{name} was changed after its bands were fitted; fit them again")
     return taxonomy, content
 
 
@@ -220,71 +217,3 @@ ATTRIBUTES = tuple(TAXONOMY.attributes.values())
 KEYS = tuple(TAXONOMY.attributes)
 LEVELS: dict[int, str] = {0: "none", **{number: level.name for number, level in TAXONOMY.levels.items()}}
 """Level number to its name; 0 means that no attribute is present."""
-
-
-@dataclass(frozen=True)
-class PlacingQuestion:
-    """A question about one kind of information, such as a passport number."""
-
-    level: int
-    """Level of a thing for which the answer is yes."""
-
-    text: str
-    worked_cases: tuple[str, ...]
-    """Cases for which the paper answers this question with yes, and those before it with no."""
-
-
-QUESTIONS = (
-    PlacingQuestion(
-        1,
-        "Does it belong to one person permanently, and is it enough to identify that person without anything else?",
-        (
-            "passport number",
-            "recognisable face",
-            "fingerprint",
-            "driver's licence number",
-            "social security number",
-        ),
-    ),
-    PlacingQuestion(
-        2,
-        "Was it assigned to a person, or does it reveal something sensitive about one?",
-        (
-            "full legal name",
-            "diagnosis",
-            "pregnancy",
-            "party membership",
-            "sexual orientation (inferred)",
-            "race or ethnicity",
-            "mental condition, such as depression",
-        ),
-    ),
-    PlacingQuestion(
-        3,
-        "Does it identify no one alone, and help to identify or profile somebody in combination with other things?",
-        ("age", "gender", "occupation", "location at the level of a city", "hobby, such as running marathons"),
-    ),
-    PlacingQuestion(
-        4,
-        "Is it harmless in general, and private in some situations?",
-        ("interior of a home", "expensive watch"),
-    ),
-)
-
-
-def level_of_answers(answers: Iterator[bool]) -> int | None:
-    """Return the level, 1–4, of the first of `QUESTIONS` that is answered yes; None if no answer is yes.
-
-    No answer is taken after a yes, so an iterator can ask a person.
-    """
-    for question, is_yes in zip(QUESTIONS, answers, strict=False):
-        if is_yes:
-            return question.level
-    return None
-
-
-def place_in_words(level: int | None) -> str:
-    """Say where something belongs, in words."""
-    if level is None:
-        return "none of the four levels: the taxonomy has no place for it"
-    return f"level {level}, {LEVELS[level]}"

@@ -47,7 +47,7 @@ SHOP_KEYS = ("face", "loyalty_card", "basket", "price_tag", "shelf")
 
 
 def fitted_taxonomy(file: Path, version: str = "shop-1") -> Path:
-    """A taxonomy with two harmless attributes and one on each other level, as `privsieve taxonomy fit` writes it."""
+    """A taxonomy with two harmless attributes and one on each other level, with bands."""
     content = {
         "version": version,
         "levels": {n: {"name": f"level {n}", "score": [1 - n / 4, 1.25 - n / 4]} for n in range(1, 5)},

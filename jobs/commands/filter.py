@@ -86,7 +86,7 @@ def _print(planned: FilterPlan, counts: Counts, verb: str) -> None:
         f"{actions['flag']:,} kept and flagged, {redacted}{actions['drop']:,} dropped"
     )
     write_line(f"members: {policy.members} ({MEANINGS[policy.members]})")
-    if policy.writes_again and policy.origins == "kept" and planned.urls is None:
+    if policy.writes_again and policy.origins == "kept":
         write_line("origins: kept (texts of cleaned and covered pictures still lead to the originals)")
     _print_guarantee(planned.guarantee, counts)
     _print_urls(planned.urls)

@@ -2,40 +2,24 @@
 
 import click
 
-from ingest.errors import PrivsieveError, number_of
+from ingest.errors import number_of
 from jobs.console.commands import Commands
-from jobs.console.request_options import QUIET, TEXT_OR_JSON, Names, takes
-from jobs.console.terminal import answered_yes, write_document, write_line, write_table, wrote_json
-from jobs.labelling.building import (
-    BenchmarkRequest,
-    CleanRequest,
-    KeywordsRequest,
-    VisprRequest,
-    run_build_benchmark,
-    run_build_by_keywords,
-    run_build_vispr,
-    run_clean,
-)
-from jobs.labelling.dialogues import DialoguesRequest, run_build_dialogues
+from jobs.console.request_options import QUIET, takes
+from jobs.console.terminal import write_line, write_table, wrote_json
 from jobs.labelling.labels import (
     AgreementRequest,
-    BalancedRequest,
     ConsensusRequest,
     ExportRequest,
     ImportRequest,
     run_agreement,
-    run_build_balanced,
     run_consensus,
     run_export,
     run_import,
 )
-from jobs.labelling.same_tags import SameTagsRequest, run_same_tags
 from jobs.runtime.progress import on_terminal
 from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
-from reports.labels.same_tags import document
 from reports.words import number, percent
-from scoring.taxonomy import QUESTIONS, PlacingQuestion, level_of_answers, place_in_words
 
 MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
@@ -156,91 +140,6 @@ def agreement(request: AgreementRequest, output: str) -> None:
 
 
 @labels.command()
-@click.argument("what", default="it")
-@click.option("--answers", type=Names(), help="yes or no to each question in order, such as no,no,yes. [default: ask]")
-def place(what: str, answers: tuple[str, ...] | None) -> None:
-    """Find the level of the taxonomy for WHAT, such as "passport number", by four questions.
-
-    The first question that is answered yes decides.
-
-    Example: privsieve labels place "library card number" --answers no,yes
-    """
-    if answers is not None:
-        level = level_of_answers(iter(_as_yes_or_no(answers, len(QUESTIONS))))
-    else:
-        level = level_of_answers(_answered(question) for question in QUESTIONS)
-    write_line(f"{what} belongs to {place_in_words(level)}")
-
-
-def _answered(question: PlacingQuestion) -> bool:
-    write_line(f"Yes, for example: {', '.join(question.worked_cases)}.")
-    return answered_yes(question.text)
-
-
-def _as_yes_or_no(answers: tuple[str, ...], num_questions: int) -> list[bool]:
-    """Return the answers. PrivsieveError unless they decide: up to the first yes, or no to all."""
-    wrong = [answer for answer in answers if answer not in ("yes", "no")]
-    decides = "yes" in answers or len(answers) == num_questions
-    if wrong or not decides or len(answers) > num_questions:
-        raise PrivsieveError(
-            f"--answers takes yes or no to each of the {num_questions} questions in order, up to the first yes, such "
-            "as no,no,yes"
-        )
-    return [answer == "yes" for answer in answers]
-
-
-@labels.command()
-@takes(CleanRequest)
-@TEXT_OR_JSON
-@QUIET
-def clean(request: CleanRequest, output: str, quiet: bool) -> None:
-    """List the labels of CORPUS that are probably wrong, by the area under the margin.
-
-    A small model learns the labels from what is seen in the pictures; wrong ones are hard to learn. As a self-test some
-    labels are turned over on purpose: the table says how many of them are found. The list names pictures without their
-    labels, for people to judge again. No label is changed.
-
-    Example: privsieve labels clean photos/ --labels labels.csv --out suspicious.parquet
-    """
-    result = run_clean(request, on_terminal(quiet))
-    if wrote_json(result, output):
-        return
-    test = result.test
-    write_line(
-        f"self-test: {test.num_planted:,} labels turned over on purpose; of as many with the smallest areas "
-        f"{percent(test.precision)} were such ones (by chance {percent(test.chance)})"
-    )
-    heads = ["percentile", "suspicious", "of these turned over", "of all turned over"]
-    rows = [
-        [f"{each.percentile:g}", *map(percent, (each.share, each.precision, each.recall))] for each in test.percentiles
-    ]
-    write_table(heads, rows, {0, 1, 2, 3})
-    if result.num_undecided:
-        write_line(f"{number_of(result.num_undecided, 'picture')} left out: people do not agree on the label")
-    num_all = len(result.ranking)
-    limited = f", cut to --max-share {request.max_share:g}" if result.num_suspicious < result.num_below else ""
-    write_line(
-        f"{result.num_suspicious:,} of {number_of(num_all, 'label')} are suspicious (percentile {result.percentile:g}"
-        f"{limited}): {request.out}, the most suspicious first"
-    )
-    write_line(f"next: privsieve review RUN --queue {request.out}, or privsieve tune-set … --drop-list {request.out}")
-
-
-@labels.command("same-tags")
-@takes(SameTagsRequest)
-@TEXT_OR_JSON
-@QUIET
-def same_tags(request: SameTagsRequest, output: str, quiet: bool) -> None:
-    """Compare the labels of pictures of CORPUS with the same tags, which are the words of the caption in any order.
-
-    Example: privsieve labels same-tags photos/ --labels votes.parquet --out distinct.parquet
-    """
-    result = run_same_tags(request, on_terminal(quiet))
-    if not wrote_json(result, output):
-        write_document(document(result, request.out))
-
-
-@labels.command()
 @takes(ExportRequest)
 def export(request: ExportRequest) -> None:
     """Write labels or the answers of a run for people to correct.
@@ -275,126 +174,3 @@ def _agreement_cells(row: Agreement) -> list[str]:
         *(number(row.cohen), of_cohen, number(row.fleiss)),
         *(number(row.alpha_nominal), of_alpha, number(row.alpha_ordinal)),
     ]
-
-
-@labels.group(cls=Commands)
-def build() -> None:
-    """List pictures for benchmarks like those of the papers, or write conversations. No picture is copied."""
-
-
-@build.command("vispr")
-@takes(VisprRequest)
-@QUIET
-def build_vispr(request: VisprRequest, quiet: bool) -> None:
-    """Candidates of VISPR: pictures with labels of levels 1 and 2, and safe ones for levels 3 and 4.
-
-    Test pictures are for evaluation, validation pictures for tuning. The level of a safe picture is known only once it
-    is annotated: annotate the candidates, then draw with --like-paper --labels.
-    """
-    result = run_build_vispr(request, on_terminal(quiet))
-    for use, classes in result.num_found.items():
-        write_line(f"candidates for {use}: " + ", ".join(f"{name} {count:,}" for name, count in classes.items()))
-    write_line(f"{number_of(result.labels.num_rows, 'picture')} in {request.out}")
-    for line in result.too_few:
-        write_line(f"too few of {line}")
-
-
-@build.command("privbench")
-@takes(KeywordsRequest)
-def build_privbench(request: KeywordsRequest) -> None:
-    """Candidates by words in captions, for the eight private classes, public and hard public pictures.
-
-    METADATA is Parquet, CSV or TSV with URLs and captions. A word only makes a candidate: people decide.
-    """
-    _build_by_keywords(request, "privbench")
-
-
-@build.command("privacyalert")
-@takes(KeywordsRequest)
-def build_privacyalert(request: KeywordsRequest) -> None:
-    """Candidates by words in captions, for the ten categories of PrivacyAlert.
-
-    METADATA is Parquet, CSV or TSV with URLs and captions, or tags. Words make candidates of both sides: people decide.
-    """
-    _build_by_keywords(request, "privacyalert")
-
-
-def _build_by_keywords(request: KeywordsRequest, data_set: str) -> None:
-    result = run_build_by_keywords(request, data_set)
-    rows = [
-        [class_, word, f"{count:,}", percent(count / result.num_rows if result.num_rows else None)]
-        for class_, words in result.hits.items()
-        for word, count in words.items()
-    ]
-    write_table(["class", "keyword", "captions", "of all"], rows, {2, 3})
-    write_line(
-        f"{result.num_rows:,} rows; in {request.out}: " + ", ".join(f"{k} {n:,}" for k, n in result.num_chosen.items())
-    )
-
-
-@build.command("benchmark")
-@takes(BenchmarkRequest)
-def build_benchmark(request: BenchmarkRequest) -> None:
-    """Draw PrivBench's numbers of pictures from candidates that people accepted, and write what is given away.
-
-    Of a private class the pictures that people call private are accepted, of public and hard public ones those that
-    they do not. The folder holds URLs, labels and a datasheet, and no picture.
-
-    Example: privsieve labels build benchmark candidates.parquet --run run --accepted run/reviews --out benchmark
-    """
-    result = run_build_benchmark(request)
-    rows = [[name, f"{num:,}", f"{result.num_drawn.get(name, 0):,}"] for name, num in result.num_accepted.items()]
-    write_table(["class", "accepted", "drawn"], rows, {1, 2})
-    write_line(f"in {request.out}: {', '.join(result.files)}")
-    write_line(f"next: privsieve evaluate {request.run} --labels {request.out}/{result.files[0]}")
-
-
-@build.command("balanced")
-@takes(BalancedRequest)
-def build_balanced(request: BalancedRequest) -> None:
-    """All private pictures of LABELS, and as many random public ones, as BIV-Priv is drawn for evaluations.
-
-    --public 3 takes three times as many, as PrivacyAlert does.
-
-    Example: privsieve labels build balanced biv-priv.parquet --out drawn.parquet
-    """
-    num_private, num_public = run_build_balanced(request)
-    write_line(f"{number_of(num_private, 'private picture')} and {num_public:,} public ones in {request.out}")
-
-
-@build.command("dialogues")
-@takes(DialoguesRequest)
-@QUIET
-def build_dialogues(request: DialoguesRequest, quiet: bool) -> None:
-    """Let a model write a conversation about each labelled picture of CORPUS, for tune-set --target dialogue.
-
-    The model is given the picture, whether people call it private, and its class. What it writes is left out if it
-    holds text that may be read in the picture, does not speak of privacy, or is no conversation. Without --yes the
-    command only says what would be sent where, and what it would cost. The same command continues.
-
-    Example: privsieve labels build dialogues photos/ --labels labels.csv --engine openai --endpoint URL --model NAME
-    --out dialogues.jsonl
-    """
-    result = run_build_dialogues(request, on_terminal(quiet))
-    write_line(
-        f"{number_of(result.num_pictures, 'labelled picture')}: {result.num_private:,} private, "
-        f"{result.num_pictures - result.num_private:,} public; {result.num_done:,} asked about before, "
-        f"{result.num_left:,} to ask about"
-    )
-    write_line(f"they go to {result.where}")
-    write_line(
-        f"about {result.num_prompt_tokens:,} tokens to read and {result.num_answer_tokens:,} to write"
-        + ("" if result.cost is None else f", cost about {result.cost:,.2f}")
-    )
-    if not request.yes:
-        write_line("nothing was sent; --yes sends the pictures")
-        return
-    reasons = "".join(f", {num:,} {reason}" for reason, num in result.left_out.items())
-    write_line(f"{number_of(result.num_written, 'conversation')} in {request.out}{reasons}")
-    write_line(f"per conversation (mean ± standard deviation): {result.shape_in_words}")
-    if result.usage:
-        write_line("tokens as reported: " + ", ".join(f"{kind} {num:,}" for kind, num in result.usage.items()))
-    write_line(
-        f"next: privsieve tune-set {request.source} --labels {request.labels} --target dialogue --dialogues "
-        f"{request.out} --out SET"
-    )

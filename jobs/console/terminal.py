@@ -48,11 +48,6 @@ def write_cautions(cautions: Iterable[str]) -> None:
         write_line(caution, to_stderr=True)
 
 
-def answered_yes(question: str) -> bool:
-    """Ask until y or n is typed. Ends the command where there is no input."""
-    return click.confirm(escaped(question))
-
-
 def write_lines(text: str) -> None:
     """Write a text of several lines to stdout."""
     for line in text.removesuffix("\n").split("\n"):

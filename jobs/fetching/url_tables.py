@@ -178,9 +178,9 @@ def words_pattern(words: Sequence[str]) -> str:
     return r"(?i)\b(" + "|".join(r"\s+".join(map(re.escape, word.split())) for word in words) + r")\b"
 
 
-def keywords(file: str = "keywords.yaml") -> dict[str, list[str]]:
-    """Return class -> words, from a file of this folder."""
-    text = resources.files("jobs.fetching").joinpath(file).read_text(encoding="utf-8")
+def keywords() -> dict[str, list[str]]:
+    """Return class -> words."""
+    text = resources.files("jobs.fetching").joinpath("keywords.yaml").read_text(encoding="utf-8")
     known: dict[str, list[str]] = yaml.safe_load(text)
     return known
 

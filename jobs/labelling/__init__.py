@@ -1,9 +1,8 @@
-"""Labels are imported, joined, compared and built; audits correct rates by them.
+"""Labels are imported, joined and compared; audits correct rates by them.
 
-labels.py      the commands of `labels`; building.py, dialogues.py and same_tags.py make sets of pictures to label
+labels.py      the commands of `labels`
 auditing.py    a sample is drawn, its labels are applied
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`,
-`jobs.screening`, `jobs.tuning`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.reporting`, `jobs.runtime`.
 Start at: `labels.py`.
 """

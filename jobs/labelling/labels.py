@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ingest.errors import LabelsError
 from ingest.storage.place import place
-from jobs.console.requests import HashListUrl, Option, Seed, Url, Urls, checked_request, refuse_existing
+from jobs.console.requests import HashListUrl, Option, Url, Urls, checked_request, refuse_existing
 from jobs.runtime.hash_list import NOTHING, Clearance, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS as COMPARED
 from jobs.runtime.pictures import READS_AGAIN, clearances, left_out_note, reads_pictures
@@ -26,11 +26,10 @@ from scoring.labels.importing import Imported, import_labels, load_mapping
 from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
 from scoring.labels.label_files import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
-from scoring.labels.picture_index import PictureIndex
 from scoring.labels.reviews import caution_of_chosen, is_reviews
-from scoring.labels.table import LabelsOrigin, attribute_values, contradictions, read_labels, to_labels, write_labels
-from scoring.privacy import ROW_COLUMNS, private_of_labels, private_of_rows
-from scoring.table import LISTED, Col, numbers_of
+from scoring.labels.table import contradictions, read_labels, to_labels, write_labels
+from scoring.privacy import ROW_COLUMNS, private_of_rows
+from scoring.table import LISTED, Col
 from scoring.taxonomy import KEYS
 
 COLUMNS = tuple(dict.fromkeys([*ROW_COLUMNS, Col.SHARD, Col.KEY, Col.SHA256, Col.SCORE, Col.NUM_ASSESSED, Col.REASON]))
@@ -347,38 +346,3 @@ def paths_in_tree(rows: pa.Table) -> dict[str, str]:
     columns = (rows[name].to_pylist() for name in (Col.SHA256, Col.SHARD, Col.KEY))
     pictures = zip(*columns, strict=True)
     return {sha256 or key: posixpath.normpath(posixpath.join(shard, key)) for sha256, shard, key in pictures}
-
-
-@checked_request
-class BalancedRequest:
-    labels: Annotated[Url, Option(argument="LABELS")]
-    """Labels file, one label per picture."""
-
-    out: Url
-    """Labels file to write: .parquet, or .csv."""
-
-    public: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Public pictures for each private one; PrivacyAlert has 3."""
-
-    seed: Seed = 0
-    """Seed of the draw."""
-
-
-def run_build_balanced(request: BalancedRequest) -> tuple[int, int]:
-    """Return the numbers of private and of public pictures. LabelsError if there are too few public ones."""
-    refuse_existing(request.out)
-    labels = read_labels(request.labels)
-    PictureIndex(request.labels).add_labels(labels)  # refuses several labels of a picture
-    private = private_of_labels(numbers_of(labels, "private"), attribute_values(labels))
-    is_private, public = np.flatnonzero(private == 1), np.flatnonzero(private == 0)
-    num_public = len(is_private) * request.public
-    if not 0 < num_public <= len(public):
-        many = "as many" if request.public == 1 else f"{request.public:,} times as many"
-        raise LabelsError(
-            f"{request.labels}: has {len(is_private):,} private and {len(public):,} public pictures; the draw takes "
-            f"all private ones and {many} public ones, so add labels of what is missing"
-        )
-    drawn = np.random.default_rng(request.seed).choice(public, num_public, replace=False)
-    chosen = labels.take(pa.array(np.sort(np.concatenate([is_private, drawn]))))
-    write_labels(chosen, request.out, LabelsOrigin("build balanced", None, chosen.num_rows, {}, ()))
-    return len(is_private), len(drawn)

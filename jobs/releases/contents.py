@@ -12,6 +12,7 @@ from ingest.formats.released import (
     DONE,
     RELEASE,
     RELEASE_LEASE,
+    SHA256SUMS,
     TAKEDOWN_JOURNAL,
     TAKEDOWN_STAGED,
     UNFINISHED,
@@ -100,6 +101,7 @@ def _is_in(source: Place, name: str) -> bool:
 def removed_release(out: Place) -> bool:
     """Remove what an earlier filter left in the folder. Return whether that was a finished release."""
     was_finished = out.at(RELEASE).exists()
+    out.at(SHA256SUMS).remove()  # first: without its private files alone it would pass for a published copy
     remove_tree(out, last=(RELEASE, UNFINISHED))  # what remains after a kill is known as a release
     return was_finished
 

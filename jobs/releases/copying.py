@@ -31,7 +31,6 @@ from jobs.releases.decisions import (
 )
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Share
-from jobs.releases.record import UrlCounts
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritten_rows
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -86,8 +85,8 @@ class ShardCopier:
     reviewed: ReviewedBoxes = field(default_factory=dict)
     verify: VerifyEngine | None = None
 
-    urls: UrlCounts | None = None
-    """If given, no pictures are copied: the release is a list of URLs."""
+    copies_pictures: bool = True
+    """False for a list of URLs, which holds none."""
 
     @property
     def policy(self) -> Policy:
@@ -104,10 +103,9 @@ class ShardCopier:
 
     def _copied(self, number: int, share: Share) -> Copied:
         decided = self._decided(share)
-        if self.urls is not None:
-            written = Written(share.num_kept, {}, {}, {})
-        else:
-            written = self._released(share, decided) if share.num_kept else NOTHING
+        written = replace(NOTHING, num_samples=share.num_kept)
+        if self.copies_pictures and share.num_kept:
+            written = self._released(share, decided)
         self._refuse_replaced(share)
         decisions = as_written(decided.decisions, written, decided.unseen)
         num_left = kept_rows(decisions).num_rows
@@ -118,7 +116,7 @@ class ShardCopier:
                 "nothing is released"
             )
         tables = {DECISIONS: decisions}
-        if self.policy.redacts and self.urls is None:
+        if self.policy.redacts:
             tables[REDACTIONS] = redactions_of(decisions, written.pictures.steps)
         for name, table in tables.items():
             write_checked(table_of(self.out, share, name), table)
@@ -149,7 +147,7 @@ class ShardCopier:
             tables.append(self.decider.decide(rows))
             kept.update(tables[-1])
             unseen |= unseen_in(rows, tables[-1])
-            if self.policy.writes_again and self.urls is None:
+            if self.policy.writes_again:
                 rewriters |= rewritten_rows(rows, tables[-1], self.reviewed)
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
@@ -157,7 +155,7 @@ class ShardCopier:
                 "filter again with --overwrite"
             )
         rewrite = None
-        if self.policy.writes_again and self.urls is None:
+        if self.policy.writes_again:
             rewrite = Rewriter(self.policy, self.decider.removed, rewriters, self.verify)
         return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite)
 

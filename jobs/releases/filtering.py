@@ -273,7 +273,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 resume=request.resume,
                 reviewed=planned.reviewed,
                 verify=planned.verify,
-                urls=planned.urls,
+                copies_pictures=planned.urls is None,
             )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
             if request.urls is not None and planned.urls is not None:
@@ -309,8 +309,8 @@ def _identity(planned: FilterPlan) -> ReleaseIdentity:
         members=policy.members,
         files=policy.files,
         texts=policy.texts,
-        origins=policy.origins if policy.writes_again and planned.urls is None else None,
-        second_look=examiner().protocol if policy.redacts and planned.urls is None else None,
+        origins=policy.origins if policy.writes_again else None,
+        second_look=examiner().protocol if policy.redacts else None,
         verified_by=None if planned.verify is None else planned.verify.shown,
         residual_max_level=policy.residual_max_level,
         previous_sha256=None if planned.previous is None else planned.previous.sha256,

@@ -34,7 +34,7 @@ from reports.screening.evaluation import ScreenEvaluation, evaluated
 from reports.screening.pictures import LabelledFeatures, needed_for_bound
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Row, evenly_taken
-from scoring.labels.picture_index import PictureIndex, picture_names
+from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import contradictions, labels_sha256, read_judged
 from scoring.runs.record import read_record
 from scoring.screen.heads import HEAD_KINDS
@@ -62,9 +62,6 @@ class ScreenPictures:
     pictures: LabelledFeatures
     drawn: str
     """evenly or audit."""
-
-    names: tuple[str, ...]
-    """The name of each picture in the labels (`picture_names`)."""
 
 
 @dataclass(frozen=True)
@@ -203,8 +200,7 @@ def _found(
         groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
         views=tuple(views),
     )
-    names = picture_names(labels.agreed.labels).take(pa.array(numbers)).to_pylist()
-    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn, tuple(names))
+    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn)
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:

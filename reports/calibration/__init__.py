@@ -1,7 +1,6 @@
 """Maps from the probabilities of a model to calibrated ones, which match the labels, and thresholds for these.
 
-Start at: `compute.py`. The maps and metrics are in `reports.statistics`. `bands.py` fits the severity bands of another
-taxonomy.
+Start at: `compute.py`. The maps and metrics are in `reports.statistics`.
 
 May import: `ingest`, `scoring`, `reports.evaluation`, `reports.labels`, `reports.statistics`.
 """

@@ -4,7 +4,6 @@
     pictures.py     labelled pictures with their features; which ones a screen learns from
     bounds.py       the threshold by the exact bound, by level and category; whether a scan contradicts the bound
     evaluation.py   how good a screen is on other labels
-    margins.py      which labels are probably wrong
     words.py        all of this in words
 
 May import: `ingest`, `reports.statistics`, `scoring.screen`.

@@ -212,36 +212,6 @@ def attribute_values(labels: pa.Table) -> Values:
     return np.stack(columns, axis=1).astype(np.float32).reshape(labels.num_rows, len(KEYS))
 
 
-def values_of_other_taxonomy(url: str, keys: Sequence[str]) -> Values:
-    """Read the values of another taxonomy's attributes from a labels file, shape (rows, keys): 0, 0.5, 1 or NaN.
-
-    Other columns are those of any labels. LabelsError if a column of an attribute is missing; others as in
-    `read_labels`.
-    """
-    content = labels_content(url)
-    known = [*dict.fromkeys([*keys, *LABELS_SCHEMA.names])]
-    if content[:4] == b"PAR1":
-        with refuse_damage(f"{url}:", "is a damaged Parquet file; write it again", LabelsError):
-            table = bounded_table(content, url, known)
-    else:
-        table = text_columns(content, url, known)
-        refuse_unknown(table.column_names, url, known)
-    values = np.full((table.num_rows, len(keys)), np.nan, dtype=np.float32)
-    for number, key in enumerate(keys):
-        if key not in table.column_names:
-            raise LabelsError(f'{url} has no column "{key}", which is an attribute of the taxonomy')
-        cells = table[key] if content[:4] == b"PAR1" else _numbers(table[key], key, url)
-        try:
-            values[:, number] = pc.cast(cells, pa.float32()).to_numpy()
-        except (pa.ArrowException, ValueError):
-            raise LabelsError(f'{url}: the column "{key}" does not hold numbers') from None
-        wrong = ~np.isin(values[:, number], (0, 0.5, 1)) & ~np.isnan(values[:, number])
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise LabelsError(f'{url}, row {row + 1}: "{key}" is {values[row, number]:g}; allowed are 0, 0.5 and 1')
-    return values
-
-
 def checked(labels: pa.Table, name: str) -> pa.Table:
     """Check a table and return it. LabelsError if a value is out of its range, or a picture is named or labelled
     twice."""

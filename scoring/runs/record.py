@@ -17,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from ingest.errors import OtherSettingsError, RunError, number_of
+from ingest.errors import RunError, number_of
 from ingest.formats import Source, open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
@@ -333,7 +333,7 @@ def _cut(text: str) -> str:
 
 
 def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
-    """Return the record of a run, or None if it has none. OtherSettingsError if it differs; RunError if the folder
+    """Return the record of a run, or None if it has none. RunError if it differs, or if the folder
     holds other files."""
     if not run.at(RUN_RECORD).exists():
         try:
@@ -359,7 +359,7 @@ def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
             if began_with != given
         ]
         remedy = "and ".join(remedies) + ("or " if remedies else "") + "use another --run"
-        raise OtherSettingsError(f"{run.url} was scanned with other settings: {different}", remedy)
+        raise RunError(f"{run.url} was scanned with other settings: {different}; {remedy}")
     return before
 
 

@@ -216,10 +216,9 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 }
 """Every command that reads a run or the corpus, in ways that name pictures."""
 
-NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "study", "verify", "takedown", "lookup"} | {
+NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "verify", "takedown", "lookup"} | {
     "apply-removals",
     "purge",
-    "taxonomy",
 }
 """They read no run that was scanned here: metadata, documentation, this machine, weights, training sets, labels,
 releases."""

@@ -76,8 +76,6 @@ def test_labels_that_prove_nothing_are_refused(tmp_path: Path) -> None:
         may_be_left(str(tmp_path / "part.csv"), decisions(3))
     with pytest.raises(LabelsError, match="is a folder without reviews; give RUN/reviews or a file of labels"):
         may_be_left(str(tmp_path), decisions(3))
-    with pytest.raises(LabelsError, match="does not say the hashes of its pictures"):
-        may_be_left(str(tmp_path / "other.csv"), pa.table({"action": ["keep"]}))
 
 
 def test_a_review_of_a_random_sample_of_the_release_gives_the_bound(

@@ -1,6 +1,5 @@
 """Runs whose rows were written before columns were added: null there, and all else as it was."""
 
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -105,27 +104,6 @@ def test_a_file_without_a_column_that_every_version_has_is_damaged(tmp_path: Pat
             reader(str(run))
     assert privsieve("compact", run) == 2
     assert len(list((run / "scores").iterdir())) == 3
-
-
-def test_filter_says_which_rows_were_not_judged_for_unseen_content(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = run_of_known_content(tmp_path)
-    shutil.copytree(run, tmp_path / "older")
-    older(tmp_path / "older", OLDER["some"])
-    (tmp_path / "policy.yaml").write_text(
-        "name: p\ndefault: keep\nrules:\n  - {name: more, when: len(unseen) > 0, then: drop, reason: r}\n"
-    )
-    output = {}
-    for name in ("run", "older"):
-        wanted = ("--policy", tmp_path / "policy.yaml", "--out", tmp_path / "out", "--dry-run")
-        assert privsieve("filter", tmp_path / name, *wanted) == 0
-        output[name] = capsys.readouterr().out
-    line = "11 rows were scanned by an older version that did not record unseen content; scan again to have it judged"
-    assert line in output["older"]
-    assert "of 15 images 11 would be kept, 0 kept and flagged, 4 dropped" in output["older"]
-    assert "older version" not in output["run"]
-    assert "of 15 images 0 would be kept" in output["run"]
 
 
 def read(run: Path) -> pa.Table:

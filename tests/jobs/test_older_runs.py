@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,11 +22,6 @@ from tests.jobs.made import privsieve
 from tests.older_runs.make import CORPUS
 
 LAYOUTS = ("tars", "tree", "parquet")
-ACTIONS = {
-    "tars": {"keep": 2, "flag": 8, "redact": 0, "drop": 5},
-    "tree": {"keep": 0, "flag": 7, "redact": 0, "drop": 1},
-    "parquet": {"keep": 0, "flag": 6, "redact": 0, "drop": 2},
-}
 
 
 @pytest.fixture
@@ -123,32 +117,6 @@ def test_an_older_run_is_reported_with_the_same_counts(
     assert int(answered["scored"]["severity"]) == sum(row["s_lex"] for row in scored)
     assert privsieve("report", older / "runs" / layout, "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["num_images"] == len(rows)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_an_older_run_is_filtered_to_what_the_older_release_holds(older: Path, layout: str) -> None:
-    release = older / "again"
-    run, policy = older / "runs" / layout, older / "policy.yaml"
-    assert privsieve("filter", run, "--policy", policy, "--out", release, "--quiet") == 0
-    assert _released(release, layout) == _released(older / "releases" / layout, layout)
-    summary = json.loads((release / "release.json").read_text())
-    assert summary["actions"] == ACTIONS[layout]
-    assert _decided(release) == _decided(older / "releases" / layout)
-
-
-def _decided(release: Path) -> list[dict[str, Any]]:
-    decisions: pa.Table = pq.read_table(release / "not-for-publication/decisions.parquet")
-    return list(decisions.select(["shard", "index", "key", "action", "rule", "reason"]).to_pylist())
-
-
-def test_an_older_release_can_be_overwritten_and_scanned(older: Path) -> None:
-    release, policy = older / "releases" / "tars", older / "policy.yaml"
-    before = _released(release, "tars")
-    run = older / "runs" / "tars"
-    assert privsieve("filter", run, "--policy", policy, "--out", release, "--overwrite", "--quiet") == 0
-    assert _released(release, "tars") == before
-    assert privsieve("scan", older / "releases" / "tree", "--run", older / "new", "--engine", "canned", "--quiet") == 0
-    assert len(list((older / "new" / "scores").glob("*.parquet"))) == 2
 
 
 def test_an_older_run_is_compacted_to_the_same_rows(older: Path) -> None:

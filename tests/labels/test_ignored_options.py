@@ -29,8 +29,6 @@ def test_options_of_labels_that_would_change_nothing_are_refused_in_one_line(
         (("consensus", run, other, *out, "--min-posterior", 0.5), "--min-posterior is for the method dawid-skene"),
         (("agreement", run, other, "--min-attention", 0.75), "--min-attention is of --attention-checks"),
         (("export", labels, *out, "--format", "csv", "--image-prefix", "x"), "--image-prefix is for --format label-st"),
-        (("build", "vispr", tmp_path, *out, "--seed", 0), "--seed is for the draw of --like-paper or --tuning"),
-        (("build", "privbench", labels, *out, "--seed", 0), "--seed is for the draw of --per-class"),
     ):
         assert privsieve("labels", *command) == 2
         said = capsys.readouterr()

@@ -25,8 +25,6 @@ def test_no_command_replaces_the_file_that_out_names(
         (("labels", "export", labels, "--format", "csv"), "there.csv"),
         (("labels", "export", labels, "--format", "label-studio"), "there.json"),
         (("labels", "export", labels, "--format", "label-studio"), "there.xml"),
-        (("labels", "build", "vispr", tmp_path), "there.parquet"),
-        (("labels", "build", "privbench", labels), "there.parquet"),
         (("calibrate", run, "--labels", labels), "there.yaml"),
         (("audit", "sample", run), "there.csv"),
         (("audit", "sample", run), "there.xml"),

@@ -291,10 +291,9 @@ def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(
     release, copy, policy = tmp_path / "release", tmp_path / "copy", tmp_path / "policy.yaml"
     policy.write_text("name: all\nrules: []\ndefault: keep\nquarantined: drop\n")
     privsieve.filter(run, policy, release, executor="inline")
-    shutil.copytree(release, copy)
-    for path in copy.iterdir():
-        if path.suffix != ".tar":
-            path.unlink()
+    copy.mkdir()
+    for path in release.glob("*.tar"):
+        shutil.copy(path, copy)
     (tmp_path / "list.txt").write_text("000000001\nunknown\n")
     taken = privsieve.takedown(release, tmp_path / "list.txt", why="objection", received="2026-11-02")
     assert (taken.num_pictures, taken.num_shards, taken.unknown) == (1, 1, (2,))

@@ -315,3 +315,23 @@ def test_a_picture_is_not_sent_if_the_access_log_cannot_be_written(run: Path) ->
         (run / "reviews").write_text("no folder")
         answer = ana.get("/api/picture/0")
         assert (answer.status, answer.headers["content-type"]) == (503, "application/json")
+
+
+@pytest.mark.slow
+def test_a_labels_file_is_a_queue_of_a_review(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pictures = files(6)
+    run = run_of(tmp_path, pictures)
+    hashes = [sha256(content) for content in pictures.values()]
+    named = to_labels(
+        {"sha256": [hashes[4], None, "0" * 64], "key": [None, "001", None], "annotator": ["to check"] * 3}, 3
+    )
+    write_labels(named, str(tmp_path / "list.parquet"), LabelsOrigin("csv"))
+    with served(run, str(tmp_path / "list.parquet"), reviewer="ana") as server:
+        assert set(server.page.asking.hashes) == {hashes[4], hashes[1]}
+        assert Person(server.address).say_all("private") == 2
+    assert read_labels(str(run / "reviews"))["private"].to_pylist() == [1, 1]
+    with served(run, str(tmp_path / "list.parquet"), num_pictures=1) as server:
+        assert server.page.asking.hashes == [hashes[4]]  # the first of the list
+    (tmp_path / "none.csv").write_text("key\nelsewhere.png\n")
+    assert privsieve("review", run, "--queue", tmp_path / "none.csv") != 0
+    assert "holds no picture that" in capsys.readouterr().err

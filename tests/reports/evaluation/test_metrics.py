@@ -344,3 +344,20 @@ def test_without_draws_only_exact_intervals_are_given() -> None:
 
 def test_stability_of_one_class_is_not_defined() -> None:
     assert stability(cells(np.ones(10, dtype=bool), np.ones(10, dtype=bool)).sum(axis=0), 0.5) is None
+
+
+def test_evaluations_take_the_batches_that_the_labels_name() -> None:
+    truth = np.array([True, True, False, False, False, False])
+    predicted = np.array([True, True, True, True, False, False])
+    classes = ["face", "face", *["public"] * 4]
+    parts = [None, None, "batch 1", "batch 1", "batch 2", "batch 2"]
+    # One batch is wholly wrong, one wholly right: specificity 0 and 1, precision .5 and 1.
+    (found,) = per_class(truth, predicted, classes, 0, parts)
+    assert (found.num_batches, found.precision, found.specificity, found.f1) == (2, 0.75, 0.5, (2 / 3 + 1) / 2)
+    mixed = ["batch 1", "batch 2"] * 3
+    (other,) = per_class(truth, predicted, classes, 0, mixed)
+    assert other.precision == pytest.approx(2 / 3)
+    assert other.specificity == 0.5
+    for no_batches in (["test"] * 6, [*parts[:-1], None], ()):
+        drawn_ones = {per_class(truth, predicted, classes, seed, no_batches)[0].precision for seed in range(20)}
+        assert len(drawn_ones) > 1
