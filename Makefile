@@ -47,7 +47,7 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/privsieve filter $(DEMO_OUT)/run --policy strict --out $(DEMO_OUT)/release
 	@echo
 	@echo "Open       $(DEMO_OUT)/report.html"
-	@echo "Look into  $(DEMO_OUT)/release (the shards that are left, decisions.parquet, release.json)"
+	@echo "Look into  $(DEMO_OUT)/release (the shards that are left, release.json, not-for-publication/decisions.parquet)"
 	@echo "The tree   $(BIN)/privsieve report $(DEMO_OUT)/run-tree"
 	@echo "Your data  $(BIN)/privsieve scan PATH-OR-URL --run my-run --limit 200"
 	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
