@@ -47,7 +47,7 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/privsieve filter $(DEMO_OUT)/run --policy strict --out $(DEMO_OUT)/release
 	@echo
 	@echo "Open       $(DEMO_OUT)/report.html"
-	@echo "Look into  $(DEMO_OUT)/release (the shards that are left, decisions.parquet, release.json)"
+	@echo "Look into  $(DEMO_OUT)/release (the shards that are left, release.json, not-for-publication/decisions.parquet)"
 	@echo "The tree   $(BIN)/privsieve report $(DEMO_OUT)/run-tree"
 	@echo "Your data  $(BIN)/privsieve scan PATH-OR-URL --run my-run --limit 200"
 	@echo "           $(BIN)/privsieve report my-run --html my-report.html"
@@ -77,14 +77,16 @@ demo-tune: $(TUNE_VENV)/.installed
 	@echo "Open  $(DEMO_OUT)/tune/evaluation.html (what is still wrong is shown as pictures), $(DEMO_OUT)/tune/adapter/README.md"
 
 # The protocols of docs/papers.md on one labelled set: MODEL, PICTURES and LABELS as scan and evaluate take them;
-# ENGINE=openai with ENDPOINT for a model behind a server; PROMPTS=FILE asks binary in the wordings of a prompt file, such
-# as P1 to P4 of the paper. A command that was interrupted goes on where it stopped.
+# ENGINE=openai with ENDPOINT for a model behind a server; PROMPTS=FOLDER asks in the texts of its prompt files, which are
+# named after protocols: binary.yaml (such as P1 to P4 of the paper), severity.yaml, two-pass.yaml. A command that was
+# interrupted goes on where it stopped.
 PAPERS_OUT ?= papers
 PRIVSIEVE ?= $(BIN)/privsieve
+PAPERS_PYTHON ?= $(BIN)/python
 ENGINE ?= vllm
 PAPERS_ENGINE = --engine $(ENGINE) --model $(MODEL) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) \
   $(if $(MAX_PIXELS),--max-pixels $(MAX_PIXELS))
-PAPERS_WORDS = $(if $(PROMPTS),--prompt-file $(PROMPTS))
+PAPERS_WORDS = $(addprefix --prompt-file ,$(wildcard $(PROMPTS:%=%/binary.yaml)))
 PAPERS_PROTOCOLS := severity:zero-shot severity:intuition severity:taxonomy two-pass binary:ours-1,lenient \
   binary:ours-1,class-names,lenient
 
@@ -95,16 +97,18 @@ papers:
 	@for protocol in $(PAPERS_PROTOCOLS); do \
 	  run=$(PAPERS_OUT)/$$(echo $$protocol | tr ':,' '--'); \
 	  echo; echo "== $$protocol"; \
-	  case $$protocol in binary*) words="$(PAPERS_WORDS)";; *) words=;; esac; \
+	  words="$(PROMPTS)/$${protocol%%:*}.yaml"; \
+	  if test -n "$(PROMPTS)" && test -f "$$words"; then words="--prompt-file $$words"; else words=; fi; \
 	  $(PRIVSIEVE) scan $(PICTURES) --run $$run --executor inline --quiet $(PAPERS_ENGINE) --protocol $$protocol $$words \
 	    || exit; \
 	  $(PRIVSIEVE) evaluate $$run --labels $(LABELS) || echo "the labels do not judge what $$protocol answers"; \
 	done
 	@echo; echo "== four wordings"
-	$(PRIVSIEVE) study prompts $(PICTURES) --labels $(LABELS) --out $(PAPERS_OUT)/prompts --reading lenient \
+	$(PAPERS_PYTHON) examples/papers/wordings.py $(PICTURES) $(LABELS) $(PAPERS_OUT)/wordings --reading lenient \
 	  $(PAPERS_ENGINE) $(PAPERS_WORDS)
 	@echo; echo "== four languages"
-	$(PRIVSIEVE) study languages $(PICTURES) --labels $(LABELS) --out $(PAPERS_OUT)/languages --reading lenient $(PAPERS_ENGINE)
+	$(PAPERS_PYTHON) examples/papers/wordings.py $(PICTURES) $(LABELS) $(PAPERS_OUT)/languages --reading lenient \
+	  $(PAPERS_ENGINE) --languages
 
 test: lint
 	$(BIN)/pytest $(PARALLEL) -m "$(NOT_RUN_HERE) and not ray $(QUICK)" $(COVERAGE_OPTIONS)

@@ -10,7 +10,7 @@ import hashlib
 import io
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,16 +58,20 @@ class ClassList:
     numbers: npt.NDArray[np.int32] = field(repr=False)
     """Class of each name, as an index of `classes`."""
 
+    shared_folders: tuple[str, ...] = ()
+    """Leading folders of all names."""
+
     def class_of(self, path: str) -> str | None:
         """Return the class of an image; None if the list does not name it.
 
         path: its folders and name in the corpus. As far as the list allows, leading folders may be missing in it, so
         that `val_256/Places365_val_00000001.jpg` is listed as `Places365_val_00000001.jpg`; so may the extension, and
-        the folder of one letter in Places365's names.
+        the folder of one letter in Places365's names. In the corpus the folders may be missing that all names share.
         """
         parts = path.split("/")[-MAX_FOLDERS:]
-        for first in range(len(parts)):
-            name = "/".join(parts[first:])
+        names = ["/".join(parts[first:]) for first in range(len(parts))]
+        folders = [self.shared_folders[:last] for last in range(1, len(self.shared_folders) + 1)]
+        for name in (*names, *("/".join((*missing, path)) for missing in folders)):
             for form in dict.fromkeys((name, _short(name))):
                 wanted = np.uint64(_hash(form))
                 index = int(np.searchsorted(self.hashes, wanted))
@@ -104,13 +108,15 @@ def read_class_list(url: str) -> ClassList:
         if number_by_name.setdefault(name, class_numbers[class_name]) != class_numbers[class_name]:
             raise LabelsError(f"{url}, line {line}: the list gives {printable(name)} two classes; keep one of them")
     by_hash: dict[int, int] = {}
-    for name, number in number_by_name.items():
+    of_paths = {_with_slashes(name): number for name, number in number_by_name.items()} | number_by_name
+    for name, number in of_paths.items():
         short = _hash(_short(name))
         by_hash[short] = number if by_hash.get(short, number) == number else _AMBIGUOUS
-    by_hash |= {_hash(name): number for name, number in number_by_name.items()}
+    by_hash |= {_hash(name): number for name, number in of_paths.items()}
+    shared = _shared_folders(map(_with_slashes, number_by_name))
     hashes = np.array(sorted(by_hash), np.uint64)
     numbers = np.array([by_hash[name_hash] for name_hash in sorted(by_hash)], np.int32)
-    return ClassList(url, digest.hexdigest(), len(number_by_name), tuple(classes), hashes, numbers)
+    return ClassList(url, digest.hexdigest(), len(number_by_name), tuple(classes), hashes, numbers, shared)
 
 
 def _text(content: bytes, url: str) -> str:
@@ -179,6 +185,26 @@ def _numbered(text: str, url: str) -> dict[int, str]:
 
 def _name(cell: str) -> str:
     return printable(re.sub(r"^(?:\./|/)+", "", cell.strip()))
+
+
+def _with_slashes(name: str) -> str:
+    """Return a path as Windows writes it with slashes. Keys of rows have backslashes too, in escapes."""
+    return name if "/" in name else name.replace("\\", "/")
+
+
+def _shared_folders(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the leading folders of all names."""
+    shared: list[str] | None = None
+    for name in names:
+        folders = name.split("/")[:-1][:MAX_FOLDERS]
+        if shared is None:
+            shared = folders
+        elif folders[: len(shared)] != shared:
+            pairs = enumerate(zip(folders, shared, strict=False))
+            shared = shared[: next((n for n, (one, other) in pairs if one != other), min(len(folders), len(shared)))]
+        if not shared:
+            break
+    return tuple(shared or ())
 
 
 def _short(name: str) -> str:

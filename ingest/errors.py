@@ -8,7 +8,6 @@ Every error that a user can cause has one clear line and an exit code.
     │   ├── MissingFileError  there is no file of that name
     │   └── OutageError       exit 1: the store did not answer, and may do so later; nothing was wrong
     ├── RunError              the run folder does not fit the command
-    │   └── OtherSettingsError  it was scanned with other settings
     ├── EngineError           an engine is unknown, not installed or misses a model file
     │   └── NoFeaturesError   a modality of a screen cannot look at one picture
     ├── PolicyError           a policy file is wrong
@@ -50,16 +49,6 @@ class OutageError(StorageError):
 
 class RunError(PrivsieveError):
     pass
-
-
-class OtherSettingsError(RunError):
-    def __init__(self, what: str, remedy: str):
-        """what: which settings differ. remedy: what to do; commands that scan inside of other work replace it."""
-        super().__init__(what, remedy)
-        self.what = what
-
-    def __str__(self) -> str:
-        return "; ".join(self.args)
 
 
 class EngineError(PrivsieveError):

@@ -268,6 +268,9 @@ class Slice:
     locators: list[Locator]
     """One locator per sample, in order, by which `Format.read` finds the sample again."""
 
+    num_hidden: int = 0
+    """Hidden files in the shard, which are no samples; 0 except in the last slice of a tar."""
+
     def to_json(self) -> str:
         """Return JSON in ASCII: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))

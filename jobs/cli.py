@@ -43,7 +43,6 @@ VERBS: dict[str, str] = {
     "tune": "Tune a vision-language model on a training set.",
     "models": "Fetch, list and check the weights of models on this machine.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
-    "study": "Measure what tuning brings, on which classes, and what it costs.",
     "help": "Show a page of the documentation.",
     "purge": "Delete what a run or a study knows of single pictures; its figures stay.",
     "compact": "Join the small result files of a finished run into few large ones.",
@@ -56,7 +55,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
     "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals", "purge"),
-    "Tuning a model": ("tune-set", "tune", "study"),
+    "Tuning a model": ("tune-set", "tune"),
     "Other commands": ("help",),
 }
 """Heading of `--help` -> verbs."""
@@ -99,7 +98,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "compact", "takedown", "apply-removals", "purge", "tune", "study"],
+        ["fetch", "models", "scan", "compact", "takedown", "apply-removals", "purge", "tune"],
         "; run the same command again to continue",
     ),
     "filter": "; run the same command with --resume to continue",

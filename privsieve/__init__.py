@@ -11,7 +11,7 @@
 These functions do what the commands of the same names do, print nothing and return what they found; notebooks show
 results as pages. Errors are those of `ingest.errors`, all of them `PrivsieveError`; their text is the line that a
 command would print. May import: all rooms. Imported by: no room. Start at: `scan`; `checks.py` has what people check,
-`recognition.py` whether changed pictures still show what they did.
+`recognition.py` whether changed pictures still show what they did, `tuning.py` the tuning of a model.
 """
 
 import os
@@ -72,6 +72,7 @@ from privsieve.checks import (
 )
 from privsieve.notebook import show_results_as_pages
 from privsieve.recognition import StudyPage, similarity, similarity_ask, similarity_votes
+from privsieve.tuning import tune, tune_set
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -142,6 +143,8 @@ __all__ = [
     "similarity_ask",
     "similarity_votes",
     "takedown",
+    "tune",
+    "tune_set",
     "verify",
 ]
 

@@ -26,6 +26,7 @@ from ingest.categories import ClassList, KeywordList
 from ingest.errors import PrivsieveError, SourceError, did_you_mean, number_of
 from ingest.formats import parquet, tree, webdataset
 from ingest.formats.members import IMAGE_EXTENSIONS, begins_like_picture, extension_of
+from ingest.formats.parquet_rows import UnreadColumn
 from ingest.formats.released import Kept, Written
 from ingest.formats.shard import folders_below, storage_faults
 from ingest.images.files.magic import HEAD_BYTES
@@ -39,8 +40,10 @@ class Format(Protocol):
         """Return the names of all shards below a folder, relative to it, sorted."""
         ...
 
-    def slices(self, root: Place, shard: str, category: str | None) -> Iterator[Slice]:
+    def slices(self, root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()) -> Iterator[Slice]:
         """Yield the slices of one shard from names and sizes, without pixels; the same content gives the same slices.
+
+        image_names: columns of a table; without them it is all that hold images.
 
         Content that cannot be listed becomes a sample with a fault. StorageError if the storage fails.
         """
@@ -50,14 +53,16 @@ class Format(Protocol):
         """Yield the samples of a slice, one for each locator, in their order. StorageError if the storage fails."""
         ...
 
-    def names(self, root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+    def names(
+        self, root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
+    ) -> Iterator[tuple[str, str | None]]:
         """Yield key and category of each sample of a shard, in order, as `read` gives them, without reading an image.
 
         SourceError or StorageError as in `slices`.
         """
         ...
 
-    def captions(self, root: Place, shard: str) -> Iterator[str | None]:
+    def captions(self, root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
         """Yield the caption of each sample of a shard, or None; errors as in `slices`."""
         ...
 
@@ -104,13 +109,19 @@ class Source:
     keyword_list: KeywordList | None = field(default=None, kw_only=True)
     """If given, derives the categories from words of the captions."""
 
+    image_names: tuple[str, ...] = field(default=(), kw_only=True)
+    """Columns of tables that are read; empty for all that hold images."""
+
+    unread: tuple[UnreadColumn, ...] = field(default=(), kw_only=True)
+    """Columns of tables that may hold images and are not read, as far as the first file shows."""
+
     @property
     def is_folder(self) -> bool:
         """Whether the user named the whole folder, rather than files in it."""
         return bool(self.root.url)
 
     def slices(self, shard: str) -> Iterator[Slice]:
-        return FORMATS[self.format].slices(self.root, shard, self.category)
+        return FORMATS[self.format].slices(self.root, shard, self.category, self.image_names)
 
     def read(self, slice_: Slice) -> Iterator[Sample]:
         for sample in FORMATS[self.format].read(self.root, slice_, self.category):
@@ -129,14 +140,25 @@ class Source:
     def categories(self, shard: str) -> Iterator[str | None]:
         """Yield the category of each sample of a shard, in order, without reading an image."""
         if self.keyword_list is not None:
-            yield from map(self.keyword_list.category_of, FORMATS[self.format].captions(self.root, shard))
+            captions = FORMATS[self.format].captions(self.root, shard, self.image_names)
+            yield from map(self.keyword_list.category_of, captions)
             return
-        for key, category in FORMATS[self.format].names(self.root, shard, self.category):
+        for key, category in FORMATS[self.format].names(self.root, shard, self.category, self.image_names):
             yield category if self.class_list is None else self._listed_class(printable(shard), key)
 
     def _listed_class(self, shard: str, key: str) -> str | None:
         assert self.class_list is not None
         return self.class_list.class_of(posixpath.join(shard, key) if self.format == "tree" else key)
+
+    def picture_indices(self, shard: str) -> list[int] | None:
+        """Return the index of each sample of a released shard that is a picture; None if all are.
+
+        A table with several columns of images has empty cells for those that are not released.
+        """
+        if self.format != "parquet":
+            return None
+        samples = (sample for slice_ in self.slices(shard) for sample in self.read(slice_))
+        return [sample.index for sample in samples if sample.fault is None]
 
     def version_mark(self, shard: str) -> str:
         """Return a text that differs if the shard has changed. Fast: it lists no folder and reads no remote file.
@@ -170,10 +192,12 @@ def open_source(
     category: str | None,
     class_list: ClassList | None = None,
     keyword_list: KeywordList | None = None,
+    image_names: Sequence[str] = (),
 ) -> Source:
     """Open the corpus at `url`: a folder, a file, a glob or a brace range. SourceError if there is none.
 
-    class_list, keyword_list: give the categories instead of `category`.
+    class_list, keyword_list: give the categories instead of `category`. image_names: columns of tables to read; empty
+    for all that hold images.
     """
     if format_name is not None and format_name not in FORMATS:
         known = ", ".join(FORMATS)
@@ -194,9 +218,21 @@ def open_source(
         raise SourceError(f'a tree\'s category is the folder: leave out --category "{category}"')
     if name == "tree" and keyword_list is not None:
         raise SourceError("a folder tree has no captions: leave out --caption-words; its categories are the folders")
+    unread = tuple[UnreadColumn, ...]()
     if name == "parquet":  # so that a missing column is an error before anything is written
-        parquet.check(location, shards, category)
-    return Source(location, name, tuple(shards), category, class_list=class_list, keyword_list=keyword_list)
+        unread = parquet.check(location, shards, category, image_names)
+    elif image_names:
+        raise SourceError(f"--image-column names columns of Parquet files, and {url} is read as {name}; leave it out")
+    return Source(
+        location,
+        name,
+        tuple(shards),
+        category,
+        class_list=class_list,
+        keyword_list=keyword_list,
+        image_names=tuple(image_names),
+        unread=unread,
+    )
 
 
 def _refuse_clashing_names(shards: list[str]) -> None:

@@ -41,6 +41,17 @@ def extension_of(name: str) -> str:
     return posixpath.basename(name).rpartition(".")[2].lower() if "." in posixpath.basename(name) else ""
 
 
+def is_hidden(name: str) -> bool:
+    """Return whether a file or a folder above it begins with a dot, as macOS names what it stores beside a file.
+
+    >>> [is_hidden(name) for name in ("a/._0001.jpg", ".cache/0001.jpg", "./a/../0001.jpg", "..a.jpg")]
+    [True, True, False, False]
+    """
+    if not name.startswith(".") and "/." not in name:  # nearly always
+        return False
+    return any(part.startswith(".") and part != "." and not part.startswith("..") for part in name.split("/"))
+
+
 def is_listed(name: str, num_bytes: int) -> bool:
     """Return whether `listed` allows a member of this name and size, provided that `holds_what_it_says`."""
     return extension_of(name) in LISTED and num_bytes <= MAX_LISTED_BYTES

@@ -1,41 +1,31 @@
 """Parquet files with image bytes: plain binary columns and Hugging Face's struct<bytes, path>.
 
-A file is a shard, a row is a sample. Slices are row ranges of one row group, sized by what its metadata says.
+A file is a shard, and each of its image columns has a sample in each row: sample `row * columns + column`. Slices are
+row ranges of one row group, sized by what its metadata says.
 """
 
 import io
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, BinaryIO, TypeVar
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault, StorageError
-from ingest.formats.parquet_pages import (
-    MAX_IMAGE_PAGE_BYTES,
-    MAX_TEXT_PAGE_BYTES,
-    AmbiguousColumnError,
-    LargePageError,
-    Leaf,
-    rows,
-)
+from ingest.formats.parquet_decoding import GroupFaultError
 from ingest.formats.parquet_release import write as write
+from ingest.formats.parquet_rows import RowGroup, UnreadColumn, columns_of, footer, image_columns, unread_columns
 from ingest.formats.parquet_schema import (
-    DAMAGED,
-    TOO_LARGE,
+    Columns,
+    byte_columns,
     category_column,
-    image_and_key,
-    image_column,
-    is_bytes,
-    is_hugging_face,
-    is_text,
+    key_column,
+    no_image_column,
     parquet_file,
     sample_of,
-    value_of,
-    value_type,
 )
 from ingest.formats.released import RELEASE, REMOVED
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
@@ -71,9 +61,6 @@ MAX_EXPANSION = 1024
 MAX_CHECKED = 64
 """Number of files whose columns are read before a scan is refused for lack of an image column."""
 
-Made = TypeVar("Made")
-"""Type of a value made from a text."""
-
 CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
@@ -84,29 +71,35 @@ def shards(root: Place) -> list[str]:
     return [path for path in paths if path.lower().endswith(SUFFIX) and not (path == REMOVED and RELEASE in paths)]
 
 
-def check(root: Place, names: Sequence[str], category: str | None) -> None:
-    """Raise SourceError if no shard has an image column, or the first that has one lacks the category column."""
+def check(
+    root: Place, names: Sequence[str], category: str | None, image_names: Sequence[str]
+) -> tuple[UnreadColumn, ...]:
+    """Return what is not read of the first shard with an image column.
+
+    SourceError if no shard has one, or that shard lacks the category column.
+    """
     without = list[tuple[pa.Schema, str]]()
     for shard in names:
         try:
-            with opened(root, shard) as stream:
-                file = parquet_file(stream)
+            file = footer(root, shard)
         except StorageError:
             continue  # the scan makes it a row with a reason
         if file is None:
             continue
-        if image_column(file.schema_arrow) is not None:
+        images = image_columns(root, shard, file, image_names)
+        if images and {file.schema_arrow.names[number] for number in images} >= {*image_names}:
             category_column(file.schema_arrow, shard, category)
-            return
+            return tuple(unread_columns(root, shard, file, images))
         without.append((file.schema_arrow, shard))
         if len(without) == MAX_CHECKED:
             break
     if without:
-        image_and_key(*without[0])
+        raise no_image_column(*without[0], image_names)
+    return ()
 
 
-def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
-    ranges = _ranges(root, shard, category)
+def slices(root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()) -> Iterator[Slice]:
+    ranges = _ranges(root, shard, category, image_names)
     number, waiting = 0, next(ranges, [])
     for following in ranges:
         yield Slice(shard, number, False, waiting)
@@ -114,34 +107,42 @@ def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
     yield Slice(shard, number, True, waiting)
 
 
-def _ranges(root: Place, shard: str, category: str | None) -> Iterator[list[Locator]]:
+def _ranges(root: Place, shard: str, category: str | None, image_names: Sequence[str]) -> Iterator[list[Locator]]:
     """Yield locators of rows that are read together. A missing or contradictory footer gives a sample with a fault."""
     with opened(root, shard) as stream:
-        file = parquet_file(stream)
-        if file is None:
-            yield [_unlisted(CORRUPT_SHARD, "the file is cut or damaged: its footer cannot be read")]
-            return
-        if image_column(file.schema_arrow) is None:
-            yield [_unlisted(NO_IMAGE_COLUMN, "the file has no column with image bytes")]
-            return
-        category_column(file.schema_arrow, shard, category)
-        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-        num_rows = [group.num_rows for group in groups]
-        if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
-            message = "the file is damaged: its footer contradicts itself about the number of rows"
-            yield [_unlisted(CORRUPT_SHARD, message)]
-            return
-        file_bytes = stream.seek(0, io.SEEK_END)
-        if sum(num_rows) > max(MAX_ROWS, file_bytes):
-            yield [_unlisted(TOO_MANY_ROWS, f"the file says that it has {sum(num_rows)} rows, in {file_bytes} bytes")]
-            return
-        first = 0
-        for number, group in enumerate(groups):
-            slice_rows = _rows_per_slice(group, file_bytes)
-            for offset in range(0, group.num_rows, slice_rows):
-                span = range(offset, min(offset + slice_rows, group.num_rows))
-                yield [{"index": first + row, "group": number, "row": row} for row in span]
-            first += group.num_rows
+        file, file_bytes = parquet_file(stream), stream.seek(0, io.SEEK_END)
+    if file is None:
+        yield [_unlisted(CORRUPT_SHARD, "the file is cut or damaged: its footer cannot be read")]
+        return
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    num_rows = [group.num_rows for group in groups]
+    if min(num_rows, default=0) < 0 or sum(num_rows) != file.metadata.num_rows:
+        message = "the file is damaged: its footer contradicts itself about the number of rows"
+        yield [_unlisted(CORRUPT_SHARD, message)]
+        return
+    if sum(num_rows) > max(MAX_ROWS, file_bytes):
+        yield [_unlisted(TOO_MANY_ROWS, f"the file says that it has {sum(num_rows)} rows, in {file_bytes} bytes")]
+        return
+    images = columns_of(root, shard, file, category, image_names).images
+    if not images:
+        yield [_unlisted(NO_IMAGE_COLUMN, "the file has no column with image bytes")]
+        return
+    names, first = file.schema_arrow.names, 0
+    for number, group in enumerate(groups):
+        slice_rows = max(1, _rows_per_slice(group, file_bytes) // len(images))
+        for offset in range(0, group.num_rows, slice_rows):
+            yield [
+                {
+                    "index": (first + row) * len(images) + n,
+                    "group": number,
+                    "row": row,
+                    "column": image,
+                    "name": names[image] if len(images) > 1 else "",
+                }
+                for row in range(offset, min(offset + slice_rows, group.num_rows))
+                for n, image in enumerate(images)
+            ]
+        first += group.num_rows
 
 
 def _unlisted(reason: str, message: str) -> Locator:
@@ -160,49 +161,79 @@ def _rows_per_slice(group: pq.RowGroupMetaData, file_bytes: int) -> int:
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
-    """Yield the samples. Rows of a group that cannot be decoded in bounded memory have a fault and no bytes."""
-    with opened(root, slice_.shard) as stream:
-        file = parquet_file(stream)
-        for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
+    """Yield the samples. Rows that cannot be decoded in bounded memory have a fault and no bytes."""
+    file = footer(root, slice_.shard)
+    for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
+        locators = list(located)
+        if file is None or number is None or number >= file.num_row_groups:
+            for locator in locators:
+                yield lost(slice_.shard, locator, Fault(*locator["fault"]) if "fault" in locator else CHANGED)
+        else:
+            yield from _samples(RowGroup(root, slice_.shard, file, number), locators, category)
+
+
+def _samples(group: RowGroup, locators: Sequence[Locator], category: str | None) -> Iterator[Sample]:
+    """Yield the samples of one row group; the first row that cannot be decoded, and all after it, are lost.
+
+    Texts are read apart from the images, so that damage there costs no image.
+    """
+    numbers = [locator["row"] for locator in locators]
+    texts = group.made_of_column(numbers, CAPTION_NAMES, caption_of)
+    urls = group.made_of_column(numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url)))
+    for locator, sample in zip(locators, _named(group, locators, category, with_images=True), strict=True):
+        url_sha256, domain = urls.get(locator["row"], (None, None))
+        if sample.fault is None or sample.fault.reason == "no_image":
+            sample = replace(sample, caption=texts.get(locator["row"]), url_sha256=url_sha256, domain=domain)
+        yield sample
+
+
+def _named(group: RowGroup, locators: Sequence[Locator], category: str | None, with_images: bool) -> Iterator[Sample]:
+    """Yield the samples of one row group, or without images samples that have nothing but key and category."""
+    schema, images = group.file.schema_arrow, {locator["column"] for locator in locators}
+    waiting, fault = deque(locators), CHANGED
+    try:
+        if images <= {*byte_columns(schema)}:
+            columns = Columns(tuple(images), key_column(schema), category_column(schema, group.shard, category))
+            numbers, kinds = {locator["row"] for locator in locators}, columns.kinds(schema, with_images)
+            for number, row in zip(sorted(numbers), group.rows(numbers, kinds), strict=True):
+                while waiting and waiting[0]["row"] == number:
+                    locator = waiting.popleft()
+                    yield (
+                        lost(group.shard, locator, row)
+                        if isinstance(row, Fault)
+                        else sample_of(group.shard, locator["index"], row, columns, locator["column"], locator["name"])
+                    )
+    except GroupFaultError as error:
+        fault = error.fault
+    for locator in waiting:
+        yield lost(group.shard, locator, fault)
+
+
+def names(
+    root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
+) -> Iterator[tuple[str, str | None]]:
+    """Yield keys and categories, reading only their columns; rows with damaged ones count as lost."""
+    file = footer(root, shard)
+    for slice_ in slices(root, shard, category, image_names):
+        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
             locators = list(located)
-            if file is None or group is None or group >= file.num_row_groups:
-                yield from (
-                    lost(slice_.shard, locator, Fault(*locator["fault"]) if "fault" in locator else CHANGED)
-                    for locator in locators
-                )
-                continue
-            names = (
-                *image_and_key(file.schema_arrow, slice_.shard),
-                category_column(file.schema_arrow, slice_.shard, category),
-            )
-            yield from _samples(stream, file, slice_.shard, group, locators, *names)
+            if file is None or number is None:
+                yield from ((lost(shard, locator, CHANGED).key, None) for locator in locators)
+            else:
+                named = _named(RowGroup(root, shard, file, number), locators, category, with_images=False)
+                yield from ((sample.key, sample.category) for sample in named)
 
 
-def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
-    """Yield keys and categories, reading only their columns; rows of a group with damaged ones count as lost."""
-    with opened(root, shard) as stream:
-        file = parquet_file(stream)
-        for slice_ in slices(root, shard, category):
-            for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-                locators, pairs = list(located), list[tuple[str, str | None]]()
-                if file is not None and group is not None:
-                    with suppress(*DAMAGED, AmbiguousColumnError, LargePageError):
-                        pairs = list(_names(stream, file, shard, group, locators, category))
-                if len(pairs) < len(locators):
-                    pairs = [(lost(shard, locator, CHANGED).key, None) for locator in locators]
-                yield from pairs
-
-
-def captions(root: Place, shard: str) -> Iterator[str | None]:
-    with opened(root, shard) as stream:
-        file = parquet_file(stream)
-        for slice_ in slices(root, shard, None):
-            for group, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-                numbers = [locator.get("row", 0) for locator in located]
-                if file is None or group is None:
-                    yield from [None] * len(numbers)
-                else:
-                    yield from _made_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
+def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
+    file = footer(root, shard)
+    for slice_ in slices(root, shard, None, image_names):
+        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
+            rows = [locator.get("row", 0) for locator in located]
+            if file is None or number is None:
+                yield from [None] * len(rows)
+            else:
+                made = RowGroup(root, shard, file, number).made_of_column(rows, CAPTION_NAMES, caption_of)
+                yield from map(made.get, rows)
 
 
 def num_downloaded(root: Place, name: str) -> int | None:
@@ -210,38 +241,22 @@ def num_downloaded(root: Place, name: str) -> int | None:
 
     StorageError if it cannot be read.
     """
-    with opened(root, name) as stream:
-        file = parquet_file(stream)
-        if file is None or not 0 <= file.metadata.num_rows <= MAX_ROWS or STATUS not in file.schema_arrow.names:
+    file = footer(root, name)
+    if file is None or not 0 <= file.metadata.num_rows <= MAX_ROWS or STATUS not in file.schema_arrow.names:
+        return None
+    num_successes = 0
+    for number in range(file.num_row_groups):
+        rows = range(file.metadata.row_group(number).num_rows)
+        with _one_table_at_once:
+            is_there = RowGroup(root, name, file, number).made_of_column(rows, (STATUS,), b"success".__eq__)
+        if len(is_there) < len(rows):  # a status that is missing, or a damaged column
             return None
-        num_successes = 0
-        for group in range(file.num_row_groups):
-            numbers = range(file.metadata.row_group(group).num_rows)
-            is_there = _made_of_column(stream, file, group, numbers, (STATUS,), lambda status: status == b"success")
-            if None in is_there:  # a status that is missing, or a damaged column
-                return None
-            num_successes += sum(map(bool, is_there))
-        return num_successes
+        num_successes += sum(is_there.values())
+    return num_successes
 
 
-def _names(
-    stream: BinaryIO, file: pq.ParquetFile, shard: str, group: int, locators: Sequence[Locator], category: str | None
-) -> Iterator[tuple[str, str | None]]:
-    column, key = image_and_key(file.schema_arrow, shard)
-    category_name = category_column(file.schema_arrow, shard, category)
-    wanted = [
-        (name, leaf) for name, leaf in _leaves(file.schema_arrow, column, key, category_name) if not leaf.is_image
-    ]
-    if not wanted:
-        yield from ((f"{locator['index']:09d}", None) for locator in locators)
-        return
-    leaves = [leaf for _, leaf in wanted]
-    for locator, values in zip(
-        locators, rows(stream, file, group, [locator["row"] for locator in locators], leaves, value_of), strict=True
-    ):
-        row: dict[str, Any] = {column: {}, **{name: value for (name, _), value in zip(wanted, values, strict=True)}}
-        sample = sample_of(shard, locator["index"], row, column, key, category_name)
-        yield sample.key, sample.category
+_one_table_at_once = Lock()
+"""Many threads count, and each would have a child process."""
 
 
 def lost(shard: str, locator: Locator, fault: Fault) -> Sample:
@@ -249,90 +264,3 @@ def lost(shard: str, locator: Locator, fault: Fault) -> Sample:
     index = locator["index"]
     key = f"{index:09d}" if "group" in locator else f"@{index}"
     return Sample(printable(shard), index, key, None, b"", fault)
-
-
-def _samples(
-    stream: BinaryIO,
-    file: pq.ParquetFile,
-    shard: str,
-    group: int,
-    locators: Sequence[Locator],
-    column: str,
-    key: str | None,
-    category_name: str | None,
-) -> Iterator[Sample]:
-    """Yield the samples of one row group; the first that cannot be decoded, and all after it, are lost."""
-    left, fault = iter(locators), CHANGED
-    texts = _texts(stream, file, group, [locator["row"] for locator in locators])
-    try:
-        names, leaves = zip(*_leaves(file.schema_arrow, column, key, category_name), strict=True)
-        for values in rows(stream, file, group, [locator["row"] for locator in locators], leaves, value_of):
-            row: dict[str, Any] = {}
-            for name, value in zip(names, values, strict=True):
-                row[name] = row[name] | value if row.get(name) else value  # a struct comes in parts
-            sample = sample_of(shard, next(left)["index"], row, column, key, category_name)
-            caption, (url_sha256, domain) = next(texts)
-            yield replace(sample, caption=caption, url_sha256=url_sha256, domain=domain)
-    except AmbiguousColumnError:
-        fault = Fault("several_images", f'the file has several columns "{printable(column)}"')
-    except LargePageError:
-        limits = f"{MAX_IMAGE_PAGE_BYTES // 2**20} MB, or {MAX_TEXT_PAGE_BYTES // 2**20} MB of keys or categories"
-        fault = Fault(TOO_LARGE, f"row group {group} has a page that decodes to more than {limits}")
-    except DAMAGED:
-        fault = Fault("unreadable", f"row group {group} cannot be decoded")
-    yield from (lost(shard, locator, fault) for locator in left)
-
-
-def _texts(
-    stream: BinaryIO, file: pq.ParquetFile, group: int, numbers: Sequence[int]
-) -> Iterator[tuple[str | None, tuple[str | None, str | None]]]:
-    """Yield `caption` and (`url_sha256`, `domain`) of these rows. They are read apart from the images, so that damage
-    there costs no image."""
-    captions = _made_of_column(stream, file, group, numbers, CAPTION_NAMES, caption_of)
-    url_facts = _made_of_column(
-        stream, file, group, numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url))
-    )
-    yield from zip(captions, (facts or (None, None) for facts in url_facts), strict=True)
-
-
-def _made_of_column(
-    stream: BinaryIO,
-    file: pq.ParquetFile,
-    group: int,
-    numbers: Sequence[int],
-    names: Sequence[str],
-    made_of: Callable[[bytes], Made | None],
-) -> list[Made | None]:
-    """Apply `made_of` to each row of the first of these columns that holds text; all None if it is unreadable."""
-    kinds = {f.name: f.type for f in file.schema_arrow}
-    name = next((name for name in names if name in kinds and is_text(kinds[name])), None)
-    if name is None:
-        return [None] * len(numbers)
-    leaf = Leaf(name, False, pa.types.is_dictionary(kinds[name]))
-    try:
-        cells = (cell for (cell,) in rows(stream, file, group, numbers, [leaf], value_of))
-        values = [made_of(cell) if isinstance(cell, bytes) else None for cell in cells]
-    except (*DAMAGED, AmbiguousColumnError, LargePageError):
-        values = []
-    return values if len(values) == len(numbers) else [None] * len(numbers)
-
-
-def _leaves(schema: pa.Schema, column: str, key: str | None, category_name: str | None) -> Iterator[tuple[str, Leaf]]:
-    """Yield (column, leaf) of all that is read; of a struct with an image its bytes, and its path if that is the key.
-
-    AmbiguousColumnError if several columns of this name hold images.
-    """
-    kinds = {f.name: f.type for f in schema}
-    image, *others = [f.type for f in schema if f.name == column and (is_bytes(f.type) or is_hugging_face(f.type))]
-    if others:
-        raise AmbiguousColumnError
-    if pa.types.is_struct(image):
-        parts = {f.name: f.type for f in image}
-        yield column, Leaf(f"{column}.bytes", True, pa.types.is_dictionary(parts["bytes"]))
-        if key is None and "path" in parts and not pa.types.is_nested(value_type(parts["path"])):
-            yield column, Leaf(f"{column}.path", False, pa.types.is_dictionary(parts["path"]))
-    else:
-        yield column, Leaf(column, True, pa.types.is_dictionary(image))
-    for name in dict.fromkeys((key, category_name)):
-        if name is not None:
-            yield name, Leaf(name, False, pa.types.is_dictionary(kinds[name]))

@@ -35,8 +35,8 @@ class Choice:
     indices: list[int]
     """Their positions in the file."""
 
-    image: int
-    """Position of the image column in `indices`."""
+    images: tuple[int, ...]
+    """Positions of the image columns in `indices`."""
 
     key: str | None
     """Name of the column that gives the keys; None if there is none."""
@@ -51,12 +51,14 @@ class Choice:
     """Names of the other columns in counts."""
 
 
-def choose(schema: pa.Schema, image: int, key: str | None, category: str | None, members: Members) -> Choice:
-    """Choose the columns. image: number of the image column. key, category: names of the columns that give them."""
+def choose(
+    schema: pa.Schema, images: Collection[int], key: str | None, category: str | None, members: Members
+) -> Choice:
+    """Choose the columns. images: numbers of the image columns. key, category: names of the columns that give them."""
     indices, fields, left_out = list[int](), list[pa.Field](), list[str]()
     for number, field in enumerate(schema):
         kind, is_taken = field.type, members != "image-only" or field.name in (key, category)
-        if number == image:
+        if number in images:
             kind, gone = _image_type(field.type, members)
             left_out += [_label(f"{field.name}.{name}") for name in gone]
         elif not is_taken or not (_is_plain(kind) or (members == "all" and not _hides_a_dictionary(kind))):
@@ -64,21 +66,22 @@ def choose(schema: pa.Schema, image: int, key: str | None, category: str | None,
             continue
         indices.append(number)
         fields.append(pa.field(field.name, _rebuilt(kind, lambda leaf: leaf)))
-    names = [field.name for field in fields]
-    schema = pa.schema(fields, _metadata(schema, names))
-    return Choice(indices, indices.index(image), key, category, schema, left_out)
+    positions = tuple(position for position, number in enumerate(indices) if number in images)
+    schema = pa.schema(fields, _metadata(schema, [field.name for field in fields]))
+    return Choice(indices, positions, key, category, schema, left_out)
 
 
-def plain_rows(table: pa.Table, mask: Sequence[bool], choice: Choice) -> tuple[pa.Table, Counter[str]]:
-    """Return the rows that the mask selects, and how many cells of each column became null.
+def plain_schema(choice: Choice) -> pa.Schema:
+    """Return the chosen columns with dictionaries decoded, since pyarrow would write those of all rows; so are views,
+    which pyarrow cannot filter."""
+    return _with_types(choice.schema, _without_dictionary)
 
-    Dictionaries are decoded, since pyarrow would write those of all rows; so are views, which pyarrow cannot filter.
-    """
-    kept = table.cast(_with_types(choice.schema, _without_view)).filter(pa.array(mask))
-    plain = kept.cast(_with_types(choice.schema, _without_dictionary))
+
+def cleaned_rows(plain: pa.Table, choice: Choice) -> tuple[pa.Table, Counter[str]]:
+    """Return the rows, of the `plain_schema`, and how many cells of each column became null."""
     nulled, columns = Counter[str](), list[pa.ChunkedArray]()
     for number, column in enumerate(plain.columns):
-        chunks = [_cleaned_image(chunk) if number == choice.image else _cleaned(chunk) for chunk in column.chunks]
+        chunks = [_cleaned_image(chunk) if number in choice.images else _cleaned(chunk) for chunk in column.chunks]
         num_nulled = sum(num for _, num in chunks)
         if num_nulled:
             nulled[_label(choice.schema.names[number])] += num_nulled
@@ -155,12 +158,12 @@ def _masked_cell(value: Any, mask: Mask, is_json: bool) -> Any:
 def rows_without_origins(rows: pa.Table, choice: Choice, replaced_by: Sequence[str | None]) -> tuple[pa.Table, int]:
     """Return plain rows without what leads to the scanned files, and the number of rows that have lost something.
 
-    replaced_by: for each row the hash of its released picture; None if the row stays as it is.
+    replaced_by: for each row the hash of its released picture, empty for several; None if the row stays as it is.
     """
     lost = set[int]()
     for number, field in enumerate(rows.schema):
         column = rows.column(number).combine_chunks()
-        if number != choice.image:
+        if number not in choice.images:
             is_edited = field.name not in (choice.key, choice.category)
             made = _without_origins(field, column, replaced_by, lost) if is_edited else column
         elif types.is_struct(field.type):
@@ -223,14 +226,11 @@ def _with_types(schema: pa.Schema, leaf: Callable[[pa.DataType], pa.DataType]) -
     return pa.schema([field.with_type(_rebuilt(field.type, leaf)) for field in schema], schema.metadata)
 
 
-def _without_view(kind: pa.DataType) -> pa.DataType:
+def _without_dictionary(kind: pa.DataType) -> pa.DataType:
+    kind = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_string_view(kind):
         return pa.large_string()
     return pa.large_binary() if types.is_binary_view(kind) else kind
-
-
-def _without_dictionary(kind: pa.DataType) -> pa.DataType:
-    return _without_view(kind.value_type if types.is_dictionary(kind) else kind)
 
 
 def _rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:

@@ -1,317 +1,210 @@
-"""Writes the kept rows of a Parquet file into a release, in batches of rows that take a bounded part of the memory.
-
-Each column of a row group is first decoded alone behind a `PageGuard`, which measures how large its rows are. Then the
-columns are read together, as many rows at once as fit.
-"""
+"""Writes the kept rows of a Parquet file into a release, in batches of rows that take a bounded part of the memory."""
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
-from typing import BinaryIO
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ingest.errors import Fault
 from ingest.formats.parquet_columns import (
     Choice,
-    arrays_of_values,
     choose,
+    cleaned_rows,
     joined,
     masked_rows,
-    plain_rows,
+    plain_schema,
     rows_without_origins,
 )
-from ingest.formats.parquet_pages import (
-    DICTIONARY_ROWS,
-    IMAGE_BUFFER_BYTES,
-    MAX_IMAGE_PAGE_BYTES,
-    TEXT_BUFFER_BYTES,
-    DamagedPageError,
-    LargePageError,
-    PageGuard,
-)
-from ingest.formats.parquet_schema import DAMAGED, category_column, image_and_key, parquet_file, sample_of, untexted
+from ingest.formats.parquet_decoding import TOO_LARGE, GroupFaultError, LostRow, Request, decoded
+from ingest.formats.parquet_rows import columns_of, footer
+from ingest.formats.parquet_schema import Columns, bytes_of, leaves, sample_of, untexted_type, value_of
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
-from ingest.formats.shard import opened
-from ingest.sample import MAX_BYTES, MAX_SAMPLES
+from ingest.sample import MAX_BYTES
 from ingest.storage.place import Place
-
-CHECKED_ROWS = 64
-"""Number of rows converted to Python objects at once."""
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Write the kept rows, group by group, with the columns that `ingest.formats.parquet_columns` chooses."""
+    """Write the kept rows, group by group, with the columns that `ingest.formats.parquet_columns` chooses.
+
+    Of a row with several images, those that are not released are null; a row without any is left out.
+    """
     num_written, writer, nulled, dropped, pictures = 0, None, Counter[str](), dict[int, str](), RewriteRecord()
     num_masked = 0
-    with opened(root, shard) as stream:
-        file = parquet_file(stream)
-        if file is None:
-            raise changed(shard, "its footer cannot be read")
-        kept.check_number(shard, file.metadata.num_rows)
-        schema = file.schema_arrow
-        image, key = image_and_key(schema, shard)
-        category = category_column(schema, shard, kept.category)
-        choice = choose(schema, schema.names.index(image), key, category, kept.members)
-        with out.at(shard).create() as released, ExitStack() as stack:
-            for group, indices, mask in _kept_rows(file, kept):
-                try:
-                    for rows, nulled_here in _released(
-                        stream, file, shard, group, mask, indices, kept, choice, pictures
-                    ):
-                        if writer is None:  # the footer's facts about columns are read only after they were decoded
-                            codec = str(file.metadata.row_group(group).column(0).compression).lower()
-                            codec = codec.replace("uncompressed", "none")
-                            writer = stack.enter_context(pq.ParquetWriter(released, choice.schema, compression=codec))
-                        if kept.mask is not None:
-                            rows, num_masked_here = masked_rows(
-                                rows, lambda number, name: number == choice.image or name in (key, category), kept.mask
-                            )
-                            num_masked += num_masked_here
-                        writer.write_table(rows)
-                        num_written += rows.num_rows
-                        nulled += nulled_here
-                except LargePageError:
-                    dropped |= dict.fromkeys(indices, f"row group {group} takes too much memory to be released")
-            if writer is None:
-                pq.write_table(choice.schema.empty_table(), released)
+    file = footer(root, shard)
+    if file is None:
+        raise changed(shard, "its footer cannot be read")
+    schema = file.schema_arrow
+    columns = columns_of(root, shard, file, kept.category, kept.image_names)
+    if not columns.images:
+        raise changed(shard, "it has no column with image bytes")
+    kept.check_number(shard, file.metadata.num_rows * len(columns.images))
+    key, category = (None if number is None else schema.names[number] for number in (columns.key, columns.category))
+    choice = choose(schema, columns.images, key, category, kept.members)
+    columns = replace(columns, key=columns.key if columns.key in choice.indices else None, category=None)
+    kinds = dict(zip(choice.indices, choice.schema.types, strict=True))
+    with out.at(shard).create() as released, ExitStack() as stack:
+        for group, first, num_rows in _kept_rows(file, kept, len(columns.images)):
+            request = Request(
+                root, shard, file.metadata, group, range(num_rows), leaves(schema, kinds), plain_schema(choice)
+            )
+            rows = _Rows(request, columns, choice, kept, first, pictures, dropped)
+            for table, num_here, nulled_here in rows.released():
+                if writer is None:  # the footer's facts about columns are read only after they were decoded
+                    codec = str(file.metadata.row_group(group).column(0).compression).lower()
+                    codec = codec.replace("uncompressed", "none")
+                    writer = stack.enter_context(pq.ParquetWriter(released, choice.schema, compression=codec))
+                if kept.mask is not None:
+                    table, num_masked_here = masked_rows(
+                        table, lambda number, name: number in choice.images or name in (key, category), kept.mask
+                    )
+                    num_masked += num_masked_here
+                writer.write_table(table)
+                num_written += num_here
+                nulled += nulled_here
+        if writer is None:
+            pq.write_table(choice.schema.empty_table(), released)
     left_out = Counter(dict.fromkeys(choice.left_out, num_written)) if num_written else Counter[str]()
     return Written(num_written, {shard: released.sha256}, dropped, dict(left_out + nulled), pictures, num_masked)
 
 
-def _kept_rows(file: pq.ParquetFile, kept: Kept) -> Iterator[tuple[int, list[int], list[bool]]]:
-    """Yield for each group with kept rows its number, the indices of these rows, and a mask over all its rows."""
-    first = 0
+def _kept_rows(file: pq.ParquetFile, kept: Kept, num_images: int) -> Iterator[tuple[int, int, int]]:
+    """Yield each group with kept rows, the index of its first row, and the number of its rows up to the last kept one.
+
+    num_images: of each row.
+    """
+    kept_rows, first = {index // num_images for index in kept.sha256}, 0
     for group in range(file.num_row_groups):
         num_rows = file.metadata.row_group(group).num_rows
-        indices = range(first, first + num_rows)
-        mask = [index in kept.sha256 for index in indices]
-        if any(mask):
-            yield group, [*compress(indices, mask)], mask
+        last = max((row for row in range(first, first + num_rows) if row in kept_rows), default=None)
+        if last is not None:
+            yield group, first, last + 1 - first
         first += num_rows
 
 
-def _released(
-    stream: BinaryIO,
-    file: pq.ParquetFile,
-    shard: str,
-    group: int,
-    mask: Sequence[bool],
-    indices: Sequence[int],
-    kept: Kept,
-    choice: Choice,
-    pictures: RewriteRecord,
-) -> Iterator[tuple[pa.Table, Counter[str]]]:
-    """Yield the kept rows of a row group, a slice's worth at once, and how many cells became null.
-
-    LargePageError before the first rows if the group cannot be read in bounded memory.
-    """
-    first, seen, waiting, nulled = 0, iter(indices), list[pa.Table](), Counter[str]()
-    try:
-        for batch in batches(stream, file, group, choice):
-            wanted, first = mask[first : first + batch.num_rows], first + batch.num_rows
-            if any(wanted):
-                rows, nulled_here = plain_rows(pa.Table.from_batches([batch]), wanted, choice)
-                waiting.append(_rewritten(rows, shard, seen, kept, choice, pictures))
-                nulled += nulled_here
-            if sum(rows.nbytes for rows in waiting) >= MAX_BYTES:
-                yield joined(waiting, choice), nulled
-                waiting, nulled = [], Counter()
-        if waiting:
-            yield joined(waiting, choice), nulled
-    except DAMAGED:
-        raise changed(shard, f"row group {group} cannot be decoded") from None
-
-
-def _rewritten(
-    rows: pa.Table, shard: str, indices: Iterator[int], kept: Kept, choice: Choice, pictures: RewriteRecord
-) -> pa.Table:
-    """Return the rows with their images as they are released, without those that are not released.
-
-    IncompleteError if an image has changed since the scan. Columns by position, since names may occur twice.
-    """
-    image, key = image_and_key(rows.schema, shard)
-    numbers = [choice.image]
-    if key is not None:  # the last of several, as in `read`
-        numbers.append(max(number for number, name in enumerate(rows.schema.names) if name == key))
-    wanted, images, replaced_by = untexted(rows.select(numbers)), list[bytes | None](), list[str | None]()
-    for batch in wanted.to_batches(CHECKED_ROWS):
-        for row in batch.to_pylist():
-            sample = sample_of(shard, next(indices), row, image, key, None)
-            sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
-            kept.check_image(shard, sample.index, sample.key, sha256)
-            if kept.rewrite is not None:
-                images.append(kept.released(sample.index, sample.encoded, pictures))
-                replaced_by.append(kept.replaced_by(sample.index, pictures))
-    if kept.rewrite is None:
-        return rows
-    column = rows.column(choice.image).combine_chunks()
-    made = pa.array(images, column.field("bytes").type if pa.types.is_struct(column.type) else column.type)
-    if pa.types.is_struct(column.type):
-        children = [made if field.name == "bytes" else column.field(field.name) for field in column.type]
-        made = pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())
-    rows = rows.set_column(choice.image, rows.schema.field(choice.image), made)
-    rows, num_without_origin = rows_without_origins(rows, choice, replaced_by)
-    pictures.num_without_origin += num_without_origin
-    return rows.filter(pa.array([content is not None for content in images]))
-
-
-MAX_ROW_BYTES = 256 * 2**20
-"""Limit over all chosen columns: a row is copied several times while it is checked and written."""
-
-MAX_PAGES_BYTES = 768 * 2**20
-"""Limit of the pages of all chosen columns, which are decoded at the same time."""
-
-VALUE_BYTES = 16
-"""Minimum memory of a value in a list: itself, its levels and its offset."""
-
-BUFFERS_BYTES = 64 * 2**20
-"""Read buffers of all columns together, unless there are very many columns."""
-
-FIXED_BYTES = 2**20
-"""Bytes of fixed-width values decoded at once."""
-
-ENDLESS = 2**62
-
-types = pa.types
-
-
 @dataclass(frozen=True)
-class LeafColumn:
-    """A column of the file that has no columns below it."""
+class _Rows:
+    """The rows of a row group. Fields without a docstring are as in `write`."""
 
-    number: int
-    """Position in the file."""
+    request: Request
+    columns: Columns
+    choice: Choice
+    kept: Kept
 
-    kind: pa.DataType
-    is_in_list: bool
+    first: int
+    """Index of the first row."""
 
-    null_bytes: int
-    """Memory that a null in a list takes."""
+    pictures: RewriteRecord
 
+    dropped: dict[int, str]
+    """Gets the kept images that cannot be decoded."""
 
-def parts_of(schema: pa.Schema, choice: Choice) -> list[LeafColumn]:
-    """Return the leaf columns of the chosen columns; of a struct with an image only the fields that are kept."""
-    parts, number = list[LeafColumn](), 0
-    for index, field in enumerate(schema):
-        below_field = list(_parts(field.type, number))
-        number += len(below_field)
-        if index == choice.indices[choice.image] and types.is_struct(field.type):
-            wanted, first = {f.name for f in choice.schema.field(choice.image).type}, number - len(below_field)
-            for child in field.type:
-                below = list(_parts(child.type, first))
-                first += len(below)
-                parts += below if child.name in wanted else []
-        elif index in choice.indices:
-            parts += below_field
-    return parts
+    def released(self) -> Iterator[tuple[pa.Table, int, Counter[str]]]:
+        """Yield the kept rows, a slice's worth at once, the number of their images, and of the cells of each column
+        that became null. IncompleteError if rows that were scanned cannot be decoded."""
+        waiting, num_waiting, nulled = list[pa.Table](), 0, Counter[str]()
+        left = range(self.first, self.first + len(self.request.rows))
+        try:
+            for piece in decoded(self.request):
+                here, left = left[: piece.num_rows], left[piece.num_rows :]
+                mask = [any(index is not None for index in self._kept_of(row)) for row in here]
+                if isinstance(piece, LostRow):
+                    self._drop(here, piece.fault)
+                elif any(mask):
+                    table = pa.Table.from_batches([piece]).filter(pa.array(mask))
+                    table, nulled_here = cleaned_rows(table, self.choice)
+                    table, num_here = self._with_released_images(table, [*compress(here, mask)])
+                    waiting.append(table)
+                    num_waiting += num_here
+                    nulled += nulled_here
+                if sum(rows.nbytes for rows in waiting) >= MAX_BYTES:
+                    yield joined(waiting, self.choice), num_waiting, nulled
+                    waiting, num_waiting, nulled = [], 0, Counter()
+        except GroupFaultError as error:
+            if error.fault.reason != TOO_LARGE:
+                raise changed(self.request.shard, error.fault.message) from None
+            self._drop(left, error.fault)
+        if waiting:
+            yield joined(waiting, self.choice), num_waiting, nulled
 
+    def _kept_of(self, row: int) -> Sequence[int | None]:
+        """Return the index of each image of a row, None for those that are not kept."""
+        indices = range(row * len(self.columns.images), (row + 1) * len(self.columns.images))
+        return [index if index in self.kept.sha256 else None for index in indices]
 
-def _parts(kind: pa.DataType, first: int, is_in_list: bool = False, null_bytes: int = 0) -> Iterator[LeafColumn]:
-    """Yield the parts of a column; `first` is the number of the first part."""
-    kind = _stored(kind)
-    if not types.is_nested(kind):
-        yield LeafColumn(first, kind, is_in_list, null_bytes)
-        return
-    if types.is_fixed_size_list(kind) and is_in_list:
-        null_bytes = max(null_bytes, _null_bytes(kind))
-    for child in _children(kind):
-        for part in _parts(child, first, is_in_list or not types.is_struct(kind), null_bytes):
-            yield part
-            first = part.number + 1
+    def _drop(self, rows: Iterable[int], fault: Fault) -> None:
+        for row in rows:
+            self.dropped.update({index: fault.message for index in self._kept_of(row) if index is not None})
 
+    def _with_released_images(self, table: pa.Table, rows: Sequence[int]) -> tuple[pa.Table, int]:
+        """Return the rows with their images as they are released, without rows that have none, and their number.
 
-def _stored(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+        rows: numbers of the rows in the file. IncompleteError if an image has changed since the scan.
+        """
+        key = self.columns.key
+        keys = None if key is None else table.column(self.choice.indices.index(key)).to_pylist()
+        replaced_by = [list[str | None]() for _ in rows]
+        of_rows, num_images, has_image = [self._kept_of(row) for row in rows], 0, np.zeros(len(rows), dtype=np.bool_)
+        for n, position in enumerate(self.choice.images):
+            column, images = table.column(position).combine_chunks(), list[bytes | None]()
+            cells, is_there = column.cast(untexted_type(column.type)), np.zeros(len(rows), dtype=np.bool_)
+            for row, of_row in enumerate(of_rows):
+                image, index, cell = None, of_row[n], value_of(cells, row)
+                if index is not None:
+                    encoded = self._checked(index, n, cell, None if keys is None else keys[row])
+                    image = self.kept.released(index, encoded, self.pictures)
+                    if self.kept.rewrite is not None:
+                        replaced_by[row].append(self.kept.replaced_by(index, self.pictures))
+                is_there[row] = image is not None
+                if image is None and len(self.choice.images) > 1 and bytes_of(cell) is not None:
+                    replaced_by[row].append(None if self.kept.origins == "kept" else "")  # others of the row may stay
+                images.append(image if self.kept.rewrite is not None else None)
+            if self.kept.rewrite is not None:
+                column = _with_bytes(column, images)
+            if not is_there.all():
+                column = column.take(pa.array([row if is_there[row] else None for row in range(len(rows))], pa.int64()))
+            table = table.set_column(position, table.schema.field(position), column)
+            has_image |= is_there
+            num_images += int(is_there.sum())
+        of_texts = [_of_texts(hashes) for hashes in replaced_by]
+        if any(sha256 is not None for sha256 in of_texts):
+            table, num_without_origin = rows_without_origins(table, self.choice, of_texts)
+            self.pictures.num_without_origin += num_without_origin
+        return table.filter(pa.array(has_image)), num_images
 
-
-def _children(kind: pa.DataType) -> list[pa.DataType]:
-    return [kind.field(number).type for number in range(kind.num_fields)]
-
-
-def _null_bytes(kind: pa.DataType) -> int:
-    """Return the memory of a null of this type in Arrow: a list of fixed size takes its whole size."""
-    kind = _stored(kind)
-    if types.is_fixed_size_list(kind):
-        return int(kind.list_size) * _null_bytes(kind.value_type)
-    if types.is_struct(kind):
-        return sum(map(_null_bytes, _children(kind)))
-    return int(kind.byte_width) if types.is_fixed_size_binary(kind) else VALUE_BYTES
-
-
-def batches(stream: BinaryIO, file: pq.ParquetFile, group: int, choice: Choice) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of the group, chosen columns only. LargePageError, before the first row, if memory is short."""
-    parts, num_rows = parts_of(file.schema_arrow, choice), file.metadata.row_group(group).num_rows
-    if sum(_null_bytes(file.schema_arrow.field(index).type) for index in choice.indices) > MAX_ROW_BYTES:
-        raise LargePageError
-    row_bytes = page_bytes = num_read = 0
-    # Measure every column alone first: pyarrow decodes a whole page at once, and all columns of a batch together.
-    for part in parts:
-        row_here, pages_here = _measured(stream, file, group, part)
-        row_bytes, page_bytes = row_bytes + row_here, page_bytes + pages_here
-        if row_bytes > MAX_ROW_BYTES or page_bytes > MAX_PAGES_BYTES:
-            raise LargePageError
-    at_once = max(1, min(MAX_SAMPLES, MAX_BYTES // row_bytes))
-    buffer_bytes = min(IMAGE_BUFFER_BYTES, max(TEXT_BUFFER_BYTES, BUFFERS_BYTES // len(parts)))
-    columns = pq.ParquetFile(stream, metadata=file.metadata, buffer_size=buffer_bytes, pre_buffer=False)
-    for batch in columns.reader.iter_batches(
-        at_once, row_groups=[group], column_indices=[part.number for part in parts], use_threads=False
-    ):
-        num_read += batch.num_rows
-        yield batch
-    if num_read != num_rows:
-        raise DamagedPageError
-
-
-def _measured(stream: BinaryIO, file: pq.ParquetFile, group: int, part: LeafColumn) -> tuple[int, int]:
-    """Return the memory of the column's largest row, and the memory in use in addition."""
-    stored, num_rows = file.schema.column(part.number), file.metadata.row_group(group).num_rows
-    is_text, num_read, largest = stored.physical_type == "BYTE_ARRAY", 0, 0
-    width = VALUE_BYTES + (stored.length or 0) + part.null_bytes
-    if width > MAX_ROW_BYTES:
-        raise LargePageError
-    if part.is_in_list:  # one row may hold any number of values, so rows are read one at a time
-        at_once, guard = 1, PageGuard(stream, ENDLESS, MAX_IMAGE_PAGE_BYTES, ENDLESS, width)
-    elif is_text:
-        at_once = DICTIONARY_ROWS if types.is_dictionary(part.kind) else 1
-        guard = PageGuard(stream, num_rows, MAX_IMAGE_PAGE_BYTES, at_once)
-    else:
-        at_once = max(1, min(MAX_SAMPLES, FIXED_BYTES // width))
-        guard = PageGuard(stream, num_rows, MAX_IMAGE_PAGE_BYTES, 1)
-    column = pq.ParquetFile(
-        guard,
-        metadata=file.metadata,
-        buffer_size=TEXT_BUFFER_BYTES if part.is_in_list else IMAGE_BUFFER_BYTES,
-        pre_buffer=False,
-        read_dictionary=[stored.path] if part.is_in_list and is_text else None,  # a repeated text is stored once
-        arrow_extensions_enabled=False,
-    )
-    for batch in column.reader.iter_batches(
-        at_once, row_groups=[group], column_indices=[part.number], use_threads=False
-    ):
-        num_read += batch.num_rows
-        array = batch.column(0)
-        if part.is_in_list:
-            largest = max(largest, array.nbytes + sum(_value_bytes(values)[0] for values in arrays_of_values(array)))
-        elif is_text:
-            largest = max(largest, *(_value_bytes(values)[1] for values in arrays_of_values(array)))
-        del array
-        del batch
-        guard.next_batch()
-    if num_read != num_rows:
-        raise DamagedPageError
-    return max(width, largest), guard.peak_bytes + TEXT_BUFFER_BYTES
+    def _checked(self, index: int, n: int, cell: Any, key: Any) -> bytes:
+        """Return the image if it is the scanned one. n: its position among the images of the row."""
+        image, columns = self.columns.images[n], self.columns
+        name = self.request.schema.names[self.choice.images[n]] if len(columns.images) > 1 else ""
+        sample = sample_of(
+            self.request.shard,
+            index,
+            {image: cell} | ({} if columns.key is None else {columns.key: key}),
+            columns,
+            image,
+            name,
+        )
+        sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
+        self.kept.check_image(self.request.shard, index, sample.key, sha256)
+        return sample.encoded
 
 
-def _value_bytes(values: pa.Array) -> tuple[int, int]:
-    """Return the memory of all values and of the largest, when each is stored on its own, without a dictionary."""
-    if types.is_dictionary(values.type):
-        lengths = pc.binary_length(values.dictionary.cast(pa.large_binary())).take(values.indices)
-        together, largest = pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
-    else:
-        together = largest = values.nbytes
-    return together + VALUE_BYTES * len(values), largest + VALUE_BYTES
+def _of_texts(replaced_by: Sequence[str | None]) -> str | None:
+    """Return what `rows_without_origins` takes for a row. replaced_by: of each of its images."""
+    changed_ = [sha256 for sha256 in replaced_by if sha256 is not None]
+    return None if not changed_ else changed_[0] if len(replaced_by) == 1 else ""
+
+
+def _with_bytes(column: pa.Array, images: Sequence[bytes | None]) -> pa.Array:
+    """Return an image column with other bytes."""
+    if not pa.types.is_struct(column.type):
+        return pa.array(images, column.type)
+    made = pa.array(images, column.field("bytes").type)
+    children = [made if field.name == "bytes" else column.field(field.name) for field in column.type]
+    return pa.StructArray.from_arrays(children, fields=list(column.type), mask=column.is_null())

@@ -2,7 +2,8 @@
 becomes a sample.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 
 from ingest.errors import Fault, SourceError, did_you_mean
 from ingest.formats.parquet_columns import MAX_NAME_CHARACTERS
-from ingest.formats.parquet_pages import DamagedPageError
+from ingest.formats.parquet_decoding import DAMAGED, TOO_LARGE
 from ingest.sample import Sample, printable
 
 IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
@@ -22,11 +23,40 @@ DEFAULT_CATEGORY = "category"
 NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
 """Columns that hold the URLs of images, in lower case."""
 
+NO_BYTES = Fault("no_image", "the row has no image bytes")
+
 MAX_TEXT_BYTES = 2**16
 """Limit of a key or a category: a slice holds 1,024 of each."""
 
-DAMAGED = (OSError, pa.ArrowException, UnicodeDecodeError, DamagedPageError)
-"""What a damaged file raises; failures of the storage are StorageErrors before pyarrow sees them."""
+
+@dataclass(frozen=True)
+class Columns:
+    """Numbers of the columns of a file that are read."""
+
+    images: tuple[int, ...]
+    key: int | None
+    category: int | None
+
+    def kinds(self, schema: pa.Schema, with_images: bool = True) -> dict[int, pa.DataType]:
+        """Return the types of these columns; of a struct with an image its bytes, and its path if that is the key."""
+        kinds = {number: schema.field(number).type for number in (self.key, self.category) if number is not None}
+        for number in self.images:
+            kind, gives_key = schema.field(number).type, self.key is None
+            if pa.types.is_struct(kind):
+                parts = [f for f in kind if (f.name == "bytes" and with_images) or (gives_key and _is_path(f))]
+                kinds |= {number: pa.struct(parts)} if parts else {}
+            elif with_images:
+                kinds[number] = kind
+        return kinds
+
+
+def _is_path(field: pa.Field) -> bool:
+    return field.name == "path" and not pa.types.is_nested(value_type(field.type))
+
+
+def byte_columns(schema: pa.Schema) -> list[int]:
+    """Return the numbers of the columns that may hold images."""
+    return [number for number, f in enumerate(schema) if is_bytes(f.type) or is_hugging_face(f.type)]
 
 
 def parquet_file(stream: BinaryIO) -> pq.ParquetFile | None:
@@ -36,15 +66,6 @@ def parquet_file(stream: BinaryIO) -> pq.ParquetFile | None:
         return file if file.schema_arrow.names else None
     except DAMAGED:
         return None
-
-
-def image_column(schema: pa.Schema) -> str | None:
-    """Return the column with image bytes: one with a known name, else the only binary one, else None."""
-    candidates = [f.name for f in schema if is_bytes(f.type) or is_hugging_face(f.type)]
-    named = [name for name in IMAGE_NAMES if name in candidates]
-    if named:
-        return named[0]
-    return candidates[0] if len(candidates) == 1 else None
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -75,23 +96,56 @@ def _gives_keys(kind: pa.DataType) -> bool:
 
 
 def is_hugging_face(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_struct(kind)) and any(f.name == "bytes" and is_bytes(f.type) for f in kind)
+    return bool(pa.types.is_struct(kind)) and [is_bytes(f.type) for f in kind if f.name == "bytes"] == [True]
 
 
-def image_and_key(schema: pa.Schema, shard: str) -> tuple[str, str | None]:
-    """Return the names of the image and the key column. SourceError if there is no image column."""
-    column = image_column(schema)
-    if column is None:
-        message = "has no column with image bytes (binary or struct<bytes, path>)"
+def _is_list_of_images(kind: pa.DataType) -> bool:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return is_list and (is_bytes(kind.value_type) or is_hugging_face(kind.value_type))
+
+
+def lists_of_images(schema: pa.Schema) -> list[str]:
+    """Return the names of the columns whose cells are lists of images, which are not read."""
+    return [f.name for f in schema if _is_list_of_images(f.type)]
+
+
+def key_column(schema: pa.Schema) -> int | None:
+    """Return the column that gives the keys. Of several of one name it is the last, unless one of them is unfit."""
+    unfit = {f.name for f in schema if not _gives_keys(f.type)}
+    name = next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
+    return None if name is None else last_column(schema, name)
+
+
+def last_column(schema: pa.Schema, name: str) -> int:
+    """Return the number of the last column of this name."""
+    return max(number for number, other in enumerate(schema.names) if other == name)
+
+
+def no_image_column(schema: pa.Schema, shard: str, image_names: Sequence[str]) -> SourceError:
+    """Return the error for a file without a column to scan. image_names: those that the user gave."""
+    candidates, lists = [schema.names[number] for number in byte_columns(schema)], lists_of_images(schema)
+    if image_names:
+        missing = next(name for name in image_names if name not in candidates)
+        close = did_you_mean(missing, map(printable, candidates))
+        there = f"; there are: {_listed(candidates)}" if candidates else ""
+        named = f'has no column "{printable(missing)}" with image bytes for --image-column{close}{there}'
+    elif candidates:
+        named = f"has {len(candidates)} columns with bytes, and none begins like a picture: {_listed(candidates)}; "
+        named += "say with --image-column which are to be scanned"
+    elif lists:
+        named = f"has lists of images ({_listed(lists)}), which are not read; write a file with an image a row"
+    else:
         urls = [name for name in schema.names if name.lower() in NAMES_OF_URLS]
         advice = "; it lists URLs: download them first with privsieve fetch" if urls else ""
-        raise SourceError(f"{printable(shard)} {message}: {_listed(schema.names)}{advice}")
-    unfit = {f.name for f in schema if not _gives_keys(f.type)} | {column}  # names may occur twice
-    return column, next((name for name in KEY_NAMES if name in schema.names and name not in unfit), None)
+        named = f"has no column with image bytes (binary or struct<bytes, path>): {_listed(schema.names)}{advice}"
+    return SourceError(f"{printable(shard)} {named}")
 
 
-def category_column(schema: pa.Schema, shard: str, category: str | None) -> str | None:
-    """Return the name of the category column. SourceError if it does not exist or is not suitable."""
+def category_column(schema: pa.Schema, shard: str, category: str | None) -> int | None:
+    """Return the number of the category column, of several of one name the last.
+
+    SourceError if it does not exist or is not suitable.
+    """
     if category is not None and category not in schema.names:
         close = did_you_mean(category, map(printable, schema.names))
         raise SourceError(f'{printable(shard)} has no column "{printable(category)}" for --category{close}')
@@ -101,11 +155,34 @@ def category_column(schema: pa.Schema, shard: str, category: str | None) -> str 
     kinds = [f.type for f in schema if f.name == label]  # names may occur twice
     unfit = next((kind for kind in kinds if not _gives_categories(kind)), None)
     if unfit is None:
-        return label
+        return last_column(schema, label)
     fitting = [f.name for f in schema if _gives_categories(f.type)]
     advice = f"name another with --category: {_listed(fitting)}" if fitting else "no column is suitable"
     message = f'the category column "{printable(label)}" holds {printable(str(unfit).partition("<")[0])}'
     raise SourceError(f"{printable(shard)}: {message}, not text, boolean or whole numbers; {advice}")
+
+
+def leaves(schema: pa.Schema, wanted: Mapping[int, pa.DataType]) -> list[int]:
+    """Return the numbers of the columns of a file that have no columns below them, below the wanted ones, ascending.
+
+    wanted: number of a column -> its type, which of a struct may have fewer fields.
+    """
+    numbers, first = list[int](), 0
+    for number, field in enumerate(schema):
+        is_struct = pa.types.is_struct(field.type)
+        names = {f.name for f in wanted[number]} if is_struct and number in wanted else set[str]()
+        for child in field.type if is_struct else [field]:
+            below = range(first, first + num_leaves(child.type))
+            numbers += below if number in wanted and (child.name in names or not is_struct) else []
+            first = below.stop
+    return numbers
+
+
+def num_leaves(kind: pa.DataType) -> int:
+    stored = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    if not pa.types.is_nested(stored):
+        return 1
+    return sum(num_leaves(stored.field(number).type) for number in range(stored.num_fields))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -113,36 +190,21 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(printable(name)[:MAX_NAME_CHARACTERS] for name in names[:12])
 
 
-TOO_LARGE = "too_large"
-
-
-def value_of(array: pa.Array) -> Any:
-    """Return the value of an array of length 1: text as bytes, since it may be invalid, and times as text."""
+def value_of(array: pa.Array, row: int) -> Any:
+    """Return the value in a row of an array of an `untexted_type`; of a struct its fields by name."""
     if pa.types.is_struct(array.type):
-        if array.null_count:
-            return None
-        return {f.name: value_of(array.field(number)) for number, f in enumerate(array.type)}
-    plain = array.cast(_untexted_type(array.type))
-    return _bytes(plain) if pa.types.is_large_binary(plain.type) else plain[0].as_py()
+        is_there = array[row].is_valid
+        return {f.name: value_of(array.field(number), row) for number, f in enumerate(array.type)} if is_there else None
+    if not pa.types.is_large_binary(array.type) or not array[row].is_valid:
+        return array[row].as_py()
+    _, offsets, content = array.buffers()  # `as_py` would copy the value twice
+    begin, end = memoryview(offsets).cast("q")[array.offset + row : array.offset + row + 2]
+    return bytes(memoryview(content)[begin:end]) if content else b""
 
 
-def _bytes(array: pa.LargeBinaryArray) -> bytes | None:
-    """Return the only value of the array. `as_py` would copy it twice."""
-    _, offsets, content = array.buffers()
-    if array.null_count or content is None:
-        return None if array.null_count else b""
-    begin, end = memoryview(offsets).cast("q")[array.offset : array.offset + 2]
-    return bytes(memoryview(content)[begin:end])
-
-
-def untexted(table: pa.Table) -> pa.Table:
-    """Convert text to bytes, times to text, dictionaries and views to their values."""
-    return table.cast(pa.schema([pa.field(f.name, _untexted_type(f.type)) for f in table.schema]))
-
-
-def _untexted_type(kind: pa.DataType) -> pa.DataType:
+def untexted_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _untexted_type(f.type)) for f in kind])
+        return pa.struct([pa.field(f.name, untexted_type(f.type)) for f in kind])
     if is_text(kind) or is_bytes(kind):
         return pa.large_binary()
     return pa.string() if pa.types.is_temporal(kind) else kind
@@ -152,22 +214,30 @@ def _text(value: object) -> str:
     return printable(value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value))
 
 
-def sample_of(
-    shard: str, index: int, row: dict[str, object], column: str, key: str | None, label: str | None
-) -> Sample:
-    image = row[column]
-    path = image.get("path") if isinstance(image, dict) else None
-    encoded = image.get("bytes") if isinstance(image, dict) else image
-    named = row[key] if key else path
-    value = row[label] if label else None
+def bytes_of(cell: Any) -> bytes | None:
+    """Return the image in a cell of an image column."""
+    encoded = cell.get("bytes") if isinstance(cell, dict) else cell
+    return encoded if isinstance(encoded, bytes) else None
+
+
+def sample_of(shard: str, index: int, row: Mapping[int, Any], columns: Columns, image: int, name: str) -> Sample:
+    """Return the sample of a row. row: number of a column -> value; a column that was not read is missing.
+
+    name: of the image column, for the key, if the file has several; else empty.
+    """
+    cell = row.get(image)
+    path = cell.get("path") if isinstance(cell, dict) else None
+    encoded = bytes_of(cell)
+    named = path if columns.key is None else row[columns.key]
+    value = None if columns.category is None else row[columns.category]
     if any(isinstance(text, bytes | str) and len(text) > MAX_TEXT_BYTES for text in (named, value)):
         fault = Fault(TOO_LARGE, f"its key or category has more than {MAX_TEXT_BYTES} bytes")
         return Sample(printable(shard), index, f"{index:09d}", None, b"", fault)
     return Sample(
         shard=printable(shard),
         index=index,
-        key=_text(named) if named is not None else f"{index:09d}",
+        key=(_text(named) if named is not None else f"{index:09d}") + (f"#{printable(name)}" if name else ""),
         category=None if value is None else _text(value),
-        encoded=encoded if isinstance(encoded, bytes) else b"",
-        fault=None if isinstance(encoded, bytes) else Fault("no_image", "the row has no image bytes"),
+        encoded=encoded or b"",
+        fault=NO_BYTES if encoded is None else None,
     )

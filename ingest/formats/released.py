@@ -134,6 +134,10 @@ class Kept:
     """Which files or columns are released with the images."""
 
     category: str | None = None
+
+    image_names: tuple[str, ...] = ()
+    """Columns of a table that were scanned; empty for all that hold images."""
+
     rewrite: Rewrite | None = None
     """Writes each picture again; None releases it byte for byte."""
 

@@ -195,7 +195,10 @@ def _members(
             mtime=int(info.mtime) if 0 <= info.mtime < MAX_MTIME else 0,
         )
     next_block = _after_zeros(stream, archive.offset)
-    return None if next_block is None else (archive.offset, max(next_block, archive.offset + BLOCK))
+    if next_block is None:
+        return None
+    # Joined archives, or one that was appended to: zeros are the end of the first, and no damage.
+    return (next_block, next_block) if next_block > archive.offset else (archive.offset, archive.offset + BLOCK)
 
 
 def _name(stored: str) -> tuple[str, bool]:

@@ -3,8 +3,10 @@
 A tar that was compressed as a whole is read like a plain one; offsets are in the decompressed content.
 """
 
+import gzip
 import io
 import posixpath
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from ingest.formats.members import (
     IMAGE_EXTENSIONS,
     begins_like_picture,
     extension_of,
+    is_hidden,
     name_fault,
 )
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, opened
@@ -66,7 +69,12 @@ class Decompressed(SeekableReader):
 
     def _start_again(self) -> None:
         self._raw.seek(0)
-        self._content = pa.CompressedInputStream(pa.PythonFile(_Steps(self._raw), "r"), self._codec)
+        # Unlike Arrow's, Python's gzip gives all bytes that come before damage, and takes zeros after the end.
+        self._content = (
+            gzip.GzipFile(fileobj=self._raw).read1
+            if self._codec == "gzip"
+            else pa.CompressedInputStream(pa.PythonFile(_Steps(self._raw), "r"), self._codec).read
+        )
         self._window, self._window_start = bytearray(), 0
 
     def _advance(self) -> bool:
@@ -79,8 +87,8 @@ class Decompressed(SeekableReader):
             self.fault = "there is more of it than a sane compression gives"
         else:
             try:
-                step = self._content.read(STEP_BYTES)
-            except (OSError, pa.ArrowException):
+                step = self._content(STEP_BYTES)
+            except (OSError, EOFError, zlib.error, pa.ArrowException):
                 self.fault = "it is cut or damaged"
         if not step:
             self._size = end
@@ -203,14 +211,20 @@ def _is_image(stream: BinaryIO, member: Member) -> bool:
     return begins_like_picture(member.name, stream.read(min(member.size, HEAD_BYTES)))
 
 
-def groups(stream: BinaryIO) -> Iterator[Group | TarDamage]:
+def groups(stream: BinaryIO, hidden: list[str] | None = None) -> Iterator[Group | TarDamage]:
     """Yield the samples of the tar in order; a part that cannot be decompressed is damage after its last byte.
 
-    Folders are not samples, nor are links and devices whose key no file has.
+    Folders are not samples, nor are links and devices whose key no file has. Hidden members are skipped.
+
+    hidden: gets the names of hidden files.
     """
     group = Group("", [], [])
     size = stream.seek(0, 2)
     for item in walk(stream, size, stream.fault if isinstance(stream, Decompressed) else None):
+        if isinstance(item, Member) and is_hidden(item.name):
+            if hidden is not None and not item.is_folder:
+                hidden.append(item.name)
+            continue
         key = "" if isinstance(item, TarDamage) else key_and_extension(item.name)[0]
         if isinstance(item, TarDamage) or not (group.members and item.name and key == group.key):
             yield from _samples_of(group)

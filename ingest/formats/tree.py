@@ -11,7 +11,7 @@ import os
 import posixpath
 import stat
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from ingest.errors import Fault
@@ -112,7 +112,7 @@ def _samples(listing: FolderListing) -> list[tuple[str, int]]:
     return sorted(files + [(name, 0) for name in listing.closed])
 
 
-def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
+def slices(root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()) -> Iterator[Slice]:
     with storage_faults(shard):
         files = _samples(_listed(root, shard)[1])
     yield from cut(shard, (_located(index, name, size) for index, (name, size) in enumerate(files)))
@@ -190,7 +190,9 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         )
 
 
-def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+def names(
+    root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
+) -> Iterator[tuple[str, str | None]]:
     folder_category = category_of(root, shard)
     for slice_ in slices(root, shard, category):
         yield from ((printable(locator["name"]), folder_category) for locator in slice_.locators)
@@ -236,7 +238,7 @@ def _is_of_the_system(path: str) -> bool:
         return False
 
 
-def captions(root: Place, shard: str) -> Iterator[str | None]:
+def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
     """Yield None for each sample: a folder tree has no captions."""
     for slice_ in slices(root, shard, None):
         yield from [None] * len(slice_.locators)

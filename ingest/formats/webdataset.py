@@ -9,9 +9,9 @@ headers, and of the members next to the image only those that `ingest.formats.me
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO
@@ -66,9 +66,11 @@ def shards(root: Place) -> list[str]:
     return [path for path in files_below(root) if path.lower().endswith(SUFFIXES)]
 
 
-def slices(root: Place, shard: str, category: str | None) -> Iterator[Slice]:
+def slices(root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()) -> Iterator[Slice]:
+    hidden = list[str]()
     with content(root, shard) as stream:
-        yield from cut(shard, (_located(index, item) for index, item in enumerate(groups(stream))))
+        for slice_ in cut(shard, (_located(index, item) for index, item in enumerate(groups(stream, hidden)))):
+            yield replace(slice_, num_hidden=len(hidden)) if slice_.is_last else slice_
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
@@ -93,7 +95,9 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             )
 
 
-def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, str | None]]:
+def names(
+    root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
+) -> Iterator[tuple[str, str | None]]:
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, category):
             for locator in slice_.locators:
@@ -101,7 +105,7 @@ def names(root: Place, shard: str, category: str | None) -> Iterator[tuple[str, 
                 yield printable(locator["key"]), _category(parts, _parsed(parts.get("json", b"")), category)
 
 
-def captions(root: Place, shard: str) -> Iterator[str | None]:
+def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
     with content(root, shard) as stream:
         for slice_ in slices(root, shard, None):
             for locator in slice_.locators:

@@ -2,3 +2,7 @@
 
 May import: nothing of other folders.
 """
+
+import logging
+
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # else Python prints its lines, which name no file

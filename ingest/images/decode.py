@@ -16,8 +16,7 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images import hidden
-from ingest.images.files import jpeg, tiff, unseen
+from ingest.images.files import hidden, jpeg, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.memory import (
@@ -33,7 +32,7 @@ from ingest.images.files.memory import (
     opened,
 )
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
-from ingest.images.files.pieces import UNKNOWN_CHUNK, Piece
+from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, Piece
 from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
@@ -57,7 +56,7 @@ class DecodedImage:
 
     views: tuple[Pixels, ...]
     """At least one. First the frames or pages in order, then content that these do not show: colours under transparent
-    pixels, the frame over black, faint steps of 16-bit or float grey, channels that viewers skip."""
+    pixels, the frame over black, faint steps of 16-bit or float grey, channels and low bytes that viewers skip."""
 
     width: int
     height: int
@@ -160,11 +159,17 @@ def _too_large(error: TooLargeError, name: str) -> Rejected:
 
 
 def _checked_frame(
-    image: ImageFile.ImageFile, encoded: bytes, canvas: Size | None, num_frames: int, limits: ImageLimits
+    image: ImageFile.ImageFile,
+    encoded: bytes,
+    canvas: Size | None,
+    num_frames: int,
+    limits: ImageLimits,
+    is_read_twice: bool = False,
+    by_pillow: bool = False,
 ) -> list[jpeg.Stream]:
     """Return where a frame that is about to be decoded is in a JPEG. _RejectionError or TooLargeError above a limit.
 
-    canvas: of a GIF, with all frames that are decoded.
+    canvas: of a GIF, with all frames that are decoded. is_read_twice, by_pillow: as in `decoding_bytes`.
     """
     _check_size(canvas or image.size, format_name(image), limits)
     streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
@@ -174,9 +179,11 @@ def _checked_frame(
         message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
         raise _RejectionError(Rejected("too_many_scans", message, *image.size, format_name(image)))
     views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
-    coefficients, has_ignored = coefficient_bytes(image, num_scans), hidden.num_ignored(image) > 0
-    size = canvas or image.size
-    check_bytes(size, decoding_bytes(image, size, num_frames, len(encoded), views, coefficients, has_ignored))
+    coefficients, size = coefficient_bytes(image, num_scans), canvas or image.size
+    num_bytes = decoding_bytes(
+        image, size, num_frames, len(encoded), views, coefficients, is_read_twice=is_read_twice, by_pillow=by_pillow
+    )
+    check_bytes(size, num_bytes)
     return streams
 
 
@@ -184,6 +191,7 @@ def _decode(
     image: ImageFile.ImageFile, encoded: bytes, name: str, limits: ImageLimits, metadata: set[str]
 ) -> DecodedImage:
     behind_header = image.fp.tell() if name == "jpeg" and image.fp else 0
+    num_skipped = hidden.num_skipped(image)  # first, since a PNG is loaded for its metadata
     kinds, orientation = frame_metadata(image)
     metadata = metadata | kinds | file_metadata(encoded, behind_header)
     num_frames = _num_frames(image, encoded)
@@ -199,20 +207,23 @@ def _decode(
     streams: list[jpeg.Stream] = []
     for index in range(num_decoded):
         image.seek(index)
-        streams += _checked_frame(image, encoded, canvas, num_frames, limits)
+        num_skipped = hidden.num_skipped(image) if index else num_skipped
+        streams += _checked_frame(image, encoded, canvas, num_frames, limits, is_read_twice=num_skipped > 0)
         if index:
             metadata |= frame_metadata(image)[0]
-        if name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
-            seen = [_jpeg_pixels(encoded, image.size, limits)]
+        if name == "jpeg":
+            stream = memoryview(encoded)[streams[-1].first : streams[-1].last]
+            seen = [_jpeg_pixels(encoded if num_frames == 1 else stream, image, limits)]
         else:
-            num_ignored = hidden.num_ignored(image)
             seen = _frame_pixels(image, limits)
-            channel = hidden.ignored_channel(encoded, index) if num_ignored else None
-            if channel is not None:
-                channel = np.asarray(_resized(Image.fromarray(channel), _scale(image.size, limits.max_side_px)))
-                seen += [_grey(channel)] if hidden.shows_more(channel, seen) else []
-            elif num_ignored:
-                unread.append(Piece(UNKNOWN_CHUNK, b"", num_ignored * image.width * image.height))
+            skipped = hidden.skipped(encoded, index) if num_skipped else []
+            for picture in skipped:
+                pixels = _rgb(_resized(picture, _scale(image.size, limits.max_side_px)))
+                seen += [pixels] if any(hidden.shows_more(pixels[:, :, n], seen) for n in range(3)) else []
+            if num_skipped and not skipped:
+                unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
+            if name != "gif" and hidden.has_pattern_in_palette(image):
+                unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
         for number in range(len(seen)):
             seen[number] = _oriented(seen[number], orientation)
         views.append(seen[0])
@@ -268,7 +279,7 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
                     if num_pixels_left < 0:
                         yield None
                         return
-                    _checked_frame(image, file, canvas, num_frames, limits)
+                    _checked_frame(image, file, canvas, num_frames, limits, by_pillow=True)
                     yield from (pdq_of(pixels, image.size) for pixels in _frame_pixels(image, limits))
                 if num_frames > limits.max_frames:
                     yield None
@@ -281,18 +292,20 @@ def _num_frames(image: Image.Image, encoded: bytes) -> int:
     return tiff.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
 
 
-def _jpeg_pixels(encoded: bytes, size: tuple[int, int], limits: ImageLimits) -> Pixels:
+def _jpeg_pixels(encoded: bytes | memoryview, image: Image.Image, limits: ImageLimits) -> Pixels:
     """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
 
     For a smaller picture it decodes in steps of 1/8 of the size, which gives most of the speed.
     """
-    scale = _scale(size, limits.max_side_px)
-    wanted = {"min_width": round(size[0] * scale), "min_height": round(size[1] * scale)} if scale < 1 else {}
-    pixels: Pixels = simplejpeg.decode_jpeg(encoded, colorspace="RGB", strict=True, **wanted)
+    scale = _scale(image.size, limits.max_side_px)
+    wanted = {"min_width": round(image.width * scale), "min_height": round(image.height * scale)} if scale < 1 else {}
+    is_cmyk = image.mode == "CMYK"
+    pixels: Pixels = simplejpeg.decode_jpeg(encoded, colorspace="CMYK" if is_cmyk else "RGB", strict=True, **wanted)
+    if is_cmyk:
+        np.subtract(255, pixels, out=pixels)
+        pixels = _rgb(Image.fromarray(pixels, "CMYK"))
     factor = _scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
-    if factor < 1:
-        return np.asarray(_resized(Image.fromarray(pixels), factor))
-    return pixels
+    return pixels if factor >= 1 else np.asarray(_resized(Image.fromarray(pixels), factor))
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
@@ -314,7 +327,7 @@ def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
 
 
 def _rgb(image: Image.Image) -> Pixels:
-    """Return the pixels of an RGB or L picture."""
+    """Return the pixels of a picture without transparency."""
     pixels = np.empty((image.height, image.width, 3), np.uint8)
     for rows, columns, tile in hidden.tiles_of(image):
         pixels[rows, columns] = np.asarray(tile if tile.mode == "RGB" else tile.convert("RGB"))

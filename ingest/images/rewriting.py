@@ -1,10 +1,11 @@
 """A picture's file, written again: cleaned of what decoding does not need, or with areas covered.
 
 A cleaned file has no metadata, comments, thumbnails or unknown parts, no data after the end, and no frames that were
-not scanned. It is made of the parts that are needed, so nothing unknown can stay. Compressed pixels are copied, not
-encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour profile if that
-is a valid one. A still picture whose parts are in the usual order has the same pixels by construction. Of every other
-file, both versions are decoded as in a scan and compared.
+not scanned. It is made of the parts that are needed (`Piece.kept`), so nothing unknown can stay. Compressed pixels are
+copied, not encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour
+profile (`plain_profile`). Of every file, both versions are decoded as in a scan and compared: the second one must show
+the same and hold nothing that a scan does not see. If a still PNG or lossless WebP does not, its pixels are written
+anew.
 
 Areas are covered in the file's own format and as the picture is stored.
 """
@@ -12,16 +13,15 @@ Areas are covered in the file's own format and as the picture is stored.
 import hashlib
 import io
 import math
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from PIL import ExifTags, Image, ImageCms, ImageFile, ImageFilter
+from PIL import Image, ImageFile, ImageFilter
 
-from ingest.images import hidden
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import gif, jpeg, memory, png, webp
+from ingest.images.files import gif, hidden, jpeg, memory, png, webp
 from ingest.images.files.memory import (
     Views,
     check_bytes,
@@ -31,14 +31,12 @@ from ingest.images.files.memory import (
     gif_canvas,
     is_wide,
 )
-from ingest.images.files.metadata import PNG_MAGIC, Cleaned, KeptFacts, frame_metadata, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata
+from ingest.images.files.profiles import plain_profile
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 """Pillow's names of the formats that can be cleaned."""
-
-MAX_PROFILE_BYTES = 2**20
-"""Larger colour profiles are removed. Usual ones have 0.5 to 600 kB."""
 
 
 _EXAMINED_SIDE_PX = 1280
@@ -46,22 +44,24 @@ _NO_VIEWS = Views(0, _EXAMINED_SIDE_PX)
 
 
 def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
-    """Return a file with the pixels of the first `num_frames` frames of another one, and little else. Of a JPEG that
-    holds several pictures (MPO), the first one stays.
+    """Return a file that shows the first `num_frames` frames of another one, and little else. Of a JPEG that holds
+    several pictures (MPO), the first one stays; of 16 bits of colour, the eight that viewers show.
 
-    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change, or if it
-    takes more memory than `ingest.images.files.memory` allows. encoded:
-    a file that a scan has decoded.
+    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change, if they
+    hide others and are not packed without loss, or if it takes more memory than `ingest.images.files.memory` allows.
+    encoded: a file that a scan has decoded.
 
     >>> cleaned(b"P6 1 1 255 abc", 1) is None
     True
     """
     try:
-        made = _cleaned(encoded, num_frames)
-        is_same = made is not None and (made.is_usual or _has_same_views(encoded, made.content, num_frames))
+        before = _shown(encoded, num_frames)
+        if before is None:
+            return None
+        candidates = _candidates(encoded, num_frames)
+        return next((made for made in candidates if _shows_the_same(before, _shown(made, num_frames))), None)
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None
-    return made.content if made is not None and is_same else None
 
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
@@ -70,63 +70,109 @@ def opened(encoded: bytes) -> ImageFile.ImageFile:
     return memory.opened(readable, CLEANED_FORMATS)
 
 
-def _cleaned(encoded: bytes, num_frames: int) -> Cleaned | None:
-    stream = jpeg.streams(encoded, [0])[0] if encoded.startswith(jpeg.START) else None
-    if stream is not None and not stream.may_have_facts:
-        # Most JPEGs. Pillow, which takes longer than all else here, would read the same segments and find no facts.
-        return jpeg.cleaned(encoded, stream, KeptFacts(profile=None, orientation=1))
+def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
+    """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
     image = opened(encoded)
-    facts = KeptFacts(_profile(image), frame_metadata(image)[1])
-    match image.format:
-        case "JPEG" | "MPO" if stream is not None:
-            made = jpeg.cleaned(encoded, stream, facts)
-            return made if image.format == "JPEG" else made._replace(is_usual=False)
-        case "PNG":
-            return png.cleaned(encoded, num_frames, facts)
-        case "GIF":
-            return gif.cleaned(encoded, num_frames)
-        case "WEBP":
-            return webp.cleaned(encoded, num_frames, facts)
-        case _:
-            return None
-
-
-def _profile(image: Image.Image) -> bytes | None:
+    is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
     profile = image.info.get("icc_profile")
-    if not isinstance(profile, bytes) or len(profile) > MAX_PROFILE_BYTES:
-        return None
-    with suppress(OSError, ImageCms.PyCMSError):
-        ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        return profile if int.from_bytes(profile[:4]) == len(profile) else None
-    return None
+    plain = plain_profile(profile) if isinstance(profile, bytes) else None
+    facts = KeptFacts(plain, frame_metadata(image)[1])
+    is_still = getattr(image, "n_frames", 1) == 1
+    image.close()  # each file is examined next, which takes memory too
+    match image.format:
+        case "JPEG" | "MPO":
+            yield jpeg.cleaned(encoded, jpeg.streams(encoded, [0])[0], facts)
+        case "PNG" if not is_deep:
+            yield png.cleaned(encoded, num_frames, facts)
+        case "GIF":
+            yield gif.cleaned(encoded, num_frames)
+        case "WEBP":
+            yield webp.cleaned(encoded, num_frames, facts)
+    is_lossless = image.format == "PNG" or (image.format == "WEBP" and _is_lossless(encoded))
+    if is_lossless and is_still:
+        image = opened(encoded)
+        check_bytes(image.size, covering_bytes(image, len(encoded), 0))
+        frame_metadata(image)  # passes over damage behind the pixels of a PNG
+        anew = _written(_true_colour(image), str(image.format), facts, is_lossless)
+        image.close()
+        yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts)
 
 
-def _has_same_views(encoded: bytes, content: bytes, num_frames: int) -> bool:
-    """Return whether both files have the same pixels, and a scan sees nothing else in the second one. Errors are
-    Pillow's."""
+def _is_lossless(encoded: bytes) -> bool:
+    """Return whether a WebP is packed without loss."""
+    return b"VP8L" in encoded[:64]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a scan sees in a file, as hashes: the pixels of two files at once would take too much memory."""
+
+    frames: list[str]
+    """Of each frame at full size."""
+
+    views: list[str]
+    """Of `DecodedImage.views`, which may be smaller."""
+
+    format: str
+    has_more: bool
+    """Whether the file holds metadata, or content that is not in the views."""
+
+
+def _shown(encoded: bytes, num_frames: int) -> _Shown | None:
+    """Return None if a scan rejects the file. Errors are Pillow's; TooLargeError above the limit."""
     width, height = opened(encoded).size
     max_pixels = max(ImageLimits().max_pixels, width * height)
-    after = decode(content, ImageLimits(max_pixels, num_frames, _EXAMINED_SIDE_PX))
-    if not isinstance(after, DecodedImage) or after.unseen or after.metadata:
+    decoded = decode(encoded, ImageLimits(max_pixels, num_frames, _EXAMINED_SIDE_PX))
+    if not isinstance(decoded, DecodedImage):
+        return None
+    views = [_digest(view.shape, [view.data]) for view in decoded.views]
+    is_whole = all(max(view.shape) < _EXAMINED_SIDE_PX for view in decoded.views)
+    name, has_more = decoded.format, bool(decoded.unseen or decoded.metadata)
+    num_decoded = decoded.num_frames_decoded
+    del decoded
+    frames = views[:num_decoded] if is_whole else _frame_hashes(encoded, num_decoded)
+    return _Shown(frames, views, name, has_more)
+
+
+def _shows_the_same(before: _Shown, after: _Shown | None) -> bool:
+    """Return whether a scan sees the same frames in both files, in the second one no other view, and nothing else."""
+    if after is None or after.has_more:
         return False
-    num_kept = 1 if after.format == "jpeg" else num_frames
-    return _pixel_hashes(encoded, num_kept) == _pixel_hashes(content, num_kept)
+    num_kept = 1 if before.format == "jpeg" else len(before.frames)
+    return after.frames == before.frames[:num_kept] and after.views == before.views[: len(after.views)]
 
 
-def _pixel_hashes(encoded: bytes, num_frames: int) -> list[str]:
-    """Return a hash of the pixels of each of the first frames. Errors are Pillow's; TooLargeError above the limit."""
+def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
+    """Return a hash of the pixels of each of the first frames, and how they are turned."""
     image, hashes = opened(encoded), list[str]()
     num_all = getattr(image, "n_frames", 1)
-    for index in range(min(num_frames, num_all)):
-        size = gif_canvas(encoded, num_frames) or image.size
-        check_bytes(size, decoding_bytes(image, size, num_all, len(encoded), _NO_VIEWS))
+    size = gif_canvas(encoded, num_frames)
+    for index in range(num_frames):
         image.seek(index)
-        frame_metadata(image)  # as in `decode`: passes over damage behind the pixels of a PNG
-        digest = hashlib.sha256(repr(image.size).encode())
-        for *_, tile in hidden.tiles_of(image):
-            digest.update((tile if is_wide(tile) else tile.convert("RGBA")).tobytes())
-        hashes.append(digest.hexdigest())
+        coefficients = _coefficients(image, encoded)
+        num_bytes = decoding_bytes(
+            image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
+        )
+        check_bytes(image.size, num_bytes)
+        orientation = frame_metadata(image)[1]  # as in `decode`: passes over damage behind the pixels of a PNG
+        tiles = (tile for *_, tile in hidden.tiles_of(image))
+        pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
+        hashes.append(_digest((image.size, orientation), pixels))
     return hashes
+
+
+def _digest(shape: object, pixels: Iterable[bytes | memoryview]) -> str:
+    digest = hashlib.sha256(repr(shape).encode())
+    for part in pixels:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _coefficients(image: Image.Image, encoded: bytes) -> int:
+    """Return `coefficient_bytes` of the frame of a JPEG; 0 of other formats."""
+    if memory.format_name(image) != "jpeg":
+        return 0
+    return coefficient_bytes(image, jpeg.streams(encoded, [getattr(image, "offset", 0)])[0].num_scans)
 
 
 CoverMethod = Literal["solid", "pixelate", "blur"]
@@ -165,36 +211,46 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
     try:
         image = opened(encoded)
         if image.format == "MPO":
-            first = cleaned(encoded, 1)
+            first = cleaned(encoded, ImageLimits().max_frames)  # fewer frames would be searched as unknown parts
             image = opened(first or b"")
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None
-        num_scans = jpeg.streams(encoded, [0])[0].num_scans if image.format == "JPEG" else 0
-        check_bytes(image.size, covering_bytes(image, len(encoded), coefficient_bytes(image, num_scans)))
-        return cleaned(_drawn(image, areas, method, is_lossless=b"VP8L" in encoded[:64]), 1)
+        check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
+        return cleaned(_drawn(image, areas, method, _is_lossless(encoded)), 1)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
 
 
 def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
     orientation = frame_metadata(image)[1]
-    options: dict[str, Any] = {"icc_profile": image.info.get("icc_profile")}
-    if image.format == "JPEG":
-        options |= {"quality": "keep"}
-    elif image.format == "WEBP":
-        options |= {"lossless": is_lossless, "quality": 100 if is_lossless else _WEBP_QUALITY, "exact": True}
     drawn: Image.Image = image
     if image.mode in ("P", "PA", "1"):
-        drawn = image.convert("RGBA" if image.has_transparency_data else "L" if image.mode == "1" else "RGB")
+        drawn = image.convert("L") if image.mode == "1" else _true_colour(image)
     for area in areas:
         _cover(drawn, _stored(area, orientation), method)
-    if orientation > 1:
-        exif = Image.Exif()
-        exif[ExifTags.Base.Orientation] = orientation
-        options["exif"] = exif.tobytes()
-    target = io.BytesIO()
-    drawn.save(target, image.format, **options)
+    facts = KeptFacts(image.info.get("icc_profile"), orientation)
+    written = _written(drawn, str(image.format), facts, is_lossless)
     image.close()  # the file is cleaned next, which takes memory too
+    return written
+
+
+def _true_colour(image: Image.Image) -> Image.Image:
+    """Return a picture without palette."""
+    if image.mode not in ("P", "PA"):
+        return image
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def _written(image: Image.Image, format_name: str, facts: KeptFacts, is_lossless: bool) -> bytes:
+    options: dict[str, Any] = {"icc_profile": facts.profile}
+    if format_name == "JPEG":
+        options |= {"quality": "keep"}
+    elif format_name == "WEBP":
+        options |= {"lossless": is_lossless, "quality": 100 if is_lossless else _WEBP_QUALITY, "exact": True}
+    if facts.exif:
+        options["exif"] = b"Exif\0\0" + facts.exif
+    target = io.BytesIO()
+    image.save(target, format_name, **options)
     return target.getvalue()
 
 

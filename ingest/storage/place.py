@@ -3,6 +3,7 @@
 Credentials come from the environment only (the fsspec drivers read it); errors name the path, never an option.
 """
 
+import hashlib
 import io
 import os
 import posixpath
@@ -26,6 +27,15 @@ __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
 
 PART = ".part"
 """Suffix of a local file that is not complete yet."""
+
+MAX_STEM_BYTES = 255 - len(".12345678") - len(PART)
+
+
+def unfinished_stem(name: str) -> str:
+    """Return how the names of unfinished files of this name begin: a hash of it, if they would be too long."""
+    encoded = os.fsencode(name)
+    return name if len(encoded) <= MAX_STEM_BYTES else hashlib.sha256(encoded).hexdigest()
+
 
 BLOCK_BYTES = 4 * 2**20
 """Bytes fetched at once from a remote file. Shards are read mostly front to back, image after image of about 100 KB:
@@ -190,9 +200,14 @@ class Place:
                 raise  # may come from reading another file
             raise storage_error(f"cannot write {self.path}", error) from None
 
+    def _aside_path(self) -> str:
+        """Return the path of a new unfinished file that is to become this one."""
+        folder, name = os.path.split(self.path)
+        return os.path.join(folder, f"{unfinished_stem(name)}.{uuid.uuid4().hex[:8]}{PART}")
+
     @contextmanager
     def _aside(self) -> Iterator[BinaryIO]:
-        aside = f"{self.path}.{uuid.uuid4().hex[:8]}{PART}"
+        aside = self._aside_path()
         file = open(aside, "wb")  # noqa: SIM115 - closing it fails too if the disk is full
         try:
             yield file

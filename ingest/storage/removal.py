@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ingest.errors import StorageError
 from ingest.sample import printable
-from ingest.storage.place import PART, Place, reason_of
+from ingest.storage.place import PART, Place, reason_of, unfinished_stem
 from ingest.storage.retries import retried, storage_error, store_errors
 
 
@@ -69,7 +69,7 @@ def remove_half_written_of(file: Place) -> None:
     """Remove what killed processes left half-written of a local file (`Place.create`)."""
     if not file.is_local:
         return
-    aside = re.compile(rf"{re.escape(file.name)}\.[0-9a-f]{{8}}{re.escape(PART)}")
+    aside = re.compile(rf"{re.escape(unfinished_stem(file.name))}\.[0-9a-f]{{8}}{re.escape(PART)}")
     folder = Place(file.fs, posixpath.dirname(file.path))
     for name in folder.names() if folder.is_dir() else ():
         if aside.fullmatch(name):

@@ -5,7 +5,6 @@ from dataclasses import asdict
 import click
 
 from ingest.errors import number_of
-from ingest.formats import open_source
 from ingest.sample import printable
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import duration
@@ -31,7 +30,7 @@ MAX_LISTED = 20
 def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> None:
     """Show how many shards of a run are done, left and failed, and who scans it."""
     run, record = read_record(run_url)
-    corpus = open_source(record.source, record.format, record.category)
+    corpus = record.open_source()
     attempts: dict[str, list[Attempt]] = {}
     for attempt in Attempts(run.at(ATTEMPTS)).all():
         attempts.setdefault(attempt.shard_id, []).append(attempt)

@@ -32,10 +32,7 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
         faults = number_of(len(result.faults), "fault")
         raise IncompleteError(f"{request.release} is not what filter wrote: {faults}")
     files = number_of(result.num_files, "file")
-    if result.num_urls is not None:
-        write_line(f"{files} and {number_of(result.num_urls, 'row')} with URLs as released, and all counts agree")
-    else:
-        write_line(f"{files} and {number_of(result.num_pictures, 'picture')} as released, and all counts agree")
+    write_line(f"{files} and {result.compared} as released, and all counts agree")
     if result.is_published_copy:
         write_line(UNCHECKED)
     if result.signed_by is not None:

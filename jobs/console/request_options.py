@@ -133,20 +133,6 @@ class YamlFile(click.ParamType[bytes]):
         return content
 
 
-class Numbers(click.ParamType[tuple[int, ...]]):
-    """`0,10,50` -> (0, 10, 50)."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(int(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f'"{value}" is not a list of whole numbers, such as 0,10,50', param, ctx)
-
-
 class Names(click.ParamType[tuple[str, ...]]):
     """`en,de` -> ("en", "de")."""
 

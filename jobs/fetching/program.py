@@ -17,6 +17,8 @@ import socket
 import sys
 import threading
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from typing import Any
@@ -144,7 +146,16 @@ class _Handler(urllib.request.AbstractHTTPHandler):
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
-    """Redirections share the time limit of their URL."""
+    """Redirections share the time limit of their URL, and lead to http and https only."""
+
+    def http_error_302(self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any) -> Any:
+        target = urllib.parse.urljoin(req.full_url, headers.get("location") or "")
+        kind = urllib.parse.urlsplit(target).scheme
+        if kind not in ("http", "https"):
+            raise urllib.error.URLError(f"unknown url type: {kind}")
+        return super().http_error_302(req, fp, code, msg, headers)
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(self, req: urllib.request.Request, *rest: Any) -> urllib.request.Request | None:
         following = super().redirect_request(req, *rest)

@@ -3,6 +3,9 @@
 Names of columns are normalised and compared in lower case; a name without an entry in `COLUMNS` is kept.
 """
 
+import csv
+import gzip
+import io
 import itertools
 import math
 import posixpath
@@ -10,13 +13,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import BinaryIO, TextIO
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from ingest.errors import PrivsieveError, QueryError, SourceError, did_you_mean
+from ingest.errors import PrivsieveError, QueryError, SourceError, StorageError, did_you_mean
 from ingest.formats import expand_braces
 from ingest.formats.shard import files_below
 from ingest.sample import printable
@@ -131,14 +135,14 @@ def open_metadata(url: str, connection: duckdb.DuckDBPyConnection | None = None)
         connection.register_filesystem(ReadOnlyFiles(where.fs))
     files = [Place(where.fs, path) for path in paths]
     kind = kinds.pop()
-    options = _options(connection, kind, files[0])
+    options = _options(connection, kind, files)
     for path, file in zip(paths, files, strict=True):
-        columns = list(_described(connection, _reader(kind, [file], options), path))
+        columns = list(_described(connection, _reader(kind, [file], options), file))
         if "url" not in normalised_names(columns).values():
             shown = ", ".join(printable(column) for column in columns)
             raise SourceError(f"{path} has no column of URLs (url, image_url, …); its columns are: {shown}")
     rows = _reader(kind, files, options)
-    types = _described(connection, rows, url)
+    types = _described(connection, rows, where)
     written = normalised_names(list(types))
     lower = {name.lower() for name in types}
     added = [f"{identifier(name)} AS {identifier(new)}" for name, new in written.items() if new.lower() not in lower]
@@ -253,13 +257,25 @@ def _kind(path: str) -> str:
     return _KINDS.get(suffix, "")
 
 
-def _options(connection: duckdb.DuckDBPyConnection, kind: str, file: Place) -> str:
+def _is_readable(connection: duckdb.DuckDBPyConnection, rows: str) -> bool:
+    try:
+        connection.execute(f"SELECT count(*) FROM {rows}")
+    except (duckdb.Error, OSError):
+        return False
+    return True
+
+
+def _options(connection: duckdb.DuckDBPyConnection, kind: str, files: Sequence[Place]) -> str:
     """Return how the files are read. A URL in the first line means that there is no header, as in CC3M."""
     if kind == "parquet":
         return ""
-    # Captions in tab-separated files hold single quotation marks that are not closed.
-    dialect = r", delim = '\t', quote = ''" if kind == "tsv" else ", delim = ',', quote = '\"'"
-    first = list(_described(connection, _reader(kind, [file], f"{dialect}, header = true"), file.path))
+    dialect = ", delim = ',', quote = '\"'"
+    if kind == "tsv":
+        # As pandas writes it, unless there is a quotation mark that is not closed, as in captions of CC3M.
+        quoted, plain = (rf", delim = '\t', quote = '{quote}', escape = '{quote}'" for quote in ('"', ""))
+        dialect = quoted if _is_readable(connection, _reader(kind, files, f"{quoted}, all_varchar = true")) else plain
+    file = files[0]
+    first = list(_described(connection, _reader(kind, [file], f"{dialect}, header = true"), file))
     urls = [i for i, column in enumerate(first) if column.lower().startswith(("http://", "https://"))]
     if not urls:
         return f"{dialect}, header = true"
@@ -273,13 +289,36 @@ def _reader(kind: str, files: Sequence[Place], options: str) -> str:
     return f"{function}({file_list(files)}, union_by_name = true{options})"
 
 
-def _described(connection: duckdb.DuckDBPyConnection, rows: str, what: str) -> dict[str, str]:
-    """Return column name -> DuckDB type."""
+def _described(connection: duckdb.DuckDBPyConnection, rows: str, file: Place) -> dict[str, str]:
+    """Return column name -> DuckDB type. file: that is read, or the folder of several."""
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     except (duckdb.Error, OSError) as error:
-        raise unreadable(what, error) from None
+        line = _ragged_line(file) if _kind(file.path) in ("csv", "tsv") else None
+        if line is not None:
+            why = f"line {line} has another number of columns than the first; correct that line"
+            raise SourceError(f"{file.path} cannot be read: {why}") from None
+        raise unreadable(file.path, error) from None
     return {str(name): str(kind) for name, kind, *_ in described}
+
+
+def _ragged_line(file: Place) -> int | None:
+    """Return the first line with another number of cells than the first; None if there is none, or it cannot be read.
+
+    DuckDB names none where it cannot tell how the file is written.
+    """
+    try:
+        with file.open() as stream, _unpacked(stream, file.path) as lines:
+            rows = csv.reader(lines, delimiter="\t" if _kind(file.path) == "tsv" else ",")
+            num_columns = len(next(rows))
+            return next((rows.line_num for row in rows if row and len(row) != num_columns), None)
+    except (OSError, EOFError, csv.Error, StopIteration, StorageError):
+        return None
+
+
+def _unpacked(stream: BinaryIO, path: str) -> TextIO:
+    is_packed = path.lower().endswith(".gz")
+    return io.TextIOWrapper(gzip.open(stream) if is_packed else stream, "utf-8", "replace", newline="")
 
 
 def unreadable(what: str, error: Exception) -> PrivsieveError:

@@ -14,14 +14,14 @@ from ingest.errors import EngineError
 from ingest.formats import open_source, refuse_without_pictures
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.requests import Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
+from jobs.console.requests import FROM_LIST, Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
 from jobs.planning.arithmetic import Figure, PlanResult, plan_of
 from jobs.planning.measuring import EngineUnderTest, measure
 from jobs.runtime.cluster import is_this_machine, ray_session
 from jobs.runtime.machines import gpus_of_engine, share_of_gpu
 from jobs.runtime.on_worker import fetch_with_progress, on_worker
 from jobs.runtime.progress import SILENT, Feedback, weights_shown
-from jobs.scanning.prepared import check_category, own_names_notice
+from jobs.scanning.prepared import check_category, own_names_notice, unread_notice
 from scoring.assessment import Closable, EngineOptions
 from scoring.engines import DEFAULT, engine_module, placeholder_engine
 from scoring.engines.picture import max_side_px
@@ -63,6 +63,9 @@ class PlanRequest:
 
     category: Annotated[Name | None, MEASURED] = None
     """What names a sample's class, as in scan."""
+
+    image_column: Annotated[tuple[Name, ...], FROM_LIST, MEASURED, Option(metavar="NAME")] = ()
+    """Parquet column of images, as in scan."""
 
     screen: Annotated[Url | None, MEASURED, Option(metavar="SCREEN")] = None
     """Plan a scan with this screen, too (`screen fit`)."""
@@ -117,9 +120,10 @@ def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
             tested = replace(tested, screen=read_screen(request.screen))
         try:
             progress.phase("listing shards", is_logged="://" in request.source)
-            corpus = open_source(request.source, request.source_format, request.category)
+            names = request.image_column
+            corpus = open_source(request.source, request.source_format, request.category, image_names=names)
             refuse_without_pictures(corpus, request.source)
-            for line in (own_names_notice(corpus), check_category(corpus)):
+            for line in (own_names_notice(corpus), check_category(corpus), unread_notice(corpus)):
                 if line is not None:
                     feedback.notice(line)
             measured = measure(corpus, tested, request.sample, request.seed, progress)

@@ -7,7 +7,7 @@ decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; 
                   overruling.py: what follows from other pictures; decisions.py: decisions as a table
 plan.py           all decisions counted before a byte is written; refusals.py: reasons to write nothing
 copying.py        one shard of the source -> one shard of the release; rewriting.py cleans and covers its pictures
-url_list.py       a release that is a list of URLs
+kind.py           the two kinds of release, and which one a release is: shards.py, of pictures; url_list.py, of URLs
 finishing.py      what is written last; documents.py: its card, datasheet and Croissant record
 checking.py       `run_verify`; rescan.py and contact_sheet.py look at the pictures again
 taking_down.py    `run_takedown`; with entries.py (its list), matching.py (the pictures), journal.py (files in place)

@@ -5,16 +5,13 @@ Of a published copy, which lacks what must not be published, that is checked whi
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import IncompleteError, OutageError, PrivsieveError, SourceError, StorageError, number_of
-from ingest.formats import open_source
+from ingest.errors import IncompleteError, OutageError, PrivsieveError, StorageError, number_of
 from ingest.formats.released import (
     DECISIONS,
     PRIVATE,
@@ -46,26 +43,20 @@ from jobs.releases.files import (
     source_of,
     sums,
 )
+from jobs.releases.kind import kind_of
 from jobs.releases.plan import counts_in
-from jobs.releases.record import ReleaseRecord, UrlCounts
+from jobs.releases.record import ReleaseRecord
 from jobs.releases.rescan import Rescan, rescanned
 from jobs.releases.signing import local_file, signer_of
-from jobs.releases.tombstones import tombstones_of
-from jobs.releases.url_list import FOLDER, url_hashes
+from jobs.releases.tombstones import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.verify_request import VerifyRequest
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
-OF_PICTURE = ("shard", "key", "sha256")
-"""Columns that name a picture, in `decisions.parquet` and in `taken_down.parquet`."""
-
 COLUMNS = ("shard", "key", "sha256", "action", "rule", "released_sha256", "url_sha256", "unseen")
 """Columns of `decisions.parquet` that are compared with something."""
-
-Tombstones = Sequence[Mapping[str, Any]]
-"""Rows of `removed.parquet` or `taken_down.parquet`."""
 
 UNCHECKED = (
     f"a published copy, without {PRIVATE}/: not checked is whether its pictures are those that the policy released, "
@@ -87,8 +78,8 @@ class Verified:
     is_published_copy: bool = False
     """What must not be published is missing, so nothing was compared with the decisions."""
 
-    num_urls: int | None = None
-    """Rows of a list of URLs; None for a release of pictures."""
+    compared: str = ""
+    """What was compared, in words: its pictures, or the rows of a list of URLs."""
 
     signed_by: str | None = None
     """Name of the signer in the list of --signer; None if the signature was not checked."""
@@ -129,11 +120,12 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     of_files = list(_file_faults(root, expected, feedback))
     faults = [fault for _, fault in of_files]
     num_pictures, decisions = 0, None
-    if is_copy:
-        if not faults:
-            num_pictures, count_faults = _counted(root, url, release, feedback)
-            faults += count_faults
-    else:
+    kind = kind_of(release.urls)
+    if is_copy and not faults:
+        removed, faults = _tombstones(root, REMOVED)
+        num_pictures, count_faults = kind.counted(root, release, feedback)
+        faults += [*_log_faults(release, removed), *count_faults]
+    elif not is_copy:
         decisions, num_pictures, decision_faults = _decided(
             root, url, release, {name for name, _ in of_files}, feedback
         )
@@ -145,7 +137,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         num_pictures,
         (*faults, *signature_faults),
         is_copy,
-        None if release.urls is None else release.urls.num_released,
+        kind.in_words(num_pictures),
         signed_by,
         has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
     )
@@ -159,13 +151,14 @@ def _looked_at(
     if request.labels is not None and decisions is not None:
         verified = replace(verified, left=may_be_left(request.labels, decisions))
     if request.rescan_engine is not None:
-        if release.urls is not None:
+        if not kind_of(release.urls).has_pictures:
             raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
         rescan = rescanned(request.release, request.rescan_engine, request.options, release, feedback)
         verified = replace(verified, rescan=rescan)
     if request.contact_sheet is not None:
         source = request.source or source_of(place(request.release), request.release)
-        verified = replace(verified, num_on_sheet=write_contact_sheet(request, source, release.format, feedback))
+        num_on_sheet = write_contact_sheet(request, source, release.format, release.image_columns, feedback)
+        verified = replace(verified, num_on_sheet=num_on_sheet)
     return verified
 
 
@@ -238,21 +231,6 @@ def _content_faults(
         return [str(error)]
 
 
-def _counted(root: Place, url: str, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
-    """Compare the numbers of pictures, rows and tombstones of a published copy with the counts in `release.json`."""
-    removed, faults = _tombstones(root, REMOVED)
-    faults += _log_faults(release, removed)
-    if release.urls is not None:
-        num_rows = sum(
-            len(hashes) for name in release.sha256 for _, hashes in url_hashes(root.at(name), release.urls.column)
-        )
-        return 0, faults + _row_faults(release.urls, num_rows)
-    num_pictures = sum(len(hashes) for _, hashes in _held(url, release.num_released, feedback)) if release.sha256 else 0
-    if num_pictures != release.num_released:
-        faults.append(f"{RELEASE}: it counts {release.num_released:,} pictures, and {num_pictures:,} are there")
-    return num_pictures, faults
-
-
 def _decided(
     root: Place, url: str, release: ReleaseRecord, wrong: Collection[str], feedback: Feedback
 ) -> tuple[pa.Table | None, int, list[str]]:
@@ -260,6 +238,7 @@ def _decided(
 
     Returns the decisions, None if they cannot be read; how many pictures were compared; and the faults.
     """
+    kind = kind_of(release.urls)
     if DECISIONS in wrong:
         return None, 0, []
     try:
@@ -273,11 +252,9 @@ def _decided(
     faults += removed_faults
     if faults or wrong:
         # Whatever else is wrong: which shard holds a removed picture again.
-        again = _removed_again(url, decisions, removed, feedback) if removed and release.urls is None else ()
+        again = kind.removed_again(root, decisions, removed, feedback) if removed else ()
         return decisions, 0, [*faults, *again]
-    if release.urls is not None:
-        return decisions, 0, [*_url_faults(root, release, release.urls, decisions)]
-    num_pictures, faults = _pictures(url, decisions, removed, feedback)
+    num_pictures, faults = kind.compared(root, release, decisions, removed, feedback)
     return decisions, num_pictures, faults
 
 
@@ -310,14 +287,7 @@ def _log_faults(release: ReleaseRecord, removed: Tombstones) -> list[str]:
     if len(removed) != num_logged:
         shown = number_of(len(removed), "picture")
         faults.append(f"{REMOVED}: it has {shown}, and the takedowns in {RELEASE} count {num_logged:,}")
-    if release.urls is not None:
-        num_rows = sum(takedown.num_rows for takedown in release.takedowns)
-        if num_rows != release.urls.num_taken_down:
-            counted = f"{release.urls.num_taken_down:,}"
-            faults.append(
-                f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted}"
-            )
-    return faults
+    return faults + kind_of(release.urls).log_faults(release)
 
 
 def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:
@@ -335,91 +305,3 @@ def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table, r
         {n: v for n, v in row.items() if n != "sha256"} for row in removed
     ]:
         yield f"{REMOVED}: its rows are not those of {TAKEN_DOWN}"
-
-
-def _pictures(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> tuple[int, list[str]]:
-    """Compare the pictures in each shard with the hashes in the decisions, in their order."""
-    released = _released(decisions)
-    num_pictures, faults = sum(map(len, released.values())), list[str]()
-    if not num_pictures:
-        return 0, []
-    for name, have in _held(url, num_pictures, feedback):
-        expected = released.pop(name, [])
-        if have != expected:
-            faults.append(_again(name, have, expected, removed) or f"{name}: its pictures are not those of {DECISIONS}")
-    faults += [f"{shard}: its pictures are not there" for shard in released]
-    return num_pictures, faults
-
-
-def _removed_again(url: str, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
-    """Yield the shards of a release with other faults that hold removed pictures; one that cannot be read has a fault
-    of its own."""
-    expected = _released(_without(decisions, removed))
-    with suppress(SourceError):
-        for name, have in _held(url, None, feedback):
-            again = _again(name, have, expected.get(name, []), removed)
-            if again is not None:
-                yield again
-
-
-def _without(decisions: pa.Table, removed: Tombstones) -> pa.Table:
-    """Return the decisions about other pictures than the removed ones, whatever they say of these."""
-    gone = {tuple(row[name] for name in OF_PICTURE) for row in removed}
-    named = zip(*(decisions[name].to_pylist() for name in OF_PICTURE), strict=True)
-    return decisions.filter(pa.array([names not in gone for names in named], pa.bool_()))
-
-
-def _released(decisions: pa.Table) -> dict[str, list[str]]:
-    """Return shard -> hashes of its pictures, in their order."""
-    released: dict[str, list[str]] = {}
-    for shard, sha256 in zip(decisions["shard"].to_pylist(), decisions["released_sha256"].to_pylist(), strict=True):
-        if sha256 is not None:
-            released.setdefault(shard, []).append(sha256)
-    return released
-
-
-def _again(shard: str, hashes: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
-    """Return the fault of a shard with removed pictures that the decisions do not release; None if there are none."""
-    gone = {row[name] for row in removed for name in ("sha256", "released_sha256")}
-    num_again = sum(count for sha256, count in (Counter(hashes) - Counter(expected)).items() if sha256 in gone)
-    return f"{shard}: it holds {number_of(num_again, 'picture')} of {REMOVED}" if num_again else None
-
-
-def _url_faults(root: Place, release: ReleaseRecord, counts: UrlCounts, decisions: pa.Table) -> Iterator[str]:
-    """Compare the rows of a list of URLs with the decisions."""
-    is_released = pc.is_valid(decisions["released_sha256"])
-    released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
-    is_taken = pc.equal(decisions["rule"], ReservedRule.TAKEDOWN)
-    gone = {*pc.drop_null(decisions["url_sha256"].filter(is_taken)).to_pylist()} - released
-    seen, num_rows, num_again = set[str](), 0, 0
-    for name in release.sha256:
-        for _, hashes in url_hashes(root.at(name), counts.column):
-            num_again += sum(url_sha256 in gone for url_sha256 in hashes)
-            seen.update(url_sha256 or "" for url_sha256 in hashes)
-            num_rows += len(hashes)
-    yield from _row_faults(counts, num_rows)
-    if num_again:
-        yield f"{FOLDER}: it has {number_of(num_again, 'row')} whose URL was taken down"
-    elif seen != released:
-        yield f"{FOLDER}: its URLs are not those of {DECISIONS}"
-
-
-def _row_faults(counts: UrlCounts, num_rows: int) -> list[str]:
-    said = counts.num_released
-    return [] if num_rows == said else [f"{FOLDER}: it has {num_rows:,} rows, and {RELEASE} counts {said:,}"]
-
-
-def _held(url: str, num_pictures: int | None, feedback: Feedback) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each shard that is there, and the hashes of its pictures, in their order."""
-    source = open_source(url, None, None)
-    with feedback.meter("verify pictures", num_pictures) as meter:
-        for shard in source.shards:
-            samples = (sample for slice_ in source.slices(shard) for sample in source.read(slice_))
-            try:
-                hashes = [hashlib.sha256(sample.encoded).hexdigest() for sample in samples]
-            except OutageError:
-                raise
-            except StorageError:  # its content has been found to be at fault
-                continue
-            yield printable(shard), hashes
-            meter.advance(len(hashes))

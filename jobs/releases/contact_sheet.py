@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from ingest import __version__
 from ingest.errors import PrivsieveError, SourceError, number_of
-from ingest.formats import open_source
+from ingest.formats import Source, open_source
 from ingest.formats.released import REDACTIONS, CoverStep
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
+from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.releases.decisions import read_decisions
 from jobs.releases.files import read_own
@@ -70,11 +71,13 @@ class CoveredByRule:
         return sum(self.last_steps.values())
 
 
-def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: str, feedback: Feedback) -> int:
+def write_contact_sheet(
+    request: VerifyRequest, source_url: str, format_name: str, image_names: Sequence[str], feedback: Feedback
+) -> int:
     """Write the page, and return how many pictures it shows.
 
-    source_url, format_name: of the scanned pictures. PrivsieveError if no picture is covered; SourceError if the source
-    cannot be read, or holds none of the pictures as they were scanned; StorageError.
+    source_url, format_name, image_names: of the scanned pictures. PrivsieveError if no picture is covered; SourceError
+    if the source cannot be read, or holds none of the pictures as they were scanned; StorageError.
     """
     assert request.contact_sheet is not None
     root, seed = place(request.release), SEED if request.seed is None else request.seed
@@ -87,8 +90,7 @@ def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: st
 
     try:
         before = _jpegs(
-            source_url,
-            format_name,
+            open_source(source_url, format_name, None, image_names=image_names),
             [PictureRef(row["shard"], row["index"], row["sha256"], row["key"]) for row in drawn],
         )
     except SourceError as error:
@@ -101,7 +103,8 @@ def write_contact_sheet(request: VerifyRequest, source_url: str, format_name: st
         )
     if num_missing:
         feedback.notice(f"{num_missing:,} of {number_of(len(drawn), 'picture')} are not in the source as scanned")
-    after = _jpegs(request.release, None, _as_released(drawn, released))
+    release = open_source(request.release, None, None)
+    after = _jpegs(release, _as_released(release, drawn, released))
 
     steps = read_own(root, REDACTIONS, request.release)
     of_pictures = _steps_of(drawn, steps)
@@ -131,19 +134,23 @@ def _drawn(covered: pa.Table, per_rule: int, seed: int) -> list[Mapping[str, Any
     return list(covered.take(pa.array(sorted(chosen), pa.int64())).to_pylist())
 
 
-def _as_released(drawn: Sequence[Mapping[str, Any]], released: pa.Table) -> list[PictureRef]:
+def _as_released(release: Source, drawn: Sequence[Mapping[str, Any]], released: pa.Table) -> list[PictureRef]:
     """Return where the pictures are in the release: a shard has its pictures in the order of the decisions."""
     shards = {row["shard"] for row in drawn}
     indices = {shard: released.filter(pc.equal(released["shard"], shard))["index"].to_pylist() for shard in shards}
-    return [
-        PictureRef(row["shard"], indices[row["shard"]].index(row["index"]), row["released_sha256"], row["key"])
-        for row in drawn
-    ]
+    names = {printable(name): name for name in release.shards}
+    places = {shard: release.picture_indices(names[shard]) for shard in shards}
+    refs = list[PictureRef]()
+    for row in drawn:
+        number, of_shard = indices[row["shard"]].index(row["index"]), places[row["shard"]]
+        index = number if of_shard is None else of_shard[number]
+        refs.append(PictureRef(row["shard"], index, row["released_sha256"], row["key"]))
+    return refs
 
 
-def _jpegs(url: str, format_name: str | None, refs: Sequence[PictureRef]) -> list[bytes | None]:
+def _jpegs(source: Source, refs: Sequence[PictureRef]) -> list[bytes | None]:
     """Return a small JPEG of each picture; None if it is not there as it was, or cannot be decoded."""
-    pictures = Pictures(open_source(url, format_name, None), refs)
+    pictures = Pictures(source, refs)
     limits = ImageLimits(max_frames=1, max_side_px=4 * SIDE_PX)
     decoded = (decode(pictures.read(ref).encoded, limits) for ref in refs)
     return [

@@ -23,12 +23,11 @@ from ingest.sample import printable
 from ingest.storage.place import PART, Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.files import OWN_FILES, UNHASHED, identity_of, record_of
-from jobs.releases.url_list import FOLDER
+from jobs.releases.kind import kind_of
 from scoring.runs.lease import Lease
 
 _OWN = frozenset([*OWN_FILES, *UNHASHED, RELEASE_LEASE, UNFINISHED, TAKEDOWN_JOURNAL])
 _FOLDERS_AT_WORK = (f"{DONE}/", f"{TAKEDOWN_STAGED}/")
-_OF_LIST = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
 _HALF_WRITTEN = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PART)}$")
 
 Kind = Literal["file", "link", "empty folder"]
@@ -78,11 +77,8 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
         named |= {*_recorded(out)}
     for there, kind in everything_below(out):
         name = _HALF_WRITTEN.sub("", there)
-        of_list = begun is not None and begun.urls is not None and _OF_LIST.fullmatch(name)
-        of_shard = begun is not None and not posixpath.basename(name).startswith(".") and source.at(name).exists()
-        if kind != "empty folder" and not (
-            name in named or of_list or of_shard or f"{name}/".startswith(_FOLDERS_AT_WORK)
-        ):
+        is_begun = begun is not None and kind_of(begun.urls).may_hold(name, source)
+        if kind != "empty folder" and not (name in named or is_begun or f"{name}/".startswith(_FOLDERS_AT_WORK)):
             of = "is not of the release" if begun is None else "may not be of the unfinished release"
             raise StorageError(
                 f"{url} holds {printable(there)}, which {of}, and --overwrite would delete it; move it elsewhere, or "

@@ -176,6 +176,7 @@ class ShardCopier:
             rewrite=decided.rewrite,
             members=self.policy.members,
             category=self.corpus.category,
+            image_names=self.corpus.image_names,
             mask=masked if self.policy.texts == "masked" else None,
             origins=self.policy.origins,
             reserved=OWN_NAMES,

@@ -7,20 +7,23 @@ al., 2021) by facts. What only the people in charge know is in square brackets. 
 that Croissant 1.1 prescribes (docs.mlcommons.org/croissant), and the prefix of PROV.
 """
 
+import glob
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from ingest.errors import number_of
+from ingest.formats.members import IMAGE_EXTENSIONS, extension_of
 from ingest.formats.released import CARD, CROISSANT, DATASHEET
 from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.record import ReleaseRecord, UrlCounts
+from jobs.releases.kind import kind_of
+from jobs.releases.record import ReleaseRecord
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -36,7 +39,9 @@ TEXTS = {
 }
 """`members` of a policy -> what the card says of it."""
 
-PICTURE_PATTERNS = [f"*.{extension}" for extension in ("jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff")]
+PICTURE_ENCODINGS = [f"image/{name}" for name in ("jpeg", "png", "webp", "gif", "bmp", "tiff", "avif")]
+"""What a set of pictures may hold. Readers such as mlcroissant take the first that they know, and open each file by its
+content; `image/*` is none that they know."""
 
 
 def documents(release: ReleaseRecord) -> dict[str, bytes]:
@@ -73,7 +78,7 @@ def _text(name: str) -> str:
 
 def _facts(release: ReleaseRecord) -> dict[str, Any]:
     """Return what the templates name."""
-    facts = {
+    return {
         "release": release,
         "engine": release.engine,
         "urls": release.urls,
@@ -87,24 +92,30 @@ def _facts(release: ReleaseRecord) -> dict[str, Any]:
         "texts": TEXTS[release.members],
         "origins": _origins(release),
     }
-    return facts if release.urls is None else facts | _subsets_of_list(release.urls)
 
 
 def _paths(release: ReleaseRecord) -> list[str]:
     """Return which files the hub's viewer and `datasets` read: else they would take other tables for data. Of a tree
     it is the extensions of its pictures."""
     paths = sorted(map(printable, release.sha256))
-    if release.format != "tree" or release.urls is not None:
-        return paths
-    suffixes = {posixpath.splitext(name)[1] for name in paths} - {"", *RELEASED_WITH_IMAGE}
-    return [f"**/*{suffix}" for suffix in sorted(suffixes)]
+    is_tree = kind_of(release.urls).file_format(release) == "tree"
+    return [f"**/*{suffix}" for suffix in _suffixes(paths)] if is_tree else paths
 
 
-def _subsets_of_list(urls: UrlCounts) -> dict[str, Any]:
-    """Return what a list of URLs holds."""
-    by_action = {action: number for action, number in urls.actions.items() if action != "drop"}
-    since = " before takedowns" if urls.num_taken_down else ""
-    return {"held": by_action, "num_held": sum(by_action.values()), "since": since}
+def _suffixes(names: Iterable[str]) -> list[str]:
+    """Return the extensions, with the dot, of the pictures in a tree."""
+    return sorted({posixpath.splitext(name)[1] for name in names} - {"", *RELEASED_WITH_IMAGE})
+
+
+def _patterns(names: Sequence[str]) -> list[str]:
+    """Return patterns of the pictures in a tree, at its top and below; names without an extension are their own."""
+    of_suffixes = [f"{folder}*{glob.escape(suffix)}" for suffix in _suffixes(names) for folder in ("", "**/")]
+    return of_suffixes + [glob.escape(name) for name in names if not posixpath.splitext(name)[1]]
+
+
+def _any_case(extension: str) -> str:
+    """Return a pattern of files with this extension in lower case, upper case or both."""
+    return "*." + "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in extension)
 
 
 def write_documents(out: Place, release: ReleaseRecord) -> dict[str, str]:
@@ -168,15 +179,21 @@ def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
 
 def _distribution(release: ReleaseRecord) -> dict[str, Any]:
     files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
-    pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": "image/*"}
-    if release.format == "parquet" or release.urls is not None:
+    pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": PICTURE_ENCODINGS}
+    file_format = kind_of(release.urls).file_format(release)
+    if file_format == "parquet":
         files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release.sha256.items()]
-    elif release.format == "tree":
-        sets.append(pictures | {"includes": [f"**/{pattern}" for pattern in PICTURE_PATTERNS]})
+    elif file_format == "tree":
+        names = sorted(map(printable, release.sha256))
+        if release.members == "all":  # files of every kind are beside the pictures
+            names = [name for name in names if extension_of(name) in IMAGE_EXTENSIONS]
+        patterns = _patterns(names)
+        sets += [pictures | {"includes": patterns}] if patterns else []
     else:
         files += [_file(name, sha256, "application/x-tar") for name, sha256 in release.sha256.items()]
         shards = [{"@id": name} for name in release.sha256]
-        sets += [pictures | {"containedIn": shards, "includes": PICTURE_PATTERNS}] if shards else []
+        patterns = [_any_case(extension) for extension in sorted(IMAGE_EXTENSIONS)]
+        sets += [pictures | {"containedIn": shards, "includes": patterns}] if shards else []
     if sets:
         content = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
         field = _field("images/content", "sc:ImageObject", content)

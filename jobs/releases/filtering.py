@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from ingest.errors import IncompleteError, PolicyError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import Source
 from ingest.formats.members import Members
 from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
@@ -28,6 +28,7 @@ from jobs.releases.decider import Decider
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
+from jobs.releases.kind import kind_of
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, counts_of, plan_release
 from jobs.releases.plan import Share as ShardShare
@@ -53,7 +54,7 @@ from jobs.releases.rewriting import (
     verify_engine,
 )
 from jobs.releases.signing import signed
-from jobs.releases.url_list import count_urls, refuse_unlistable, write_urls
+from jobs.releases.url_list import count_urls, refuse_unlistable
 from jobs.runtime.cluster import Executor, inline_session
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
@@ -146,7 +147,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     """Decide for every row, and write nothing."""
     policy = _policy(request.policy)
     run, record = read_record(request.run)
-    corpus = open_source(record.source, record.format, record.category)
+    corpus = record.open_source()
     previous = previous_release(request.previous, request.out)
     reviewed = boxes_of_people(request.boxes, policy)
     verify = verify_engine(request.verify_engine, request.options, policy)
@@ -240,7 +241,7 @@ def check_destination(planned: FilterPlan) -> None:
     """Raise StorageError if the release cannot be written to where the request wants it."""
     request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
     refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
-    if planned.urls is None:
+    if kind_of(planned.urls).has_pictures:
         refuse_own_names(planned.plan)
     refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
     if request.sign_key is not None:
@@ -253,8 +254,9 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     if planned.verify is not None and executor_for(planned.plan, resources) == "ray":
         planned.verify.refuse_gpu()
     request, policy, out = planned.request, planned.policy, place(planned.request.out)
+    kind = kind_of(planned.urls)
     identity = _identity(planned)
-    if planned.urls is not None and resources.executor is None:
+    if not kind.has_pictures and resources.executor is None:
         resources = replace(resources, executor="inline")  # nothing is copied
     with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         is_replaced = request.overwrite and removed_release(out)
@@ -273,12 +275,10 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 resume=request.resume,
                 reviewed=planned.reviewed,
                 verify=planned.verify,
-                copies_pictures=planned.urls is None,
+                copies_pictures=kind.has_pictures,
             )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
-            if request.urls is not None and planned.urls is not None:
-                of_plan = (planned.run, planned.plan, planned.decider, planned.urls)
-                written = [*written, write_urls(request.urls, out, *of_plan)]
+            written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
             own_lease.confirm()
             release = finish(
                 out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
@@ -350,7 +350,7 @@ def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
 
 def _copy_all(
     copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, own_lease: Lease
-) -> tuple[Counts, Sequence[Written]]:
+) -> tuple[Counts, list[Written]]:
     """Copy every shard. Return the counts after the copy, and what was written.
 
     If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError

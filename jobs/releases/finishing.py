@@ -80,6 +80,7 @@ def finish(
         changes=changes,
         num_removed_before=0 if previous is None else previous.num_removed,
         format=record.format,
+        image_columns=list(record.image_columns),
         engine=EngineFacts(**{name: record.engine[name] for name in ("name", "protocol", "assessed")}),
         takedowns=[],
         sha256=dict(sorted(hashes.items())),

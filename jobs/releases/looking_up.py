@@ -22,6 +22,7 @@ from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import looked_for
 from jobs.releases.files import read_release
 from jobs.releases.journal import refuse_unfinished
+from jobs.releases.kind import kind_of
 from jobs.releases.matching import held_pictures, scanned_distances
 from jobs.releases.near import pdq_hashes
 from jobs.releases.taking_down import PdqDistance
@@ -102,7 +103,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     decisions = read_decisions(root, request.release) if is_release else None
     if decisions is not None:
         by_records += _by_records(decisions, column, name)
-        is_list = read_release(root, request.release).urls is not None
+        is_list = not kind_of(read_release(root, request.release).urls).has_pictures
         is_there = any(match.state == "released" for match in by_records)
         if content is None or request.exact or is_list or is_there:
             return LookupResult(tuple(by_records), is_list=is_list)

@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,9 +20,7 @@ from ingest.errors import PrivsieveError
 from ingest.formats import Source, open_source
 from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
 from ingest.sample import Sample, printable
-from ingest.storage.place import place
 from jobs.releases.entries import Entry, looked_for, pdq_names
-from jobs.releases.files import read_release
 from jobs.releases.near import pdq_hashes
 from jobs.runtime.progress import Feedback, Meter
 
@@ -107,13 +105,13 @@ class Matches:
 
 
 def near_pictures(
-    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, feedback: Feedback
+    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, has_pictures: bool, feedback: Feedback
 ) -> tuple[list[Near], int]:
     """Compare every picture of a release with the PDQ hashes of a list. Also count those that cannot be decoded."""
     names = pdq_names(entries)
     if not names:
         return [], 0
-    if read_release(place(url), url).urls is not None:
+    if not has_pictures:
         number = next(entry.number for entry in entries if entry.kind == "pdq")
         raise PrivsieveError(
             f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "
@@ -202,18 +200,6 @@ def copies_left(decisions: pa.Table, matches: Matches) -> tuple[str, ...]:
     rows = np.flatnonzero(pc.is_in(hashes, gone.combine_chunks()).to_numpy()).tolist()
     stay = decisions.select(["shard", "key"]).take(pa.array([r for r in rows if r not in matches.taken], pa.int64()))
     return tuple(f"{row['shard']}/{row['key']}" for row in stay.to_pylist())
-
-
-def with_same_url(decisions: pa.Table, matches: Matches) -> Matches:
-    """Return the matches and the other pictures of the same URLs: a list of URLs has each of these rows or none."""
-    of_url = dict[str, Entry]()
-    for row, entry in matches.taken.items():
-        of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
-    is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
-    is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
-    rows = np.flatnonzero(is_same.to_numpy()).tolist()
-    urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
-    return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
 
 
 def _rows_of_released(decisions: pa.Table) -> dict[tuple[str, str], list[int]]:

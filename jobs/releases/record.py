@@ -173,7 +173,12 @@ class UrlCounts(_Facts):
     @property
     def num_released(self) -> int:
         """Return the number of rows of the list."""
-        return sum(self.actions.values()) - self.actions["drop"] - self.num_taken_down
+        return sum(self.held.values()) - self.num_taken_down
+
+    @property
+    def held(self) -> dict[Action, int]:
+        """Return action -> rows of the list before takedowns."""
+        return {action: number for action, number in self.actions.items() if action != "drop"}
 
 
 class DamagedShards(_Facts):
@@ -295,6 +300,9 @@ class ReleaseRecord(ReleaseIdentity):
 
     format: Annotated[str, AfterValidator(_known_format)]
     """Layout of the source, one of `ingest.formats.FORMATS`."""
+
+    image_columns: list[str]
+    """Columns of tables that were scanned; empty for all that hold images."""
 
     engine: EngineFacts
 

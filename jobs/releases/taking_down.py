@@ -5,8 +5,7 @@ place as `jobs.releases.journal` says.
 """
 
 import hashlib
-import posixpath
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Annotated, Any
@@ -15,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import Field
 
 from ingest.errors import IncompleteError, PrivsieveError, number_of
-from ingest.formats import open_source
 from ingest.formats.released import (
     DECISIONS,
     REDACTIONS,
@@ -29,13 +26,11 @@ from ingest.formats.released import (
     SIGNATURE,
     TAKEDOWN_STAGED,
     UNFINISHED,
-    Kept,
 )
 from ingest.formats.shard import storage_faults
-from ingest.formats.tree import ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
-from ingest.storage.parquet_tables import refuse_damage, write_checked
+from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
@@ -52,13 +47,13 @@ from jobs.releases.files import (
     sums,
 )
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
-from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished, write_rest
-from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures, with_same_url
+from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished
+from jobs.releases.kind import kind_of
+from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
 from jobs.releases.signing import is_signed_by, signed
 from jobs.releases.tombstones import Why, write_tombstones
-from jobs.releases.url_list import DAMAGED, url_hashes
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import lease
@@ -191,10 +186,11 @@ def _matched(
     """Return the decisions, which of them the list names, and the result of the removal."""
     release = read_release(root, request.release)
     decisions = read_decisions(root, request.release)
-    near, num_not_compared = near_pictures(request.release, decisions, entries, request.pdq_distance, feedback)
-    matches = matched(decisions, entries, request.release, near)
-    if release.urls is not None:
-        matches = with_same_url(decisions, matches)
+    kind = kind_of(release.urls)
+    near, num_not_compared = near_pictures(
+        request.release, decisions, entries, request.pdq_distance, kind.has_pictures, feedback
+    )
+    matches = kind.with_all_rows(decisions, matched(decisions, entries, request.release, near))
     num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
     result = TakedownResult(
         len(entries),
@@ -214,20 +210,15 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     staged, release = root.at(TAKEDOWN_STAGED, folder), read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(matches.taken)] = True
-    urls, num_gone = release.urls, 0
-    if urls is None:
-        rest = _rest_of_shards(request.release, staged, decisions, is_taken, release.sha256)
-    else:
-        gone = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
-        rest, num_gone = _rest_of_urls(root, staged, urls.column, gone, release.sha256)
-        urls = urls.model_copy(update={"num_taken_down": urls.num_taken_down + num_gone})
-    hashes, replaced, removed = rest
+    (replaced, removed), urls, num_rows = kind_of(release.urls).rest(root, staged, release, decisions, is_taken)
+    stay = release.sha256.keys() - removed
+    hashes = {name: sha256 for name, sha256 in release.sha256.items() if name in stay} | replaced
     marked = _marked(decisions, is_taken)
     replaced[DECISIONS] = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
     if REDACTIONS in release.own_sha256:
         replaced[REDACTIONS] = _rest_of_redactions(root, request.release, staged, decisions, is_taken)
     replaced |= write_tombstones(root, staged, _tombstones(decisions, matches, request))
-    takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_gone)
+    takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_rows)
     release = release.changed(
         **counts_in(marked).as_json(is_clean=release.files == "clean"),
         urls=urls,
@@ -240,59 +231,6 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     replaced |= {**described, RELEASE: hashlib.sha256(content).hexdigest()}
     removed += [SIGNATURE] if SIGNATURE not in replaced else []
     return replaced, removed
-
-
-Rest = tuple[dict[str, str], dict[str, str], list[str]]
-"""The files of the release afterwards and those of them that were written, each with its hash; files to remove."""
-
-
-def _rest_of_shards(
-    url: str, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_], hashes: dict[str, str]
-) -> Rest:
-    """Write the shards that hold pictures to remove again without them. hashes: of the files of the release."""
-    source = open_source(url, None, None)
-    names = {printable(shard): shard for shard in source.shards}
-    shards = np.array(decisions["shard"].to_pylist(), dtype=object)
-    replaced, removed = dict[str, str](), list[str]()
-    for shard in dict.fromkeys(shards[is_taken]):
-        if shard not in names:
-            raise IncompleteError(f"{url}: {shard} is not there; privsieve verify says more")
-        here = np.flatnonzero(shards == shard)
-        rest = _without(decisions["released_sha256"].take(pa.array(here)).to_pylist(), is_taken[here])
-        files = write_rest(source, names[shard], rest, staged)
-        if source.format == "tree":
-            above = "" if names[shard] == ROOT else names[shard]
-            gone = [n for n in hashes if posixpath.dirname(n) == above and n not in files]
-            removed += gone
-            hashes = {name: sha256 for name, sha256 in hashes.items() if name not in gone}
-        else:
-            replaced |= files
-            hashes = hashes | files
-    return hashes, replaced, removed
-
-
-def _rest_of_urls(
-    root: Place, staged: Place, column: str, urls: Collection[str], hashes: dict[str, str]
-) -> tuple[Rest, int]:
-    """Write the files of a list of URLs again without these URLs, and count the rows that are gone.
-
-    urls: hashes of the URLs to remove.
-    """
-    replaced, num_gone = dict[str, str](), 0
-    for name in hashes:
-        num_before = num_gone
-        with refuse_damage(root.at(name).path, DAMAGED, IncompleteError), root.at(name).open() as stream:
-            schema = pq.read_schema(stream)
-        with staged.at(name).create() as target, pq.ParquetWriter(target, schema, compression="zstd") as writer:
-            for batch, of_rows in url_hashes(root.at(name), column):
-                stays = [url_sha256 not in urls for url_sha256 in of_rows]
-                writer.write_batch(batch.filter(pa.array(stays, pa.bool_())))
-                num_gone += stays.count(False)
-        if num_gone == num_before:
-            staged.at(name).remove()
-        else:
-            replaced[name] = target.sha256
-    return (hashes | replaced, replaced, []), num_gone
 
 
 def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
@@ -320,13 +258,6 @@ def _rest_of_redactions(
     places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
     rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
     return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
-
-
-def _without(released: Sequence[str | None], is_taken: npt.NDArray[np.bool_]) -> Kept:
-    """Return what is left of a shard. released: hash of each picture in it, None for those that are not in it."""
-    there = [(sha256, bool(goes)) for sha256, goes in zip(released, is_taken, strict=True) if sha256 is not None]
-    kept = {index: sha256 for index, (sha256, goes) in enumerate(there) if not goes}
-    return Kept(kept, len(there), members="all")
 
 
 def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:

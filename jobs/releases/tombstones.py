@@ -18,6 +18,12 @@ from scoring.labels.label_files import bounded_table
 
 Why = Literal["objection", "erasure", "copyright", "safety", "other"]
 
+OF_PICTURE = ("shard", "key", "sha256")
+"""Columns that name a picture, in `decisions.parquet` and in `taken_down.parquet`."""
+
+Tombstones = Sequence[Mapping[str, Any]]
+"""Rows of `removed.parquet` or `taken_down.parquet`."""
+
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 

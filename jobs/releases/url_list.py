@@ -4,37 +4,51 @@ Rows and pictures are joined by the hash of the URL, which the scan records. A r
 not judged: its picture could not be downloaded, or was not scanned. The list leaves it out, and counts it.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import ClassVar
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.errors import IncompleteError, PolicyError, PrivsieveError
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
 from ingest.formats.parquet_columns import masked_rows
-from ingest.formats.released import Written
+from ingest.formats.released import DECISIONS, RELEASE, Written
 from ingest.sample import url_sha256_of
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.fetching.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
+from jobs.releases.entries import Entry
+from jobs.releases.journal import Replaced
+from jobs.releases.matching import Matches
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
-from jobs.releases.record import UrlCounts
+from jobs.releases.record import ReleaseRecord, UrlCounts
+from jobs.releases.tombstones import Tombstones
+from jobs.runtime.progress import Feedback
 from scoring.captions import masked
 from scoring.policies.policy import ACTIONS, Action, Policy
+from scoring.policies.reserved import ReservedRule
 from scoring.sql.limits import spilling_database
 from scoring.sql.names import identifier
 
 FOLDER = "urls"
 """Folder of the list in a release."""
 
+_FILE = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
+
 OWN = "privsieve_"
 """The columns that the list adds begin like this; a table that has such columns loses them."""
 
-DAMAGED = "is not what was released; privsieve verify says more"
+_DAMAGED = "is not what was released; privsieve verify says more"
 
 _SPACE = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
 _URL_SHA256 = f"sha256(nullif(trim(CAST(url AS VARCHAR), {_SPACE}), ''))"
@@ -117,22 +131,120 @@ def count_urls(url: str, decided: Decided) -> UrlCounts:
     )
 
 
-def write_urls(url: str, out: Place, run: Place, plan: Plan, decider: Decider, counts: UrlCounts) -> Written:
-    """Write the list below `out`. IncompleteError if the table is not the one that was counted."""
-    with spilling_database("the list of URLs", _MAX_LIST_MEMORY_BYTES) as connection:
-        connection.execute("SET preserve_insertion_order = true")  # the order of the table
-        metadata = open_metadata(url, connection)
-        _load_released(connection, run, plan, decider)
-        kept, left_out = _released_columns(metadata, decider.policy, counts.column)
-        try:
-            reader = connection.sql(_list_sql(metadata, kept, counts)).to_arrow_reader(10_000)
-            num_rows, files, num_masked = _written(reader, out, counts.column, decider.policy)
-        except (duckdb.Error, pa.ArrowException) as error:
-            raise unreadable(url, error) from None
-    if num_rows != counts.num_released:
-        raise IncompleteError(f"--urls {url} has changed since it was counted; filter again with --overwrite")
-    cells_left_out = dict.fromkeys((f"column {name}" for name in left_out), num_rows)
-    return Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)
+@dataclass(frozen=True)
+class UrlList:
+    """The work on a list of URLs. What a method is for is said by the one of `Shards`."""
+
+    has_pictures: ClassVar[bool] = False
+
+    counts: UrlCounts
+
+    def written_last(self, table: str | None, out: Place, run: Place, plan: Plan, decider: Decider) -> list[Written]:
+        assert table is not None  # that of the counts
+        column = self.counts.column
+        with spilling_database("the list of URLs", _MAX_LIST_MEMORY_BYTES) as connection:
+            connection.execute("SET preserve_insertion_order = true")  # the order of the table
+            metadata = open_metadata(table, connection)
+            _load_released(connection, run, plan, decider)
+            kept, left_out = _released_columns(metadata, decider.policy, column)
+            try:
+                reader = connection.sql(_list_sql(metadata, kept, column)).to_arrow_reader(10_000)
+                num_rows, files, num_masked = _written(reader, out, column, decider.policy)
+            except (duckdb.Error, pa.ArrowException) as error:
+                raise unreadable(table, error) from None
+        if num_rows != self.counts.num_released:
+            raise IncompleteError(f"--urls {table} has changed since it was counted; filter again with --overwrite")
+        cells_left_out = dict.fromkeys((f"column {name}" for name in left_out), num_rows)
+        return [Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)]
+
+    def may_hold(self, name: str, source: Place) -> bool:
+        return _FILE.fullmatch(name) is not None
+
+    def with_all_rows(self, decisions: pa.Table, matches: Matches) -> Matches:
+        """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
+        of_url = dict[str, Entry]()
+        for row, entry in matches.taken.items():
+            of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
+        is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
+        is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
+        rows = np.flatnonzero(is_same.to_numpy()).tolist()
+        urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
+        return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
+
+    def rest(
+        self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
+    ) -> tuple[Replaced, UrlCounts | None, int]:
+        gone = {*pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).to_pylist()}
+        replaced, num_gone = dict[str, str](), 0
+        for name in release.sha256:
+            num_before = num_gone
+            with refuse_damage(root.at(name).path, _DAMAGED, IncompleteError), root.at(name).open() as stream:
+                schema = pq.read_schema(stream)
+            with staged.at(name).create() as target, pq.ParquetWriter(target, schema, compression="zstd") as writer:
+                for batch, hashes in self._rows(root.at(name)):
+                    stays = [url_sha256 not in gone for url_sha256 in hashes]
+                    writer.write_batch(batch.filter(pa.array(stays, pa.bool_())))
+                    num_gone += stays.count(False)
+            if num_gone == num_before:
+                staged.at(name).remove()
+            else:
+                replaced[name] = target.sha256
+        counts = self.counts.model_copy(update={"num_taken_down": self.counts.num_taken_down + num_gone})
+        return (replaced, []), counts, num_gone
+
+    def counted(self, root: Place, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
+        num_rows = sum(len(hashes) for name in release.sha256 for _, hashes in self._rows(root.at(name)))
+        return 0, self._row_faults(num_rows)
+
+    def compared(
+        self, root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones, feedback: Feedback
+    ) -> tuple[int, list[str]]:
+        """Compare the rows of the list with the decisions."""
+        is_released = pc.is_valid(decisions["released_sha256"])
+        released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
+        is_taken = pc.equal(decisions["rule"], ReservedRule.TAKEDOWN)
+        gone = {*pc.drop_null(decisions["url_sha256"].filter(is_taken)).to_pylist()} - released
+        seen, num_rows, num_again = set[str](), 0, 0
+        for name in release.sha256:
+            for _, hashes in self._rows(root.at(name)):
+                num_again += sum(url_sha256 in gone for url_sha256 in hashes)
+                seen.update(url_sha256 or "" for url_sha256 in hashes)
+                num_rows += len(hashes)
+        faults = self._row_faults(num_rows)
+        if num_again:
+            faults.append(f"{FOLDER}: it has {number_of(num_again, 'row')} whose URL was taken down")
+        elif seen != released:
+            faults.append(f"{FOLDER}: its URLs are not those of {DECISIONS}")
+        return 0, faults
+
+    def removed_again(self, root: Place, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
+        return iter(())
+
+    def log_faults(self, release: ReleaseRecord) -> list[str]:
+        num_rows, counted = sum(takedown.num_rows for takedown in release.takedowns), self.counts.num_taken_down
+        if num_rows == counted:
+            return []
+        return [f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted:,}"]
+
+    def in_words(self, num_pictures: int) -> str:
+        return f"{number_of(self.counts.num_released, 'row')} with URLs"
+
+    def file_format(self, release: ReleaseRecord) -> str:
+        return "parquet"
+
+    def _row_faults(self, num_rows: int) -> list[str]:
+        said = self.counts.num_released
+        return [] if num_rows == said else [f"{FOLDER}: it has {num_rows:,} rows, and {RELEASE} counts {said:,}"]
+
+    def _rows(self, file: Place) -> Iterator[tuple[pa.RecordBatch, list[str | None]]]:
+        """Yield the rows of a file of the list, in order, and the hash of the URL of each; None if it has none.
+
+        IncompleteError if the file is damaged.
+        """
+        with refuse_damage(file.path, _DAMAGED, IncompleteError), file.open() as stream:
+            for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
+                urls = batch.column(self.counts.column).cast(pa.string()).to_pylist()
+                yield batch, [None if url is None else url_sha256_of(url) for url in urls]
 
 
 def _load_released(connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, decider: Decider) -> None:
@@ -163,11 +275,11 @@ def _released_columns(metadata: Metadata, policy: Policy, url_column: str) -> tu
     return kept, [name for name in names if name not in kept]
 
 
-def _list_sql(metadata: Metadata, kept: Sequence[str], counts: UrlCounts) -> str:
+def _list_sql(metadata: Metadata, kept: Sequence[str], url_column: str) -> str:
     chosen = [f"m.{identifier(name)}" for name in kept]
     chosen += [f"released.{name} AS {OWN}{name}" for name in ("action", "sha256")]
     of_table = [  # not *: the table may have columns with the names that are added
-        f"CAST({identifier(name)} AS VARCHAR) AS {identifier(name)}" if name == counts.column else identifier(name)
+        f"CAST({identifier(name)} AS VARCHAR) AS {identifier(name)}" if name == url_column else identifier(name)
         for name in kept
     ]
     return f"""
@@ -199,14 +311,3 @@ def _written(
                 num_rows += batch.num_rows
         files[name] = stream.sha256
     return num_rows, files, num_masked
-
-
-def url_hashes(file: Place, column: str) -> Iterator[tuple[pa.RecordBatch, list[str | None]]]:
-    """Yield the rows of a file of a list, in order, and the hash of the URL of each; None if it has none.
-
-    IncompleteError if the file is damaged.
-    """
-    with refuse_damage(file.path, DAMAGED, IncompleteError), file.open() as stream:
-        for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
-            urls = batch.column(column).cast(pa.string()).to_pylist()
-            yield batch, [None if url is None else url_sha256_of(url) for url in urls]

@@ -3,7 +3,7 @@
 With `--digest-endpoint` a language model puts the counts of evidence into words, one group at a time. It gets the names
 of the kinds of evidence and their counts, nothing else: no picture, no key, no name of a group. What it writes is shown
 as its own words. With `--digest-sample` it gets the kinds of a random sample of images, each with all that it shows.
-No run stores sentences of a model, since they can repeat what a picture shows; `study reasons` asks for them again.
+No run stores sentences of a model, since they can repeat what a picture shows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -202,22 +202,20 @@ def _in_words(kind: str) -> str:
     return kind.replace("_", " ") if kind in KEYS else kind
 
 
-def digest_of(
-    lines: Mapping[str, Sequence[str]], endpoint: str, model: str, given: str, task: str = _TASK
-) -> Digest | None:
+def digest_of(lines: Mapping[str, Sequence[str]], endpoint: str, model: str, given: str) -> Digest | None:
     """Ask about each group; None if there is none. EngineError or StorageError if the endpoint does not answer.
 
-    lines: by group, what the model is given. given: the same in words, for readers. task: what it must do with them.
+    lines: by group, what the model is given. given: the same in words, for readers.
     """
     if not lines:
         return None
     server = Endpoint(checked_url(endpoint, OPTION), model, num_connections=1, option=OPTION)
-    answers = tuple((group, _asked(of_group, server, model, task)) for group, of_group in lines.items())
+    answers = tuple((group, _asked(of_group, server, model)) for group, of_group in lines.items())
     return Digest(model, answers, given)
 
 
-def _asked(lines: Sequence[str], server: Endpoint, model: str, task: str) -> str:
-    messages = [{"role": "system", "content": task}, {"role": "user", "content": "\n".join(lines)}]
+def _asked(lines: Sequence[str], server: Endpoint, model: str) -> str:
+    messages = [{"role": "system", "content": _TASK}, {"role": "user", "content": "\n".join(lines)}]
     body = {"model": model, "temperature": 0, "max_tokens": MAX_TOKENS, "messages": messages}
     try:
         text = _text_of(server.chat(body))

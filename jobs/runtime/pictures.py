@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, QueryError, RunError, SourceError, StorageError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import Source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Locator, Slice, printable
@@ -96,7 +96,7 @@ class Pictures:
 
 def pictures_of_run(record: RunRecord, wanted: Iterable[PictureRef]) -> Pictures:
     """Return the pictures of rows of a run. SourceError or StorageError if the source cannot be opened."""
-    return Pictures(open_source(record.source, record.format, record.category), wanted)
+    return Pictures(record.open_source(), wanted)
 
 
 def first_frames(

@@ -20,13 +20,14 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
+from ingest.child import ChildProcess, received
 from ingest.errors import PrivsieveError
 from jobs.scanning.chosen import Chosen
 from jobs.scanning.slice_scanner import SliceScanner, WorkerCrash
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
-from scoring.child import ChildProcess, received
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 from scoring.runs.ledger import Ledger
+from scoring.taxonomy import CARRIED_VARIABLES
 
 
 def scan_slices(
@@ -213,7 +214,7 @@ class FurtherProcess(threading.Thread):
 class _Child:
     def __init__(self, settings: ScanSettings):
         self._settings: ScanSettings | None = settings
-        self._process = ChildProcess("jobs.scanning.inline")
+        self._process = ChildProcess("jobs.scanning.inline", CARRIED_VARIABLES)
         self.kill = self._process.kill
 
     def scan(self, task: SliceTask, on_progress: Callable[[int], object]) -> SliceCounts | None:

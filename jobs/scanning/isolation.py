@@ -20,16 +20,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from ingest.child import DEATH_LIMIT_S, ChildProcess
 from ingest.errors import EngineError, Fault, PrivsieveError, StorageError
 from ingest.formats import parquet
-from ingest.formats.parquet_pages import READ_BYTES
 from ingest.machine import available_bytes, resident_bytes
 from ingest.sample import Locator, Slice, printable
 from jobs.scanning.batch import BatchScorer, facts_of
 from jobs.scanning.slice_tasks import ScanSettings
-from scoring.child import DEATH_LIMIT_S, ChildProcess
 from scoring.engines import engine_module
 from scoring.table import Facts, to_table
+from scoring.taxonomy import CARRIED_VARIABLES
 
 START_LIMIT_S = 600
 """Time for the child to import and start the engine."""
@@ -97,7 +97,7 @@ class _Child:
 
     def __init__(self, settings: ScanSettings, slice_: Slice):
         self._image_memory = settings.image_memory_bytes or int(available_bytes() * MEMORY_SHARE)
-        self._process = ChildProcess("jobs.scanning.isolation")
+        self._process = ChildProcess("jobs.scanning.isolation", CARRIED_VARIABLES)
         self._connection = self._process.connection
         source = replace(settings.source, shards=(slice_.shard,))  # its other names would take long to send
         self._connection.send((replace(settings, source=source), slice_))
@@ -113,7 +113,7 @@ class _Child:
 
         What is left over from the images before counts as reading, which a fresh child may survive.
         """
-        facts = self._answer(limit_s, max(self._image_memory, READ_BYTES), self._memory_at_start)
+        facts = self._answer(limit_s, self._image_memory, self._memory_at_start)
         if not isinstance(facts, Facts):
             return Lost(facts, None)
         memory = resident_bytes(self._process.pid)

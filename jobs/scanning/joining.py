@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import RunError, number_of
-from ingest.formats import open_source
 from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
@@ -60,7 +59,7 @@ class SliceFile:
 
 def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
     """Return the shards with results, in order. RunError if one is not scanned to its end, or not of this source."""
-    corpus = open_source(record.source, record.format, record.category)
+    corpus = record.open_source()
     shards = [shard for shard in corpus.shards if record.is_whole or has_any_result(shard, ledger)]
     unfinished = [shard for shard in shards if not finished(shard, ledger)]
     if unfinished or not shards:
@@ -78,7 +77,7 @@ def finished_shards(url: str, record: RunRecord, ledger: Ledger) -> list[str]:
 
 def refuse_missing(url: str, record: RunRecord, inputs: Sequence[SliceFile], ledger: Ledger) -> None:
     """Raise RunError if a scan of chosen samples has fewer rows than it chose."""
-    num_rows, corpus = rows_in(inputs), open_source(record.source, record.format, record.category)
+    num_rows, corpus = rows_in(inputs), record.open_source()
     if not has_all_chosen(record, num_rows, corpus.shards, ledger):
         raise RunError(
             f"{url} is not finished: {num_rows} of {record.num_chosen} chosen images have a row; "

@@ -93,7 +93,9 @@ def prepare(request: ScanRequest, run: Place) -> Prepared:
     module.refuse_wrong(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
-    source = open_source(request.source, request.source_format, request.category, class_list, keyword_list)
+    source = open_source(
+        request.source, request.source_format, request.category, class_list, keyword_list, request.image_column
+    )
     screen = None if request.screen is None else read_screen(request.screen)
     return Prepared(request, module, source, hash_list_of(request.hash_list), screen)
 
@@ -215,6 +217,12 @@ def check_category(source: Source) -> str | None:
     )
 
 
+def unread_notice(source: Source) -> str | None:
+    """Return which columns of tables are not scanned, and why; None if there are none."""
+    unread = "; ".join(f"column {printable(column.name)} ({column.why})" for column in source.unread)
+    return f"not scanned: {unread}" if unread else None
+
+
 def own_names_notice(source: Source) -> str | None:
     """Return a line if shards have names of a release's own files, so that no filter can copy them; else None."""
     names = own_names_among(source.shards)
@@ -266,6 +274,8 @@ def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
         per_category=request.per_category,
         shards=request.shards,
         num_source_shards=None if request.shards is None else len(source.shards),
+        image_columns=tuple(map(_unicode, request.image_column)),
+        unread_columns=tuple(printable(column.name) for column in source.unread if column.holds_images),
         labels=None if source.class_list is None else source.class_list.sha256,
         caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
         pdq=request.pdq or prepared.hash_list.needs_pdq,

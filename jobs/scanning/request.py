@@ -10,7 +10,18 @@ from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.request_options import MAX_SECONDS, NumberOrAuto
-from jobs.console.requests import Count, EngineCpus, EngineGpus, HashListUrl, Name, Option, Seed, Url, checked_request
+from jobs.console.requests import (
+    FROM_LIST,
+    Count,
+    EngineCpus,
+    EngineGpus,
+    HashListUrl,
+    Name,
+    Option,
+    Seed,
+    Url,
+    checked_request,
+)
 from jobs.runtime.cluster import Executor, refuse_address
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
@@ -42,6 +53,9 @@ class ScanRequest:
 
     category: Annotated[Name | None, CATEGORIES] = None
     """JSON field (a.b: inside of a), cls, or Parquet column that names a sample's class."""
+
+    image_column: Annotated[tuple[Name, ...], FROM_LIST, WHICH, Option(metavar="NAME")] = ()
+    """Parquet column of images; default all that hold images. May be given several times."""
 
     labels: Annotated[Url | None, CATEGORIES] = None
     """File with a class for each image's name: a labels file, CSV, TSV, or Places365's lists."""

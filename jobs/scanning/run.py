@@ -34,6 +34,7 @@ from jobs.scanning.prepared import (
     record_of,
     refuse_foreign_list,
     refuse_other_shards,
+    unread_notice,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
@@ -135,6 +136,7 @@ class _Scan:
 
     def run(self) -> ScanResult:
         self._notice(own_names_notice(self._prepared.source))
+        self._notice(unread_notice(self._prepared.source))
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())
@@ -374,6 +376,9 @@ class _Scan:
         why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
         if why is not None:
             raise IncompleteScanError(why, result)
+        if tally_.num_hidden:
+            hidden = number_of(tally_.num_hidden, "hidden file")
+            self._feedback.notice(f"not scanned: {hidden} in tars; rename what belongs to the source")
         for notice in category_notices(source, tally_):
             self._feedback.notice(notice)
         return result

@@ -223,6 +223,7 @@ class SliceScanner:
             "chain": task.listing_digests,
             "state": task.fingerprint,
             **({"screen": guard} if guard else {}),
+            **({"hidden": str(task.slice.num_hidden)} if task.slice.num_hidden else {}),
         }
         try:
             write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)

@@ -166,30 +166,24 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
     )
 
 
-def drawn_private(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> list[dict[str, Any]]:
-    """Return up to `num` random private images of each group: group_name, where the image is, and its kinds.
+def explanations_of(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> dict[str, Counter[str]]:
+    """Return up to `num` random private images of each group as the kinds of evidence of each, such as "face; date",
+    with how many have the same.
 
-    Images without a rationale are left out. groups: names of groups. by, private: as in `OpenRun.rates`.
+    Kinds only, as with `evidence_of`. Images without a rationale are left out, and groups without such an image.
+    groups: names of groups. by, private: as in `OpenRun.rates`.
     """
     condition = private_condition(run.record.engine) if private is None else private
-    return run.ask(
+    rows = run.ask(
         "explanations",
         by=value_expression(by, IMAGE_SCHEMA),
         private=boolean_expression(condition, IMAGE_SCHEMA),
         groups=", ".join(map(literal, groups)),
         most=str(num),
     )
-
-
-def explanations_of(run: Run, groups: Sequence[str], num: int, by: str, private: str | None) -> dict[str, Counter[str]]:
-    """Return up to `num` random private images of each group as the kinds of evidence of each, such as "face; date",
-    with how many have the same.
-
-    Kinds only, as with `evidence_of`. Arguments as in `drawn_private`; groups without such an image are left out.
-    """
     known_only = may_hold_own_words(run.record.engine)
     explanations = dict[str, Counter[str]]()
-    for row in drawn_private(run, groups, num, by, private):
+    for row in rows:
         kinds = [kind for kind in row["kinds"].split("; ") if kind and (not known_only or kind in REASON_KINDS)]
         text = "; ".join(sorted({printable(kind)[:100] for kind in kinds})) or "no known kind"
         explanations.setdefault(row["group_name"], Counter())[text] += 1

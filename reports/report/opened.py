@@ -240,18 +240,6 @@ class OpenRun:
         report = compute.summarise(self._run, by, private, min_count, top, details)
         return report.covering(self.coverage, self.record, details.sizes)
 
-    def drawn_private(
-        self, groups: Sequence[str], num: int, by: str = "category", private: str | None = None
-    ) -> list[dict[str, Any]]:
-        """Return up to `num` random private images of each group that have a rationale, those of `explanations`.
-
-        Keys: group_name, shard, index, sha256, key, kinds. by, private and errors: as with `rates`.
-        """
-        from reports.report import answers
-
-        self._refuse_closed()
-        return answers.drawn_private(self._run, groups, num, by, private)
-
     def explanations(
         self, groups: Sequence[str], num: int, by: str = "category", private: str | None = None
     ) -> "dict[str, Counter[str]]":

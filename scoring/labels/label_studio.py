@@ -94,7 +94,8 @@ def pictures(root: Place) -> Iterator[LabelledPicture]:
     """
     folder, name = folder_and_file(root, "tasks.json")
     tasks = json_of(content_of(folder.at(name), name), name)
-    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+    is_min = isinstance(tasks, list) and any(isinstance(task, dict) and "data" not in task for task in tasks)
+    if is_min or not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise LabelsError(f"{name}: is not a list of tasks; export from Label Studio as JSON, not JSON-MIN")
     answered = [_annotations(task, f"{name}, task {number + 1}") for number, task in enumerate(tasks)]
     everyone = sorted({person for annotations in answered for person in annotations})

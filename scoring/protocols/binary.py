@@ -16,7 +16,7 @@ Generated answers are left free, since a grammar would turn every refusal into a
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -39,7 +39,6 @@ from scoring.protocols.texts import (
     Wording,
     fill,
     load_texts,
-    parse_mapping,
     refuse_thresholds,
     version,
     with_image,
@@ -115,31 +114,6 @@ class BinaryProtocol(Protocol):
         return _judged(is_yes, probability, kinds_in(answer.text) if self.reading == "reason" else ())
 
 
-@dataclass(frozen=True)
-class Explained(Assessment):
-    """An answer with the model's own sentence, which can repeat what the picture shows: never store or log it."""
-
-    sentence: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True)
-class Explaining(Protocol):
-    """Asks as `binary:…,reason` does, and keeps the sentence."""
-
-    assessed: ClassVar[tuple[str, ...]] = ()
-
-    reason: BinaryProtocol
-
-    def parse(self, answers: Sequence[Answer]) -> Outcome:
-        outcome = self.reason.parse(answers)
-        if isinstance(outcome, Unscored):
-            return outcome
-        assert isinstance(outcome, Assessment)
-        assert isinstance(answers[0], TextAnswer)
-        sentence = " ".join(answers[0].text[:MAX_CHARS].split())
-        return Explained(outcome.values, private=outcome.private, sentence=sentence)
-
-
 def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> BinaryProtocol:
     refuse_thresholds("binary", options)
     reading = _reading(variants)
@@ -163,25 +137,6 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
     names = [",".join([f"binary:{named}", *endings]) for named in (wording, written, first_name)]
     full_version = version(names[1], revision, texts, [prompt], first_name=names[2])
     return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers)
-
-
-def refuse_mixed_texts(prompt_file: bytes | None, wordings: Sequence[str], languages: Sequence[str]) -> None:
-    """EngineError if a prompt file replaces some of these wordings alone, or the texts of several languages by one:
-    figures of them would not be those of wordings, or of languages."""
-    given = {} if prompt_file is None else parse_mapping(prompt_file, "the prompt file")
-    named = {BinaryTexts.EARLIER_NAMES.get(name, name) for name in given}
-    if len(languages) > 1 and named - {"image_first"}:
-        raise EngineError(
-            "the prompt file replaces the texts of every language by the same ones; scan with a file for each "
-            "language, and compare the runs with privsieve evaluate --runs"
-        )
-    texts = [wording.replace("-", "_") for wording in wordings]
-    missing = [text for text in texts if text not in named]
-    if 0 < len(missing) < len(texts):
-        raise EngineError(
-            f"the prompt file has no {', '.join(missing)}, so shipped wordings would be compared with its own; add "
-            "what is missing, or choose with --wordings"
-        )
 
 
 def _one_of(what: str, known: Sequence[str], variants: frozenset[str]) -> str | None:

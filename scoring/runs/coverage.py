@@ -14,7 +14,7 @@ from itertools import groupby, tee
 from fsspec.core import split_protocol
 
 from ingest.errors import SHARD_REASONS, RunError, SourceError, StorageError, number_of
-from ingest.formats import Source, open_source
+from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import EXTRAS, Place, is_local
 from scoring.runs import RUN_LEASE
@@ -127,7 +127,7 @@ def _shards(record: RunRecord) -> tuple[str, ...] | None:
     if not is_local(record.source) and (is_chained or split_protocol(record.source)[0] not in EXTRAS):
         return None
     try:
-        return open_source(record.source, record.format, record.category).shards
+        return record.open_source().shards
     except (SourceError, StorageError):
         return None
 
@@ -153,6 +153,9 @@ class Tally:
     guard: GuardCounts
     """What a screen did with the images; nothing in runs without one, and in compacted runs."""
 
+    num_hidden: int
+    """Hidden files in tars, which were not scanned; not counted in compacted runs."""
+
     changed: list[str]
     """Shards whose results do not fit each other, or not the shard as it is now."""
 
@@ -168,11 +171,12 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
     they may have changed between the scans. current: the results of the run.
     """
     num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
-    guard = GuardCounts()
+    guard, num_hidden = GuardCounts(), 0
     changed, left_to_compare = list[str](), list[tuple[str, set[str]]]()
 
     def add(footer: Footer, shard: str = "") -> None:
-        nonlocal num_rows, num_with_category, reasons, guard
+        nonlocal num_rows, num_with_category, reasons, guard, num_hidden
+        num_hidden += int(footer.hidden) if footer.hidden.isdecimal() else 0
         guard += GuardCounts.parsed(footer.screen)
         num_rows += footer.num_rows
         num_with_category += footer.num_with_category
@@ -184,7 +188,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         for footer in compact_footers(run):
             add(footer)
         damage = damage_in_rows(run, listing(run)) if damaged else NO_DAMAGE
-        return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, changed)
+        return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, changed)
     for shard, shard_footers in _by_shard(run, settings, source.shards, current.ledger):
         end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
         for number, footer in shard_footers:
@@ -201,7 +205,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         fingerprints_now = threads.map(lambda comparison: source.fingerprint(comparison[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
         changed += [printable(shard) for (shard, then), now in compared if are_different({*then, now})]
-    return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), guard, changed)
+    return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), guard, num_hidden, changed)
 
 
 def _by_shard(

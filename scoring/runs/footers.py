@@ -12,6 +12,7 @@ Keys of a slice's result, each with "privsieve." before it:
     num_rows   number of rows of the file
     reasons    quarantined rows by reason, as "empty=2,truncated=1"
     screen     what a screen did, as `scoring.screen.guard.GuardCounts.text`; only in runs with a screen
+    hidden     number of hidden files in the shard, if there are any; in the result of its last slice
 
 Results of older versions lack `file`, `state` and `content`; before there was a hash of blocks, `state` was the other
 hash alone. Compacted files have only `num_rows`, `reasons` and `slices`: a hash of the files that they replaced,
@@ -77,6 +78,7 @@ class Footer:
 
     slices: str = ""
     screen: str = ""
+    hidden: str = ""
     columns: frozenset[str] = frozenset()
 
     def mark(self, name: str) -> int:
@@ -103,7 +105,7 @@ class CheckedFiles:
 
 
 _PREFIX = "privsieve."
-_FIELDS = {name: name for name in ("file", "settings", "shard", "content", "slices", "screen")} | {
+_FIELDS = {name: name for name in ("file", "settings", "shard", "content", "slices", "screen", "hidden")} | {
     "chain": "listing_digests",
     "state": "fingerprint",
 }

@@ -17,7 +17,8 @@ from pydantic import (
     model_serializer,
 )
 
-from ingest.errors import OtherSettingsError, RunError, number_of
+from ingest.errors import RunError, number_of
+from ingest.formats import Source, open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import PART, Place, place
@@ -130,6 +131,12 @@ class RunRecord(BaseModel):
     num_in_shards: PositiveCount | None = None
     """Number of images in the drawn shards, if `shards`."""
 
+    image_columns: tuple[Text, ...] = ()
+    """Columns of tables that `--image-column` names; empty if all that hold images were scanned."""
+
+    unread_columns: tuple[Text, ...] = ()
+    """Columns that hold images and were not scanned."""
+
     labels: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """`ClassList.sha256` of the list that gives the categories; None without `--labels`."""
 
@@ -218,7 +225,17 @@ class RunRecord(BaseModel):
             return f"random sample of {self.sample:,} images (seed {self.seed})"
         if self.limit is not None:
             return f"first {self.limit:,} images only (--limit): not representative"
-        return WHOLE
+        return self.whole
+
+    @property
+    def whole(self) -> str:
+        """All images that could be chosen, in words."""
+        names = ", ".join(self.unread_columns)
+        return f"all images but those of the column{'s' * (len(self.unread_columns) > 1)} {names}" if names else WHOLE
+
+    def open_source(self) -> Source:
+        """Open the source as the run was scanned. SourceError or StorageError."""
+        return open_source(self.source, self.format, self.category, image_names=self.image_columns)
 
 
 def read_record(url: str) -> tuple[Place, RunRecord]:
@@ -316,7 +333,7 @@ def _cut(text: str) -> str:
 
 
 def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
-    """Return the record of a run, or None if it has none. OtherSettingsError if it differs; RunError if the folder
+    """Return the record of a run, or None if it has none. RunError if it differs, or if the folder
     holds other files."""
     if not run.at(RUN_RECORD).exists():
         try:
@@ -342,7 +359,7 @@ def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
             if began_with != given
         ]
         remedy = "and ".join(remedies) + ("or " if remedies else "") + "use another --run"
-        raise OtherSettingsError(f"{run.url} was scanned with other settings: {different}", remedy)
+        raise RunError(f"{run.url} was scanned with other settings: {different}; {remedy}")
     return before
 
 

@@ -18,7 +18,7 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs import COMPACT
-from scoring.runs.record import READABLE, WHOLE, RunRecord
+from scoring.runs.record import READABLE, RunRecord
 from scoring.runs.results import RowRange, RunListing, is_compacted, remedy, row_ranges
 from scoring.sql.names import literal
 from scoring.table import COLUMN_OF, SCHEMA, Col, as_schema
@@ -80,7 +80,7 @@ def scope_of(record: RunRecord, has_all: bool, damage: Damage) -> str:
     """Describe which images of its source a run covers. has_all: whether it has all that it could choose from."""
     if not record.is_whole and not has_all:
         return record.scope
-    return READABLE if damage.num_parts else WHOLE
+    return READABLE if damage.num_parts and not record.unread_columns else record.whole
 
 
 def num_of_images(reasons: Mapping[str, int]) -> dict[str, int]:

@@ -12,12 +12,13 @@ from threading import Lock
 
 import numpy as np
 
+from ingest.child import Ask, LimitedChild, LimitError, Limits
 from ingest.errors import EngineError, NoFeaturesError
-from scoring.child import LimitedChild, LimitError, Limits
 from scoring.screen.modalities import Features, Modality, OnnxEncoder, PictureView
 from scoring.screen.record import ENCODERS, MODEL_FILES, OF_CAPTIONS, ModalityName
 from scoring.screen.text_encoder import OnnxTextModel, TextEncoder
 from scoring.screen.transformers_model import TransformersEncoder, TransformersTextModel
+from scoring.taxonomy import CARRIED_VARIABLES
 
 Encoders = Mapping[str, bytes]
 """File of `MODEL_FILES` -> its content."""
@@ -67,13 +68,14 @@ class LimitedModality:
     def _started(self) -> tuple[LimitedChild, int]:
         """Return a child that has loaded the model, and the number of its features."""
         try:
-            child = LimitedChild(_onnx if _is_onnx(self._name, self._files) else _transformers, self._limits)
+            prepare = _onnx if _is_onnx(self._name, self._files) else _transformers
+            child = LimitedChild(prepare, self._limits, CARRIED_VARIABLES)
             return child, child.ask((self._name, self._files))
         except LimitError as error:
             raise EngineError(f"loading the model of the modality {self._name} {error}; choose another model") from None
 
 
-def _onnx() -> "_Model":
+def _onnx(_: Ask) -> "_Model":
     """Import what ONNX models need. Runs in the child, as all below."""
     with suppress(ImportError):  # the model says so
         import_module("onnxruntime")
@@ -81,7 +83,7 @@ def _onnx() -> "_Model":
     return _Model()
 
 
-def _transformers() -> "_Model":
+def _transformers(_: Ask) -> "_Model":
     os.environ["OMP_NUM_THREADS"] = "1"  # the other cores have pictures of their own
     with suppress(ImportError):
         import_module("scoring.engines.vlm.loading")

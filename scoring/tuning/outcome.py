@@ -1,8 +1,4 @@
-"""Result of a tuning run: what the model has learnt, whether the saved adapter answers the same, what tuning changed.
-
-The last is how far a tuned model's next word is from that of the untuned one, on any pictures. It says that a model has
-changed, not that it has become worse: only a task with right answers says that.
-"""
+"""Result of a tuning run: what the model has learnt, and whether the saved adapter answers the same."""
 
 import gc
 import math
@@ -11,19 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
-from ingest.errors import LabelsError
-from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
-from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import loaded
-from scoring.protocols.interface import Generate, Image, Message, Prompt, Text
 from scoring.tuning.examples import IGNORED, Examples
 from scoring.tuning.trainer import CURVES, OWN_INPUTS, Tuner
-from scoring.tuning.vqa import Asked
 
 NUM_COMPARED = 8
 """Number of pictures on which the saved adapter is compared with the model in memory."""
@@ -97,7 +87,7 @@ def difference_when_loaded(tuner: Tuner, examples: Examples, checkpoint: Checkpo
     tuner.model.to("cpu")
     _free_memory()
     after = _target_logits(tuner, loaded(checkpoint, saved, precision), batch)[0].softmax(dim=-1).cpu()
-    _free_memory()  # a study tunes again in the same process
+    _free_memory()  # a script may tune again in the same process
     return float((before - after).abs().max())
 
 
@@ -157,105 +147,3 @@ def _spread(num: int, most: int) -> list[int]:
 
 def _share_of_commonest(rows: Counter[tuple[int, ...]]) -> float:
     return max(rows.values(), default=0) / max(1, rows.total())
-
-
-MAX_ANSWER_TOKENS = 16
-"""Enough for a letter, a word or a short phrase."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Differences over all pictures and questions."""
-
-    num_pictures: int
-    num_undecodable: int
-    """Number of drawn pictures that could not be decoded."""
-
-    num_questions: int
-    mean_kl: float
-    """Mean Kullback-Leibler divergence of the tuned model's next-token distribution from the untuned one's, in nats."""
-
-    p95_kl: float
-    """95th percentile of the same."""
-
-    same_first_token: float
-    """Share of questions whose most probable first token is the same, 0–1."""
-
-    accuracy_before: float | None = None
-    """Mean score of the untuned model's answers, 0–1; None if the questions have no right answers."""
-
-    accuracy_after: float | None = None
-    """The same of the tuned model."""
-
-    change_deviation: float | None = None
-    """Standard deviation (n − 1) of the change of a question's score."""
-
-
-def cost(checkpoint: Checkpoint, adapter: Adapter, asked: Iterator[Asked], max_pixels: int) -> Cost:
-    """Measure the cost. EngineError if the model or the adapter cannot be loaded; LabelsError if a question holds a
-    special token of the model.
-
-    asked: at least one picture can be decoded.
-    """
-    prompter = Prompter(checkpoint.folder, max_pixels)
-    special = prompter.tokenizer.all_special_tokens
-    texts: dict[str, str] = {}
-    models = [loaded(checkpoint, None, None), loaded(checkpoint, adapter, None)]
-    divergences: list[float] = []
-    scores: list[tuple[float, float]] = []
-    num_same = num_pictures = num_undecodable = 0
-    for pixels, questions in asked:
-        if pixels is None:
-            num_undecodable += 1
-            continue
-        num_pictures += 1
-        for question in questions:
-            if question.text not in texts:
-                if any(token in question.text for token in special):
-                    raise LabelsError(
-                        f"the question about {question.picture} holds a special token of the model; take it out"
-                    )
-                prompt = Prompt((Message("user", (Text(question.text), Image())),), Generate(1))
-                texts[question.text] = prompter.tokens(prompt).text
-            inputs = prompter.processed(texts[question.text], prepared(pixels, max_pixels))
-            before, after = (_log_probabilities(model, inputs) for model in models)
-            divergences.append(float((before.exp() * (before - after)).sum()))
-            num_same += int(before.argmax() == after.argmax())
-            if question.answers:
-                was, now = (question.score(_answer(model, inputs, prompter.tokenizer)) for model in models)
-                scores.append((was, now))
-    means = np.array(scores).mean(axis=0) if scores else None
-    changes = np.array([now - was for was, now in scores])
-    return Cost(
-        num_pictures,
-        num_undecodable,
-        len(divergences),
-        float(np.mean(divergences)),
-        float(np.quantile(divergences, 0.95)),
-        num_same / len(divergences),
-        None if means is None else float(means[0]),
-        None if means is None else float(means[1]),
-        float(changes.std(ddof=1)) if len(changes) > 1 else None,
-    )
-
-
-def _answer(model: Any, inputs: Any, tokenizer: Any) -> str:
-    """Return the most probable words, greedily, up to the end of the turn."""
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    with torch.inference_mode():
-        ids = model.generate(
-            **inputs.to(model.device),
-            max_new_tokens=MAX_ANSWER_TOKENS,
-            do_sample=False,
-            temperature=None,
-            top_p=None,
-            top_k=None,
-            pad_token_id=pad,
-        )
-    return str(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))
-
-
-def _log_probabilities(model: Any, inputs: Any) -> torch.Tensor:
-    with torch.inference_mode():
-        logits = model(**inputs.to(model.device), logits_to_keep=1).logits[0, -1]
-    return logits.float().log_softmax(dim=-1)

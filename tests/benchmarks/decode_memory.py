@@ -6,14 +6,17 @@ import gc
 import io
 import json
 import os
+import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from PIL import Image
 
 from ingest.images.decode import FORMATS, decode
+from ingest.images.files.hidden import num_skipped
 from ingest.images.files.memory import Views, coefficient_bytes, covering_bytes, decoding_bytes, gif_canvas, opened
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned, covered
@@ -23,6 +26,7 @@ WIDTH, HEIGHT = 3_000, 2_000
 PICTURES = (
     *("JPEG RGB", "JPEG RGB progressive", "JPEG CMYK", "JPEG CMYK progressive", "JPEG L", "MPO RGB animated"),
     *("PNG 1", "PNG L", "PNG P", "PNG P transparent", "PNG RGB", "PNG RGBA", "PNG RGBA noise", "PNG LA", "PNG I;16"),
+    *("PNG RGB deep", "PNG RGBA deep", "PNG LA deep", "BMP RGB skipped"),
     *("BMP RGB", "PPM RGB", "PPM L", "TIFF F", "TIFF RGB", "TIFF RGBA", "TIFF CMYK", "TIFF LAB", "TIFF RGB animated"),
     *("AVIF RGB", "AVIF RGBA", "AVIF RGBA animated", "WEBP RGB", "WEBP RGBA", "WEBP RGBA lossless", "GIF P", "GIF L"),
     *("GIF P transparent", "GIF P animated", "GIF P transparent animated", "PNG RGBA animated"),
@@ -49,6 +53,10 @@ def encoded(picture: str) -> bytes:
         else:
             image = image.convert(mode)
         frames.append(image)
+    if "deep" in how:
+        return deep_png(frames[0])
+    if "skipped" in how:
+        return skipped_bmp(frames[0])
     options: dict[str, object] = {"save_all": True, "append_images": frames[1:]} if len(frames) > 1 else {}
     if format_name in ("GIF", "PNG") and len(frames) > 1:
         options["disposal"] = 2
@@ -69,6 +77,24 @@ def encoded(picture: str) -> bytes:
     return content
 
 
+def deep_png(image: Image.Image) -> bytes:
+    """A PNG with 16 bits per channel, whose low bytes are another picture."""
+    values = np.asarray(image)
+    deep = np.stack([values, values[:, ::-1]], axis=3).reshape(HEIGHT, -1)
+    rows: bytes = np.concatenate([np.zeros((HEIGHT, 1), np.uint8), deep], axis=1).tobytes()
+    header = WIDTH.to_bytes(4) + HEIGHT.to_bytes(4) + bytes([16, {"LA": 4, "RGB": 2, "RGBA": 6}[image.mode], 0, 0, 0])
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def skipped_bmp(image: Image.Image) -> bytes:
+    """A BMP of 32 bits without alpha, whose fourth byte is another picture."""
+    values = np.asarray(image)
+    pixels: bytes = np.concatenate([values, values[:, ::-1, :1]], axis=2).tobytes()
+    header = struct.pack("<IiiHHIIiiII", 40, WIDTH, HEIGHT, 1, 32, 0, len(pixels), 0, 0, 0, 0)
+    return b"BM" + struct.pack("<IHHI", 54 + len(pixels), 0, 0, 54) + header + pixels
+
+
 def peak_of(work: Callable[[], object]) -> float:
     """Bytes per pixel that the work takes at most."""
     gc.collect()
@@ -87,11 +113,12 @@ def measured(picture: str) -> dict[str, tuple[float, float]]:
     content, scaled, whole = encoded(picture), ImageLimits(max_side_px=1280), ImageLimits(has_pdq=True)
     image, canvas = opened(content, FORMATS), gif_canvas(content, 16)
     num_frames, size = getattr(image, "n_frames", 1), canvas or image.size
+    is_read_twice = num_skipped(image) > 0
     coefficients = coefficient_bytes(image, 10 if "progressive" in picture else 1)
 
     def counted(limits: ImageLimits) -> int:
         views = Views(num_frames, limits.max_side_px)
-        return decoding_bytes(image, size, num_frames, len(content), views, coefficients)
+        return decoding_bytes(image, size, num_frames, len(content), views, coefficients, is_read_twice=is_read_twice)
 
     works = {
         "scaled": (lambda: decode(content, scaled), counted(scaled)),

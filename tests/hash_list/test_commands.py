@@ -216,7 +216,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 }
 """Every command that reads a run or the corpus, in ways that name pictures."""
 
-NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "study", "verify", "takedown", "lookup"} | {
+NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "verify", "takedown", "lookup"} | {
     "apply-removals",
     "purge",
 }

@@ -6,7 +6,7 @@ import struct
 import zlib
 
 import numpy as np
-from PIL import Image, ImageDraw, TiffImagePlugin
+from PIL import Image, ImageCms, ImageDraw, TiffImagePlugin
 
 from tests.nasty import chunk, encoded
 
@@ -54,6 +54,66 @@ def with_segments(*segments: bytes, whole: bytes | None = None) -> bytes:
     return whole[:2] + b"".join(segments) + whole[2:]
 
 
+def with_earlier_scan(image: Image.Image) -> bytes:
+    """Each colour has a scan of its own, and brightness before it one of another picture at 1/8 of the size."""
+    coarse = image.resize((SIDE_PX // 8, 192 // 8)).resize(scene().size, Image.Resampling.NEAREST)
+    planes = scene().convert("YCbCr").split()
+    tables, scans = b"", b""
+    for component, plane in ((1, coarse.convert("L")), *enumerate(planes, 1)):
+        grey = encoded(plane, "JPEG")
+        first, frame, huffman, scan = (
+            grey.index(mark) for mark in (b"\xff\xdb", b"\xff\xc0", b"\xff\xc4", b"\xff\xda")
+        )
+        colours = b"".join(bytes([number, 0x11, 0]) for number in (1, 2, 3))
+        tables = grey[first:frame] + segment(0xC0, grey[frame + 4 : frame + 9] + b"\3" + colours) + grey[huffman:scan]
+        scans += segment(0xDA, bytes([1, component, 0, 0, 63, 0])) + grey[scan + 10 : -2]
+    return b"\xff\xd8" + tables + scans + b"\xff\xd9"
+
+
+def quantisation_tables(content: bytes) -> bytes:
+    parts = [content[at : at + 64].ljust(64, b"\0") for at in range(0, len(content), 64)]
+    return segment(0xDB, b"".join(b"\3" + part for part in parts))
+
+
+def huffman_table(content: bytes) -> bytes:
+    return segment(0xC4, b"\x13" + bytes([0] * 15 + [len(content)]) + content)
+
+
+def one_colour(image: Image.Image, format_name: str) -> bytes:
+    """A picture in the indices of a palette, whose colours are all the same."""
+    indices = image.convert("L").convert("P")
+    indices.putpalette([120, 130, 140] * 256)
+    return encoded(indices, format_name)
+
+
+def behind_lzw(content: bytes) -> bytes:
+    return gif()[:-2] + sub_blocks(content) + b";"
+
+
+def behind_chunk(name: bytes, content: bytes, whole: bytes) -> bytes:
+    """A WebP with more behind the pixels in a chunk."""
+    at = whole.index(name)
+    last = at + 8 + int.from_bytes(whole[at + 4 : at + 8], "little")
+    return riff(whole[12:at] + riff_chunk(name, whole[at + 8 : last] + content) + whole[last + last % 2 :])
+
+
+def behind_first_part(content: bytes) -> bytes:
+    """A lossy WebP with more between its modes and its coefficients."""
+    whole = webp()
+    tag = int.from_bytes(whole[20:23], "little")
+    at = 20 + 10 + (tag >> 5)
+    grown = (tag & 31 | (tag >> 5) + len(content) << 5).to_bytes(3, "little")
+    return riff(riff_chunk(b"VP8 ", grown + whole[23:at] + content + whole[at:]))
+
+
+def avif_with_larger_item(content: bytes) -> bytes:
+    whole = avif()
+    at = whole.index(b"mdat") - 4
+    data = whole[at + 8 :]
+    grown = whole[:at].replace(len(data).to_bytes(4), len(data + content).to_bytes(4))
+    return grown + box(b"mdat", data + content)
+
+
 def exif(picture: bytes, compression: int = 6) -> bytes:
     """An EXIF block whose second directory is a thumbnail."""
     first = struct.pack("<HI", 0, 14)
@@ -72,6 +132,19 @@ def exif_of_bare_pixels(image: Image.Image) -> bytes:
 def photoshop(picture: bytes) -> bytes:
     resource = struct.pack(">IIIIIIHH", 1, 160, 100, 480, 48000, len(picture), 24, 1) + picture
     return b"Photoshop 3.0\x008BIM\x04\x0c\0\0" + struct.pack(">I", len(resource)) + resource
+
+
+def profile(**tags: bytes) -> bytes:
+    """The profile of sRGB, with more tags."""
+    whole = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    entries = [whole[at : at + 12] for at in range(132, 132 + 12 * whole[131], 12)]
+    contents = {entry[:4]: whole[int.from_bytes(entry[4:8]) :][: int.from_bytes(entry[8:])] for entry in entries}
+    contents |= {name.encode(): content for name, content in tags.items()}
+    table, data = struct.pack(">I", len(contents)), b""
+    for name, content in contents.items():
+        table += name + struct.pack(">II", 132 + 12 * len(contents) + len(data), len(content))
+        data += content + b"\0" * (-len(content) % 4)
+    return struct.pack(">I", 128 + len(table + data)) + whole[4:128] + table + data
 
 
 def xmp(picture: bytes) -> bytes:

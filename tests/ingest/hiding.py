@@ -15,6 +15,10 @@ from tests.ingest.crafted import (
     alpha_chunk,
     avif,
     avif_with_item,
+    avif_with_larger_item,
+    behind_chunk,
+    behind_first_part,
+    behind_lzw,
     bmp,
     bmp_of_runs,
     bmp_with_gap,
@@ -28,14 +32,18 @@ from tests.ingest.crafted import (
     frames,
     gif,
     half_transparent,
+    huffman_table,
     jpeg,
     letterboxed,
     mpo,
+    one_colour,
     painted_over,
     photoshop,
     plain_ppm,
     png,
     png_with_more_rows,
+    profile,
+    quantisation_tables,
     riff,
     riff_chunk,
     scene,
@@ -52,6 +60,7 @@ from tests.ingest.crafted import (
     webp,
     wide,
     with_chunks,
+    with_earlier_scan,
     with_segments,
     xmp,
 )
@@ -59,6 +68,7 @@ from tests.nasty import chunk, encoded
 
 CARD = card_file()
 SMALL_CARD = encoded(card(48), "JPEG", quality=20)
+TEXT = b"Anna Maria Smith 4111 1111 1111 1111 " * 20
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><text y="9">4111 1111 1111 1111</text></svg>'
 HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "gif_frame_17.gif": (lambda: frames(17, "GIF"), ("frames",)),
@@ -112,14 +122,36 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         ("embedded_image", "unknown_chunk"),
     ),
     "packed_in_comment.jpg": (lambda: with_segments(segment(0xFE, zlib.compress(CARD))), ("unknown_chunk",)),
-    "bmp_in_icc.jpg": (lambda: jpeg(icc_profile=card_file("BMP")), ("embedded_image",)),
-    "bmp_within_icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + card_file("BMP")), ("embedded_image",)),
-    "icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + CARD), ("embedded_image",)),
+    "bmp_in_icc.jpg": (lambda: jpeg(icc_profile=card_file("BMP")), ("embedded_image", "unknown_chunk")),
+    "bmp_within_icc.jpg": (
+        lambda: jpeg(icc_profile=b"no profile" * 20 + card_file("BMP")),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + CARD), ("embedded_image", "unknown_chunk")),
+    "tag_of_icc.jpg": (lambda: jpeg(icc_profile=profile(priv=CARD)), ("embedded_image", "unknown_chunk")),
+    "tag_of_icc.png": (lambda: png(icc_profile=profile(priv=CARD)), ("embedded_image", "unknown_chunk")),
+    "tag_of_icc.webp": (lambda: webp(icc_profile=profile(priv=CARD)), ("embedded_image", "unknown_chunk")),
+    "known_tag_of_icc.jpg": (lambda: jpeg(icc_profile=profile(cprt=CARD)), ("embedded_image",)),
+    "text_in_icc.jpg": (lambda: jpeg(icc_profile=profile(priv=b"text\0\0\0\0" + TEXT)), ("unknown_chunk",)),
+    "earlier_scan.jpg": (lambda: with_earlier_scan(card()), ("hidden_pixels",)),
+    "quantisation_tables.jpg": (
+        lambda: with_segments(quantisation_tables(CARD)),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "huffman_table.jpg": (lambda: with_segments(huffman_table(TEXT[:200])), ("unknown_chunk",)),
+    "restart_intervals.jpg": (
+        lambda: with_segments(*(segment(0xDD, TEXT[at : at + 2]) for at in range(0, 80, 2))),
+        ("unknown_chunk",),
+    ),
+    "bare_markers.jpg": (
+        lambda: with_segments(*(bytes([0xFF, 0xD0 + value % 8]) for value in TEXT)),
+        ("unknown_chunk",),
+    ),
     "exif_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD)), ("embedded_image",)),
     "exif_bare_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif_of_bare_pixels(card(96))), ("embedded_image",)),
     "exif_thumbnail.png": (lambda: with_chunks(chunk(b"eXIf", exif(CARD))), ("embedded_image",)),
     "bmp_in_exif.png": (lambda: with_chunks(chunk(b"eXIf", card_file("BMP"))), ("embedded_image",)),
-    "icc.png": (lambda: png(icc_profile=CARD), ("embedded_image",)),
+    "icc.png": (lambda: png(icc_profile=CARD), ("embedded_image", "unknown_chunk")),
     "icc_not_packed.png": (lambda: with_chunks(chunk(b"iCCP", b"x\0\0" + CARD), before=b"IDAT"), ("embedded_image",)),
     "behind_icc.png": (
         lambda: with_chunks(chunk(b"iCCP", b"x\0\0" + zlib.compress(b"profile") + CARD), before=b"IDAT"),
@@ -209,6 +241,22 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: riff(extended_header(0) + webp()[12:] + alpha_chunk()),
         ("unknown_chunk",),
     ),
+    "palette_of_true_colour.png": (lambda: with_chunks(chunk(b"PLTE", TEXT[:300]), before=b"IDAT"), ("unknown_chunk",)),
+    "one_colour.png": (lambda: one_colour(card(), "PNG"), ("hidden_pixels",)),
+    "one_colour.gif": (lambda: one_colour(card(), "GIF"), ("hidden_pixels",)),
+    "one_colour.bmp": (lambda: one_colour(card(), "BMP"), ("hidden_pixels",)),
+    "behind_pixels.gif": (lambda: behind_lzw(CARD), ("embedded_image", "trailing_data")),
+    "behind_lossy.webp": (lambda: behind_chunk(b"VP8 ", CARD, webp()), ("embedded_image", "trailing_data")),
+    "behind_first_part.webp": (lambda: behind_first_part(TEXT), ("trailing_data",)),
+    "behind_lossless.webp": (lambda: behind_chunk(b"VP8L", TEXT, webp(lossless=True)), ("trailing_data",)),
+    "behind_alpha.webp": (
+        lambda: behind_chunk(b"ALPH", TEXT, encoded(half_transparent(), "WEBP")),
+        ("trailing_data",),
+    ),
+    "behind_frame.webp": (
+        lambda: behind_chunk(b"ANMF", riff_chunk(b"PRVT", TEXT), frames(2, "WEBP", lossless=True)),
+        ("unknown_chunk",),
+    ),
     "behind_runs.bmp": (lambda: bmp_of_runs() + CARD, ("embedded_image", "trailing_data")),
     "behind_runs_within_stated_size.bmp": (
         lambda: bmp_of_runs(CARD, says_size=True),
@@ -234,6 +282,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "two_strips.tiff": (lambda: tiff_with_larger_strip(CARD), ("embedded_image", "trailing_data")),
     "item.avif": (lambda: avif_with_item(b"av01", encoded(card(), "AVIF")[275:]), ("embedded_image",)),
     "free_box.avif": (lambda: avif() + box(b"free", CARD), ("embedded_image", "unknown_chunk")),
+    "behind_units.avif": (lambda: avif_with_larger_item(TEXT), ("unknown_chunk",)),
     "unused_data.avif": (lambda: avif() + box(b"mdat", CARD), ("embedded_image", "unknown_chunk")),
 }
 
@@ -242,11 +291,15 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "progressive.jpg": lambda: jpeg(progressive=True),
     "restarts.jpg": lambda: jpeg(restart_marker_blocks=4),
     "grey.jpg": lambda: encoded(scene().convert("L"), "JPEG"),
+    "grey_with_tables_of_colour.jpg": lambda: with_segments(
+        (colour := jpeg())[colour.index(b"\xff\xc4") : colour.index(b"\xff\xda")],
+        whole=encoded(scene().convert("L"), "JPEG"),
+    ),
     "cmyk.jpg": lambda: encoded(scene().convert("CMYK"), "JPEG"),
     "two_frames.jpg": lambda: mpo(scene(), scene(9)),
     "padded.jpg": lambda: jpeg() + b"\0" * 5000,
     "few_bytes_more.jpg": lambda: jpeg() + b"\r\n" + bytes(range(50)),
-    "with_profile.jpg": lambda: jpeg(icc_profile=bytes(range(256)) * 400, comment=b"made here"),
+    "with_profile.jpg": lambda: jpeg(icc_profile=profile(), comment=b"made here"),
     "words_in_comment.jpg": lambda: with_segments(segment(0xFE, "Café, ".encode("latin-1") * 40 + b"\r\n\0")),
     "like_a_picture_in_comment.jpg": lambda: with_segments(segment(0xFE, b"GIF89a and P6 10 20 30 are formats. " * 9)),
     "thumbnail.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(thumbnail())),
@@ -259,7 +312,7 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "preview_segment.jpg": lambda: with_segments(segment(0xE4, thumbnail())),
     "thumbnail.png": lambda: with_chunks(chunk(b"eXIf", exif(thumbnail()))),
     "plain.png": png,
-    "with_profile.png": lambda: png(icc_profile=bytes(range(256)) * 90),
+    "with_profile.png": lambda: png(icc_profile=profile()),
     "palette.png": lambda: encoded(scene().convert("P"), "PNG", transparency=3),
     "chunks.png": lambda: with_chunks(
         chunk(b"iDOT", b"\0" * 28), chunk(b"caBX", b"jumb" * 99), chunk(b"tEXt", b"Title\0words"), before=b"IDAT"

@@ -23,7 +23,7 @@ def release(folder: Path, table: pa.Table, members: Members = "listed") -> tuple
     """All rows but the first, in row groups of two."""
     parquet_file(folder / "a.parquet", table, rows=2)
     hashes = {n: hashlib.sha256(PICTURES[n]).hexdigest() for n in (1, 2, 3)}
-    wanted = Kept(hashes, 4, members, "scene" if "scene" in table.schema.names else None)
+    wanted = Kept(hashes, 4, members, "scene" if "scene" in table.schema.names else None, ("image",))
     root = place(str(folder))
     written = parquet.write(root, "a.parquet", wanted, root.at("out"))
     assert written.num_samples == 3

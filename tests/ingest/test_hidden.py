@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from PIL import Image, ImageDraw
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
+from ingest.images.rewriting import cleaned
 from tests.ingest.crafted import jpeg, scene
-from tests.nasty import encoded
+from tests.nasty import chunk, encoded
 
 SIZE = (256, 192)
 
@@ -89,6 +91,27 @@ def test_dark_16_bit_grey_and_one_wild_float_are_shown_with_their_steps_spread()
         assert contrast(image, 1) > 100
     whole = Image.fromarray(np.asarray(writing()).astype(np.uint16) * 257)
     assert len(decoded(encoded(whole, "PNG")).views) == 1
+
+
+DEEP = {"RGB": (2, 3), "RGBA": (6, 4), "LA": (4, 2), "L": (0, 1)}
+"""Pillow's mode -> PNG's type of colour, and channels."""
+
+
+@pytest.mark.parametrize("mode", DEEP)
+def test_a_picture_in_the_low_bytes_of_16_bits_is_a_view_and_goes_from_a_clean_file(mode: str) -> None:
+    kind, num_channels = DEEP[mode]
+    high = np.asarray(scene().convert(mode)).reshape(192, -1)
+    for low in (np.repeat(np.asarray(writing()), num_channels, axis=1), high):
+        rows = (high.astype(np.uint16) << 8 | low).astype(">u2")
+        packed = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+        header = struct.pack(">IIBBBBB", *SIZE, 16, kind, 0, 0, 0)
+        parts = ((b"IHDR", header), (b"IDAT", packed), (b"IEND", b""))
+        before = b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, content) for name, content in parts)
+        image, after = decoded(before), decoded(cleaned(before, 1) or b"")
+        is_shown = any((view == np.asarray(writing())[:, :, None]).all() for view in image.views)
+        assert (is_shown, len(image.views) > 1) == ((False, False) if low is high else (True, True))
+        assert (after.views[0] == image.views[0]).all()
+        assert mode == "L" or len(after.views) == 1
 
 
 @pytest.mark.parametrize("share", [1, 0.8])

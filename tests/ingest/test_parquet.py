@@ -2,8 +2,11 @@
 
 import hashlib
 import io
+import json
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +14,7 @@ import pytest
 
 from ingest import sample as sample_module
 from ingest.errors import Fault, IncompleteError, SourceError, StorageError
-from ingest.formats import open_source, parquet, parquet_schema
+from ingest.formats import open_source, parquet
 from ingest.formats.released import Kept
 from ingest.sample import Sample
 from ingest.storage.place import place
@@ -141,7 +144,8 @@ def test_a_column_that_gives_no_category_is_refused(file: Path, values: pa.Array
         assert (
             str(caught.value) == message.replace("NAME", name) + "name another with --category: caption, label, private"
         )
-    assert [s.category for s in samples_of(open_source(str(file), None, "label"))] == ["1", "2"]
+    source = open_source(str(file), None, "label", image_names=["image"])
+    assert [s.category for s in samples_of(source)] == ["1", "2"]
     parquet_file(file, pa.table({"image": PICTURES[:2], "category": values}))
     with pytest.raises(SourceError, match=r"whole numbers; no column is suitable$"):
         open_source(str(file), None, None)
@@ -163,19 +167,68 @@ def test_a_later_file_with_a_picture_for_a_category_is_refused_too(tmp_path: Pat
 
 
 def test_bytes_and_nested_columns_give_no_keys(file: Path) -> None:
-    table = {"image": PICTURES[:1], "key": PICTURES[1:2], "id": [{"a": "words"}], "uid": [["words"]], "path": ["0.jpg"]}
+    table = {"image": PICTURES[:1], "key": [b"bytes"], "id": [{"a": "words"}], "uid": [["words"]], "path": ["0.jpg"]}
     assert [s.key for s in read(file, pa.table(table))] == ["0.jpg"]
     del table["path"]
     assert [s.key for s in read(file, pa.table(table))] == ["000000000"]
 
 
+IMAGE = PICTURES[:2]
+AS_STRUCT = [{"bytes": picture, "path": None} for picture in IMAGE]
+OTHER = [b"no picture", b"nor this"]
+FEATURES = {b"huggingface": json.dumps({"info": {"features": {"later": {"_type": "Image"}}}}).encode()}
+
+
 @pytest.mark.parametrize(
-    ("names", "column"),
-    [(["image", "other"], "image"), (["other"], "other"), (["thumb", "png"], "png"), (["a", "b"], None), ([], None)],
+    ("columns", "scanned"),
+    [
+        ({"photo": OTHER}, ["photo"]),
+        ({"input_image": IMAGE, "prompt": ["a", "b"], "edited_image": AS_STRUCT}, ["input_image", "edited_image"]),
+        ({"image": OTHER, "embedding": OTHER}, ["image"]),
+        ({"embedding": OTHER, "thumb": [None, PICTURES[1]], "png": IMAGE, "data": OTHER}, ["thumb", "png"]),
+        ({"image": IMAGE, "later": pa.nulls(2, pa.binary())}, ["image", "later"]),
+    ],
 )
-def test_which_column_holds_the_image(names: list[str], column: str | None) -> None:
-    schema = pa.schema([*((name, pa.binary()) for name in names), ("text", pa.string())])
-    assert parquet_schema.image_column(schema) == column
+def test_each_column_of_images_has_a_sample_in_each_row(
+    file: Path, columns: dict[str, list[Any]], scanned: list[str]
+) -> None:
+    table = pa.table({"key": ["a", "b"], **columns})
+    parquet_file(file, table.replace_schema_metadata(FEATURES), rows=1)
+    samples = samples_of(source := open_source(str(file), None, None))
+    cells = [(key, name, columns[name][row]) for row, key in enumerate("ab") for name in scanned]
+    assert [s.index for s in samples] == list(range(len(cells)))
+    assert [s.key for s in samples] == [key if len(scanned) == 1 else f"{key}#{name}" for key, name, _ in cells]
+    values = [cell["bytes"] if isinstance(cell, dict) else cell for _, _, cell in cells]
+    assert [s.encoded for s in samples] == [value if isinstance(value, bytes) else b"" for value in values]
+    assert [key for key, _ in parquet.names(source.root, "a.parquet", None)] == [s.key for s in samples]
+    # One alone, as a child process reads a slice again after a crash.
+    alone = [
+        sample for slice_ in slices_of(source) for sample in source.read(replace(slice_, locators=slice_.locators[-1:]))
+    ]
+    assert [s.encoded for s in alone] == [s.encoded for s in samples if s.index % len(scanned) == len(scanned) - 1]
+
+
+def test_the_user_names_the_columns_of_images(file: Path) -> None:
+    parquet_file(file, pa.table({"image": IMAGE, "left": IMAGE, "right": OTHER, "tags": [["a"], ["b"]]}))
+    samples = samples_of(open_source(str(file), None, None, image_names=["right", "left"]))
+    assert [s.key for s in samples] == ["000000000#left", "000000001#right", "000000002#left", "000000003#right"]
+    assert [s.encoded for s in samples[:2]] == [IMAGE[0], OTHER[0]]
+    missing = (
+        r'no column "lft" with image bytes for --image-column \(did you mean "left"\?\); there are: image, left, right$'
+    )
+    with pytest.raises(SourceError, match=missing):
+        open_source(str(file), None, None, image_names=["image", "lft"])
+
+
+def test_columns_that_hold_no_image_are_named(file: Path) -> None:
+    parquet_file(file, pa.table({"hash": OTHER, "embedding": OTHER}))
+    message = "a.parquet has 2 columns with bytes, and none begins like a picture: hash, embedding; say with "
+    with pytest.raises(SourceError, match=f"^{message}--image-column which are to be scanned$"):
+        open_source(str(file), None, None)
+    parquet_file(file, pa.table({"images": [[AS_STRUCT[0]], AS_STRUCT]}))
+    message = r"a.parquet has lists of images \(images\), which are not read; write a file with an image a row"
+    with pytest.raises(SourceError, match=f"^{message}$"):
+        open_source(str(file), None, None)
 
 
 def test_a_missing_column_is_reported_at_once(file: Path) -> None:
@@ -215,16 +268,16 @@ def test_a_file_without_a_footer_is_one_row(file: Path, content: bytes) -> None:
     assert sample.fault == Fault("corrupt_shard", "the file is cut or damaged: its footer cannot be read")
 
 
-def test_a_damaged_row_group_costs_its_own_rows(file: Path) -> None:
+def test_damage_costs_the_rest_of_its_row_group(file: Path) -> None:
     content = bytearray(whole())
     second = content.index(PICTURES[7])
     content[second - 4 : second] = b"\xff\xff\xff\x7f"  # the length of the value
     file.write_bytes(content)
     samples = samples_of(open_source(str(file), None, None))
-    assert reasons(samples) == [None] * 5 + ["unreadable"] * 5 + [None] * 10
+    assert reasons(samples) == [None] * 7 + ["unreadable"] * 3 + [None] * 10
     assert [s.index for s in samples] == list(range(20))
-    assert samples[5].fault == Fault("unreadable", "row group 1 cannot be decoded")
-    assert [s.encoded for s in samples if not s.fault] == PICTURES[:5] + PICTURES[10:]
+    assert samples[7].fault == Fault("unreadable", "row group 1 cannot be decoded")
+    assert [s.encoded for s in samples if not s.fault] == PICTURES[:7] + PICTURES[10:]
 
 
 def test_the_other_shards_are_read_beside_a_damaged_one(tmp_path: Path) -> None:
@@ -292,19 +345,19 @@ def test_columns_of_views_and_dictionaries_are_released_as_they_were_without_wha
             "caption": text.cast(pa.string_view()),
             "label": pa.array(["l0", "dropped label", "l2", None, "l4", "l0"]).dictionary_encode(),
             "tags": pa.array([["a"], [], None, ["b", None], [], []], pa.list_(pa.string_view())),
-            "category": pa.array(PICTURES[:6]),  # no category: the run was scanned with --category label
+            "preview": pa.array(PICTURES[:6]),  # not scanned
         }
     )
     parquet_file(tmp_path / "a.parquet", table, rows=6)
     root, hashes = place(str(tmp_path)), [hashlib.sha256(picture).hexdigest() for picture in PICTURES[:6]]
-    wanted = Kept({index: hashes[index] for index in (0, 2, 3, 5)}, 6, category="label")
+    wanted = Kept({index: hashes[index] for index in (0, 2, 3, 5)}, 6, category="label", image_names=("image",))
     written = parquet.write(root, "a.parquet", wanted, root.at("out"))
-    assert (written.num_samples, written.left_out) == (4, {"column category": 4})
+    assert (written.num_samples, written.left_out) == (4, {"column preview": 4})
     released = pq.read_table(tmp_path / "out" / "a.parquet")
-    expected = table.drop_columns("category")
+    expected = table.drop_columns("preview")
     assert released.schema.equals(expected.schema)
     assert released.to_pylist() == [expected.to_pylist()[index] for index in (0, 2, 3, 5)]
     assert b"l2" in (content := (tmp_path / "out" / "a.parquet").read_bytes())
     assert b"dropped label" not in content  # pyarrow would write it with the dictionary
     with pytest.raises(IncompleteError, match="sample 000000001 holds another image"):
-        parquet.write(root, "a.parquet", Kept({1: hashes[2]}, 6, category="label"), root.at("other"))
+        parquet.write(root, "a.parquet", replace(wanted, sha256={1: hashes[2]}), root.at("other"))

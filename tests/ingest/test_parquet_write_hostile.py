@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.formats import parquet, parquet_release
+from ingest.errors import IncompleteError
+from ingest.formats import parquet, parquet_decoding, parquet_release
 from ingest.formats.released import Kept, Written
 from ingest.storage.place import place
 from tests.ingest.large_parquet import LARGE, MAX_MB, read_in_a_child, repeated
@@ -25,8 +26,10 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "in" / "a.parquet"
 
 
-def release(file: Path, indices: range, category: str | None = None) -> tuple[Written, pa.Table]:
-    hashes = {index: hashlib.sha256(PICTURES[index]).hexdigest() for index in indices}
+def release(
+    file: Path, indices: range, pictures: list[bytes] = PICTURES, category: str | None = None
+) -> tuple[Written, pa.Table]:
+    hashes = {index: hashlib.sha256(pictures[index]).hexdigest() for index in indices}
     out = file.parent.parent / "out"
     written = parquet.write(place(str(file.parent)), file.name, Kept(hashes, 6, "listed", category), place(str(out)))
     return written, pq.ParquetFile(out / "a.parquet").read()
@@ -60,52 +63,64 @@ def test_rows_that_share_one_dictionary_entry_are_released(
     assert pq.read_metadata(tmp_path / "out" / "a.parquet").num_rows == NUM_ROWS
 
 
+NUMBERS = pa.list_(pa.struct([("a", pa.list_(pa.float64(), 2**27))]))
 TOO_LARGE: dict[str, pa.Array] = {
     "texts in one list": lists(1, repeated(WORD, pa.string(), 1000)),
-    "numbers in one list": lists(1, pa.nulls(5 * 10**7, pa.int64())),
-    "a null of many numbers": pa.nulls(1, pa.list_(pa.struct([("a", pa.list_(pa.float64(), 2**27))]))),
+    "numbers in one list": lists(1, pa.nulls(7 * 10**7, pa.int64())),
+    "a null of many numbers": pa.array([[None]], NUMBERS),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TOO_LARGE)
-def test_a_row_that_takes_too_much_is_dropped(file: Path, tmp_path: Path, kind: str) -> None:
-    table = pa.table({"image": [jpeg(1)], "beside": TOO_LARGE[kind]})
+def test_a_row_that_takes_too_much_is_dropped_and_those_before_it_are_released(
+    file: Path, tmp_path: Path, kind: str
+) -> None:
+    large = TOO_LARGE[kind]
+    table = pa.table({"image": [jpeg(1), jpeg(2)], "beside": pa.concat_arrays([pa.nulls(1, large.type), large])})
     pq.write_table(table, file, compression="zstd")
     assert file.stat().st_size < 100_000
-    found = read_in_a_child(file, tmp_path / "out")
-    message = "row group 0 takes too much memory to be released"
-    assert (found["num_samples"], found["dropped"]) == (0, {"0": message})
-    assert found["mb"] < MAX_MB
-
-
-def test_a_row_group_that_takes_too_much_costs_its_kept_samples(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_release, "MAX_ROW_BYTES", 20_000)
-    captions = ["a", "b" * 30_000, "c", "d", "e", "f"]
-    pq.write_table(pa.table({"image": PICTURES, "caption": captions}), file, row_group_size=2)
-    written, found = release(file, range(1, 6))
-    assert written.num_samples == 4
-    assert written.dropped == {1: "row group 0 takes too much memory to be released"}
-    assert found.to_pydict() == {"image": PICTURES[2:], "caption": captions[2:]}
+    written = read_in_a_child(file, tmp_path / "out")
+    assert (written["num_samples"], [*written["dropped"]]) == (1, ["1"])
+    assert written["mb"] < MAX_MB
+    assert pq.read_table(tmp_path / "out" / "a.parquet")["image"].to_pylist() == [jpeg(1)]
 
 
 def test_kept_rows_are_written_a_part_at_a_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_release, "MAX_BYTES", 2000)
-    monkeypatch.setattr(parquet_release, "MAX_BYTES", 2000)
     labels = pa.array([*"abcabc"]).dictionary_encode()
-    table = pa.table({"image": PICTURES, "label": labels, "tags": [["x", None], None, [], ["y"], ["x"], []]})
+    padded = [picture + bytes(parquet_decoding.PIECE_BYTES) for picture in PICTURES]
+    table = pa.table({"image": padded, "label": labels, "tags": [["x", None], None, [], ["y"], ["x"], []]})
     pq.write_table(table, file)
-    _, found = release(file, range(6))
-    assert pq.read_metadata(file.parent.parent / "out" / "a.parquet").num_row_groups > 1
-    assert found.schema.equals(table.schema)
-    assert found.to_pydict() == table.to_pydict()
+    _, released = release(file, range(6), padded)
+    assert pq.read_metadata(file.parent.parent / "out" / "a.parquet").num_row_groups == 6
+    assert released.schema.equals(table.schema)
+    assert released.to_pydict() == table.to_pydict()
+
+
+def test_of_a_row_with_several_images_those_that_are_kept_are_released(file: Path) -> None:
+    """Rows: both kept, the second kept, none kept, the only one kept, none there."""
+    first, second = [*PICTURES[:3], PICTURES[3], None], [*PICTURES[3:], None, None]
+    columns = {"before": first, "after": [{"bytes": picture, "path": "a.jpg"} for picture in second]}
+    pq.write_table(pa.table({**columns, "caption": [*"abcde"]}), file, row_group_size=2)
+    pictures = [picture for row in zip(first, second, strict=True) for picture in row]
+    kept = {index: hashlib.sha256(pictures[index] or b"").hexdigest() for index in (0, 1, 3, 6)}
+    out = place(str(file.parent.parent / "out"))
+    written = parquet.write(place(str(file.parent)), file.name, Kept(kept, 10), out)
+    assert (written.num_samples, written.dropped) == (4, {})
+    released = pq.read_table(file.parent.parent / "out" / "a.parquet")
+    assert released["before"].to_pylist() == [PICTURES[0], None, PICTURES[3]]
+    assert [cell and cell["bytes"] for cell in released["after"].to_pylist()] == [PICTURES[3], PICTURES[4], None]
+    assert released["caption"].to_pylist() == ["a", "b", "d"]
+    with pytest.raises(IncompleteError, match=r"sample a\.jpg#after holds another image"):
+        parquet.write(place(str(file.parent)), file.name, Kept({3: kept[0]}, 10), out)
 
 
 @pytest.mark.parametrize("name", ["key", "category", "caption"])
 def test_a_column_name_that_stands_twice(file: Path, name: str) -> None:
     columns = [pa.array(PICTURES), pa.array([*"abcdef"]), pa.array([*"ghijkl"])]
     pq.write_table(pa.Table.from_arrays(columns, ["image", name, name]), file)
-    written, found = release(file, range(1, 6), "category" if name == "category" else None)
+    written, found = release(file, range(1, 6), category="category" if name == "category" else None)
     assert (written.num_samples, written.dropped) == (5, {})
     assert found.schema.names == ["image", name, name]
     assert [column.to_pylist() for column in found.columns[1:]] == [[*"bcdef"], [*"hijkl"]]

@@ -1,14 +1,16 @@
 """WebDataset shards: hostile and damaged tars, and categories."""
 
+import gzip
 import tarfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ingest.formats import open_source
 from ingest.formats.tar import BLOCK, Member, header
 from ingest.sample import Sample
-from tests.ingest.made import jpeg, samples_of, tar_bytes
+from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 
 
 def read(path: Path, content: bytes, category: str | None = None) -> list[Sample]:
@@ -101,10 +103,31 @@ def test_garbage_after_the_end_is_noticed(shard: Path) -> None:
     assert [r for _, r in found] == [None, None, None, "corrupt_shard"]
 
 
-def test_two_tars_after_one_another_are_both_read(shard: Path) -> None:
-    found = reasons(read(shard, tar_bytes(THREE) + tar_bytes([("z.jpg", jpeg(9))])))
-    assert [r for _, r in found] == [None, None, None, "corrupt_shard", None]
-    assert found[-1] == ("z", None)
+@pytest.mark.parametrize("num_zeros", [0, 512, 10240, 2**20])
+@pytest.mark.parametrize("codec", [None, "gzip", "zstd"])
+def test_joined_tars_and_zeros_between_and_after_them_are_no_damage(
+    shard: Path, num_zeros: int, codec: str | None
+) -> None:
+    parts = [tar_bytes(THREE), bytes(num_zeros), tar_bytes([("z.jpg", jpeg(9))]), bytes(num_zeros)]
+    content = b"".join(parts)
+    if codec == "zstd":
+        content = pa.Codec(codec).compress(content, asbytes=True)
+    if codec == "gzip":  # each part compressed on its own, and zeros after it as on a tape
+        content = b"".join(gzip.compress(part) for part in parts) + bytes(num_zeros)
+    assert reasons(read(shard, content)) == [("0", None), ("1", None), ("2", None), ("z", None)]
+    junk = reasons(read(shard, b"".join(parts[:2]) + b"junk" * 256 + parts[2]))
+    assert [(key, reason) for key, reason in junk if reason] == [(f"@{len(parts[0]) + num_zeros}", "corrupt_shard")]
+    assert junk[-1] == ("z", None)
+
+
+def test_hidden_members_are_counted_and_do_not_part_a_picture_from_its_caption(shard: Path) -> None:
+    """As tar writes on macOS."""
+    names = [("./._a.jpg", b"\0\5\x16\7"), ("./a.jpg", jpeg(1)), ("./._a.txt", b"\0\5\x16\7"), ("./a.txt", b"a cat")]
+    hidden = [("__MACOSX/._b.jpg", b"x"), (".cache/c.jpg", jpeg(2))]
+    shard.write_bytes(tar_bytes([*names, *hidden]))
+    source = open_source(str(shard), None, None)
+    assert [(s.key, s.caption, s.fault) for s in samples_of(source)] == [("./a", "a cat", None)]
+    assert [slice_.num_hidden for slice_ in slices_of(source)] == [4]
 
 
 def test_a_file_that_is_no_tar_is_one_row(shard: Path) -> None:

@@ -66,8 +66,7 @@ def test_names_that_lead_out_are_only_names(tmp_path: Path, packed: bool) -> Non
     names = ["../../up", "/etc/passwd", "a/../b", "./c", "C:\\d", ".hidden"]
     content = b"".join(member(f"{name}.jpg", jpeg(n)) for n, name in enumerate(names))
     samples = read(tmp_path, content, packed)
-    assert [(s.key, s.fault) for s in samples][:5] == [(name, None) for name in names[:5]]
-    assert reasons(samples)[5:] == [("", None)]
+    assert [(s.key, s.fault) for s in samples] == [(name, None) for name in names[:5]]
     assert sorted(p.name for p in tmp_path.parent.iterdir() if p.name == "up.jpg") == []
 
 

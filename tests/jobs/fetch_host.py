@@ -96,8 +96,11 @@ class _Answers(BaseHTTPRequestHandler):
         time.sleep(0.4)
         self._send(b"", 302, Location=f"/slow-circle?{time.monotonic()}")
 
-    def answer_to_file(self) -> None:
+    def answer_to_ftp(self) -> None:
         self._send(b"", 302, Location="ftp://127.0.0.1/etc/passwd")
+
+    def answer_to_file(self) -> None:
+        self._send(b"", 301, Location="file:///etc/passwd")
 
     def answer_huge(self) -> None:
         self._send(picture("JPEG") + b"\0" * MAX_BYTES)

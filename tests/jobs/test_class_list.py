@@ -118,6 +118,23 @@ def test_names_of_the_training_list_are_found_with_and_without_their_letter(tmp_
     }
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "/abs/data/val/a/1.jpg cat\n/abs/data/val/b/2.JPG dog\n",
+        "C:\\data\\val\\a\\1.jpg,cat\nC:\\data\\val\\b\\2 x.JPG,dog\n",
+    ],
+)
+def test_folders_that_all_names_share_may_be_missing_in_the_corpus(tmp_path: Path, lines: str) -> None:
+    (tmp_path / "list.txt").write_text(lines)
+    names = read_class_list(str(tmp_path / "list.txt"))
+    second = "2 x.JPG" if "x" in lines else "2.JPG"
+    for folders in ("", "val/", "data/val/", "other/"):
+        wanted = [None, None] if folders == "other/" else ["cat", "dog"]
+        assert [names.class_of(f"{folders}a/1.jpg"), names.class_of(f"{folders}b/{second}")] == wanted
+    assert [names.class_of(name) for name in ("1.jpg", "c/1.jpg", "b/1.jpg")] == [None] * 3
+
+
 @pytest.mark.slow
 def test_shards_and_tables_get_classes_by_key(tmp_path: Path) -> None:
     corpus = tmp_path / "tars"

@@ -179,8 +179,6 @@ CASES: tuple[Case, ...] = (
     ("tune-set", lambda made: [made.corpus, "--labels", f"absent-{ODD}", "--target", "binary", "--out", "set"]),
     ("tune-set", lambda made: [made.corpus, "--labels", "absent", "--target", ODD, "--out", "set"]),
     ("tune", lambda made: ["set", "--model", "model", "--recipe", "cprt", "--out", "adapter", f"--{ODD}"]),
-    ("study", lambda made: [ODD]),
-    ("study", lambda made: ["curve", made.corpus, "--seeds", ODD]),
     ("status", lambda made: [f"absent-{ODD}"]),
     ("status", lambda made: [made.run(), "--all"]),
     ("status", lambda made: [made.busy()]),

@@ -65,7 +65,7 @@ def test_the_page_holds_each_error_once_and_blurred_without_a_script(tmp_path: P
     corpus.mkdir()
     tar(corpus / "0.tar", {f"{n}.jpg": jpeg(n) for n in range(12)})
     scan_in_process(corpus, run)
-    scored = [row for row in rows(run) if row["private"] is not None or row["level"] is not None]
+    scored = [row for row in rows(run) if row["private_answer"] is not None or row["level"] is not None]
     says_private = {str(row["key"]): row["level"] in (1, 2) for row in scored}
     columns: dict[str, list[object]] = {
         "key": list(says_private),

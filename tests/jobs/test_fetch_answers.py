@@ -59,7 +59,8 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
         ("one-chunk", "refused: too_large"),
         ("moved-with-more", "refused: too_large"),
         ("compressed", "refused: not_an_image"),
-        ("to-file", "unknown url type: ftp"),
+        ("to-ftp", "unknown url type: ftp"),
+        ("to-file", "unknown url type: file"),
     ],
 )
 def test_a_bad_answer_ends_with_its_reason(host: str, path: str, message: str) -> None:

@@ -1,5 +1,7 @@
 """Fetch up to the download: which rows of the metadata are selected."""
 
+import csv
+import gzip
 import json
 from pathlib import Path
 
@@ -96,6 +98,35 @@ def test_a_table_without_header_is_known_by_its_urls(tmp_path: Path, foreign: Pa
     rows = select(tmp_path / "cc3m.tsv", tmp_path / "out", foreign)
     assert rows["url"].to_pylist() == URLS
     assert rows["caption"].to_pylist() == [f"a \"{n}' dog" for n in range(7)]
+
+
+@pytest.mark.parametrize("name", ["pandas.tsv", "pandas.csv"])
+def test_captions_with_line_breaks_and_quotation_marks_as_pandas_writes_them(
+    tmp_path: Path, foreign: Path, name: str
+) -> None:
+    captions = ["two\nlines", 'a "quoted" word', "tab\there", "plain", '"', "", "a, b"]
+    with (tmp_path / name).open("w", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if name.endswith("tsv") else ",", lineterminator="\n")
+        writer.writerows([("url", "caption"), *zip(URLS, captions, strict=True)])
+    rows = select(tmp_path / name, tmp_path / "out", foreign)
+    assert rows["url"].to_pylist() == URLS
+    assert [caption or "" for caption in rows["caption"].to_pylist()] == captions
+
+
+@pytest.mark.parametrize("name", ["ragged.csv", "ragged.csv.gz", "ragged.tsv"])
+def test_the_first_line_with_another_number_of_columns_is_named(
+    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    separator = "\t" if "tsv" in name else ","
+    lines = [("URL", "TEXT"), (URLS[0], '"two\nlines"'), (URLS[1], "a cat", " on a mat"), (URLS[2], "fine"), (URLS[3],)]
+    content = "".join(f"{separator.join(line)}\n" for line in lines).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    select(tmp_path / name, tmp_path / "out", foreign)
+    message = (
+        f"{tmp_path / name} cannot be read: line 4 has another number of columns than the first; correct that line"
+    )
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_metadata_behind_an_fsspec_url(tmp_path: Path, foreign: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -46,6 +47,40 @@ def test_a_picture_goes_by_each_of_its_names_and_the_rest_stays(release: Path, n
     assert summary["rules"]["(takedown)"] == {"drop": 1}
     assert sum(summary["actions"].values()) == summary["num_images"]
     assert not list(release.glob("takedown*")) + list(release.glob("release.lease*"))
+
+
+def test_of_a_row_with_two_images_one_is_released_and_one_goes(tmp_path: Path, capsys: Capture) -> None:
+    before, after = [[jpeg(n) for n in range(first, 4 + first)] for first in (0, 4)]
+    columns = {"input": before, "output": [{"bytes": picture, "path": None} for picture in after], "key": [*"abcd"]}
+    pq.write_table(pa.table(columns | {"hash": [b"0"] * 4}), tmp_path / "a.parquet")
+    source, run, release = tmp_path / "a.parquet", tmp_path / "run", tmp_path / "release"
+    assert privsieve("scan", source, "--run", run, "--engine", "canned") == 0
+    notice = "not scanned: column hash (it holds bytes, and the first do not begin like a picture)"
+    assert notice in capsys.readouterr().err
+    rule = "{name: r, when: \"key IN ('a#input', 'b#output')\", then: drop, reason: r}"
+    policy = with_policy(tmp_path, f"name: p\ndefault: keep\nquarantined: drop\nrules:\n  - {rule}\n")
+    assert privsieve("filter", run, "--policy", policy, "--out", release) == 0
+    assert privsieve("verify", release) == 0
+    assert privsieve("takedown", release, asked(release, "c#input", "d#input", "d#output")) == 0
+    assert privsieve("verify", release) == 0
+    table = pq.read_table(release / "a.parquet")
+    assert table.column_names == ["input", "output", "key"]
+    assert table["key"].to_pylist() == ["a", "b", "c"]
+    assert table["input"].to_pylist() == [None, before[1], None]
+    assert [cell and cell["bytes"] for cell in table["output"].to_pylist()] == [after[0], None, after[2]]
+
+
+def test_images_of_a_column_that_is_left_out_are_not_claimed(tmp_path: Path, capsys: Capture) -> None:
+    pq.write_table(pa.table({"input": [jpeg(1)], "output": [jpeg(2)]}), tmp_path / "a.parquet")
+    given = ("scan", tmp_path / "a.parquet", "--run", tmp_path / "run", "--engine", "canned")
+    assert privsieve(*given, "--image-column", "output") == 0
+    assert "not scanned: column input (--image-column leaves it out)" in capsys.readouterr().err
+    assert privsieve("report", tmp_path / "run") == 0
+    assert capsys.readouterr().out.splitlines()[0] == "all images but those of the column input"
+    assert privsieve(*given) != 0  # a run has one choice
+    assert privsieve("filter", tmp_path / "run", "--policy", "research", "--out", tmp_path / "out") == 0
+    assert pq.read_schema(tmp_path / "out" / "a.parquet").names == ["output"]
+    assert privsieve("verify", tmp_path / "out") == 0
 
 
 def test_lines_that_find_nothing_are_named_by_their_number(tars: Path, capsys: Capture) -> None:

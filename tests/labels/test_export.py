@@ -120,6 +120,13 @@ def test_people_correct_a_run_and_their_answers_join_it(tmp_path: Path) -> None:
     assert privsieve(*agreement) == 0
 
 
+def test_an_export_as_json_min_is_refused_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tasks.json").write_text(json.dumps([{"image": "a", "key": "a.jpg", "annotator": 7, "id": 1}]))
+    given = ("labels", "import", "label-studio", tmp_path / "tasks.json", "--out", tmp_path / "l.parquet")
+    assert privsieve(*given) != 0
+    assert "export from Label Studio as JSON, not JSON-MIN" in capsys.readouterr().err
+
+
 def test_a_task_without_an_answer_is_a_row_of_null_and_no_further_annotator(tmp_path: Path) -> None:
     tasks: list[dict[str, Any]] = [{"data": {"key": f"{n}.jpg"}, "predictions": []} for n in range(3)]
     _annotated(tasks[:2], {0: {"private": "public"}, 1: {"shape": "round"}}, 5)

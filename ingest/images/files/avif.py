@@ -1,7 +1,7 @@
 """AVIF: the items and samples that are shown, and bytes that no box accounts for.
 
 Shown are the primary item with its tiles and its alpha, or the first track and its alpha, as libavif chooses.
-Source: ISO/IEC 14496-12 (boxes and tracks), ISO/IEC 23008-12 (items).
+Source: ISO/IEC 14496-12 (boxes and tracks), ISO/IEC 23008-12 (items), AV1 Bitstream & Decoding Process (units).
 """
 
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
     METADATA,
+    PIXELS,
     TRAILING_DATA,
     UNKNOWN_CHUNK,
     Piece,
@@ -26,6 +27,14 @@ _SMALL = frozenset([b"ftyp", b"hdlr", b"pitm", b"mvhd"])
 _MAX_SMALL_BYTES = 1024
 _TABLES = frozenset([b"iinf", b"iloc", b"iref", b"iprp", b"dinf", b"grpl", b"trak"])
 _C2PA = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
+_DERIVED, _MAX_DERIVED_BYTES = (b"grid", b"iden", b"iovl"), 64
+"""Items made of others, and how much describes how."""
+_UNITS = {
+    **{1: METADATA, 2: METADATA, 3: PIXELS, 4: PIXELS, 5: METADATA, 6: PIXELS, 7: PIXELS},
+    **{8: UNKNOWN_CHUNK, 15: UNKNOWN_CHUNK},  # a list of tiles, padding
+}
+"""Types of the units of AV1 (its specification, 6.2.2) -> their kinds."""
+_FRAME_UNITS = (3, 6)
 _METADATA_ITEMS = (b"Exif", b"mime")
 _MAX_PARTS = 2**17
 """Limit of parts of items, and of a track: nothing after it is accounted for."""
@@ -95,6 +104,15 @@ def pieces(encoded: bytes, num_seen: int, has_alpha: bool) -> Iterator[Piece]:
     seen = [part for _, track in samples or () for part in track[:num_seen]]
     seen += [part for number in shown for part in contents.items.get(number, ())]
     frames = [part for _, track in contents.tracks for part in track]
+    for _, track in samples or ():
+        for first, last in track[:num_seen]:
+            yield from _units(encoded[first:last], is_still=False)
+    for number in sorted(shown):
+        content = b"".join(encoded[first:last] for first, last in contents.items.get(number, ()))
+        is_derived = contents.kinds.get(number) in _DERIVED
+        yield from (
+            [Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:])] if is_derived else _units(content, is_still=True)
+        )
     texts = [number for number, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
     metadata = contents.metadata + [part for number in texts for part in contents.items.get(number, ())]
     for first, last in merged(metadata, num_bytes):
@@ -109,6 +127,30 @@ def pieces(encoded: bytes, num_seen: int, has_alpha: bool) -> Iterator[Piece]:
         yield Piece(kind, b"", before - num_bytes_of(unclaimed(claimed, num_bytes)))
     for first, last in unclaimed(claimed, num_bytes):
         yield Piece(TRAILING_DATA if first >= end else UNKNOWN_CHUNK, encoded[first:last])
+
+
+def _units(content: bytes, is_still: bool) -> Iterator[Piece]:
+    """Yield what the units (OBUs) of coded pictures hold besides pixels, and behind them. A still picture needs one
+    frame."""
+    offset = num_frames = 0
+    while offset < len(content):
+        head, start = content[offset], offset
+        kind, offset = head >> 3 & 15, offset + 1 + (head >> 2 & 1)
+        num_bytes = shift = 0
+        is_open = bool(head & 2)
+        while is_open and offset < len(content) and shift < 56:
+            num_bytes |= (content[offset] & 127) << shift
+            is_open, offset, shift = content[offset] > 127, offset + 1, shift + 7
+        last = offset + num_bytes if head & 2 else len(content)
+        if head & 0x81 or kind not in _UNITS or last > len(content):
+            yield Piece(UNKNOWN_CHUNK, content[start:])
+            return
+        num_frames += kind in _FRAME_UNITS
+        if is_still and num_frames > 1:
+            yield Piece(FRAMES, num_bytes=len(content) - start)
+            return
+        yield Piece(_UNITS[kind], content[offset:last] if _UNITS[kind] != PIXELS else b"")
+        offset = last
 
 
 def _claim(encoded: bytes, box: _Box, contents: _Contents) -> None:

@@ -6,9 +6,21 @@ Source: CompuServe, "Graphics Interchange Format, Version 89a".
 import re
 from collections.abc import Iterator
 
+import numpy as np
+from PIL import Image
+
+from ingest.images.files.hidden import has_pattern
 from ingest.images.files.magic import is_text
-from ingest.images.files.metadata import Cleaned
-from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+from ingest.images.files.pieces import (
+    FRAMES,
+    HIDDEN_PIXELS,
+    METADATA,
+    PIXELS,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    needed,
+)
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
@@ -18,34 +30,86 @@ _SMALL = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 _NAME_BYTES = 11
 _MAX_SMALL_BYTES = 64
 _BLOCK = re.compile(rb"[!,;]")
+_CONTROL_BYTES, _MAX_BITS = 4, 12
+_MAX_PIXELS = 2**28
+"""Limit of a frame, above that of a scan: damage may have made this a frame that no scan has decoded."""
+_LOOP = b"NETSCAPE2.0\1"
+_FED_BYTES = 32
+"""Bytes that the decoder is given at a time, since it only says when it has enough."""
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     """Yield the parts of a GIF. num_seen: frames that are scanned. Bytes between blocks are skipped, as in Pillow."""
     offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
-    index, pixels = 0, list[bytes]()
+    colours = encoded[_SCREEN_BYTES:offset]
+    yield Piece(METADATA, kept=encoded[:offset])
+    index, control, has_loop = 0, b"", False
     while offset < len(encoded):
         block = encoded[offset]
         if block == _TRAILER:
             offset += 1
             break
         if block == _EXTENSION:
+            label = encoded[offset + 1 : offset + 2]
             content, last = _sub_blocks(encoded, offset + 2)
-            yield _extension(encoded[offset + 1 : offset + 2], content)
+            kept = b""
+            if label == bytes([_CONTROL]) and len(content) >= _CONTROL_BYTES:
+                control = content[:_CONTROL_BYTES]
+            elif label == bytes([_APPLICATION]) and content.startswith(_LOOP) and not has_loop and index < num_seen:
+                loop = content[len(_LOOP) : _NAME_BYTES + 3].ljust(3, b"\0")
+                kept = bytes([_EXTENSION, _APPLICATION, _NAME_BYTES, *_LOOP[:_NAME_BYTES], 3, 1, *loop[:2], 0])
+                has_loop = True
+            yield _extension(label, content, kept)
         elif block == _IMAGE:
-            content, last = _sub_blocks(encoded, offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1)
+            first = offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1
+            packed, last = _sub_blocks(encoded, first)
             if index < num_seen:
-                pixels.append(content)
+                yield from _image(encoded[offset:first], packed, colours, control)
             else:
                 yield Piece(FRAMES, b"", last - offset)
-            index += 1
+            index, control = index + 1, b""
         else:
             next_block = _BLOCK.search(encoded, offset)
             last = next_block.start() if next_block else len(encoded)
             yield Piece(UNKNOWN_CHUNK, encoded[offset:last])
         offset = last
-    yield Piece(PIXELS, b"".join(pixels))
-    yield Piece(TRAILING_DATA, encoded[offset:])
+    yield Piece(TRAILING_DATA, encoded[offset:], kept=bytes([_TRAILER]))
+
+
+def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterator[Piece]:
+    """Yield the pieces of a frame. head: its block before the packed pixels. colours: table of the whole file."""
+    width, height = int.from_bytes(head[5:7], "little"), int.from_bytes(head[7:9], "little")
+    is_interlaced = bool(head[9:10] and head[9] & 0x40)
+    is_sound = 0 < width * height <= _MAX_PIXELS and 1 <= head[-1] <= _MAX_BITS
+    used, indices = _unpacked(packed, (width, height), head[-1], is_interlaced) if is_sound else (len(packed), None)
+    blocks = b"".join(_block(packed[first : min(first + 255, used)]) for first in range(0, used, 255))
+    shown = bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *control, 0]) if control else b""
+    yield Piece(PIXELS, packed, kept=shown + head + blocks + b"\0")
+    yield Piece(TRAILING_DATA, packed[used:])
+    table = np.zeros((256, 4), np.uint8)
+    values = np.frombuffer(head[_IMAGE_BYTES:-1] or colours, np.uint8)
+    table[: len(values) // 3, :3] = values[: len(values) // 3 * 3].reshape(-1, 3)
+    if control and control[0] & 1:
+        table[control[3], 3] = 1
+    if indices is not None and len(values) and has_pattern(indices, table):
+        yield Piece(HIDDEN_PIXELS, b"", len(packed))
+
+
+def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Image.Image | None]:
+    """Return how many bytes the pixels need, to about `_FED_BYTES`, and the pixels; all bytes and no pixels if they
+    are too few or damaged."""
+    image = Image.new("P", size)
+    decoder = Image._getdecoder("P", "gif", (bits, is_interlaced, -1))
+    decoder.setimage(image.im, (0, 0, *size))
+    for first in range(0, len(packed), _FED_BYTES):
+        num_read, fault = decoder.decode(_block(packed[first : first + _FED_BYTES]))
+        if num_read < 0 or fault:
+            return (len(packed), None) if fault else (min(first + _FED_BYTES, len(packed)), image)
+    return len(packed), None
+
+
+def _block(content: bytes) -> bytes:
+    return bytes([len(content)]) + content
 
 
 def _table_bytes(encoded: bytes, offset: int) -> int:
@@ -63,47 +127,18 @@ def _sub_blocks(encoded: bytes, offset: int) -> tuple[bytes, int]:
     return b"".join(held), min(offset + 1, len(encoded))
 
 
-def _extension(label: bytes, content: bytes) -> Piece:
+def _extension(label: bytes, content: bytes, kept: bytes) -> Piece:
     name = content[:_NAME_BYTES]
     is_application, is_small = label == bytes([_APPLICATION]), len(content) <= _MAX_SMALL_BYTES
     if label == bytes([_COMMENT]):
         return Piece(METADATA if is_text(content) else UNKNOWN_CHUNK, content)
     if is_application and name in _METADATA:
-        return Piece(METADATA, content)
+        return Piece(METADATA, content, kept=kept)
     if is_small and (label == bytes([_CONTROL]) or (is_application and name in _SMALL)):
-        return Piece(METADATA, b"")
-    return Piece(UNKNOWN_CHUNK, content)
+        return Piece(METADATA, kept=kept)
+    return Piece(UNKNOWN_CHUNK, content, kept=kept)
 
 
-_CONTROL_BYTES = 4
-_LOOP = b"NETSCAPE2.0"
-
-
-def cleaned(encoded: bytes, num_frames: int) -> Cleaned:
-    """Write the file again with its first frames, how each is shown, and how often they are repeated. Never usual:
-    decoders differ in how they read damaged blocks."""
-    offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
-    parts, index, has_end, has_loop = [encoded[:offset]], 0, False, False
-    while offset < len(encoded) and index < num_frames and not has_end:
-        block = encoded[offset]
-        if block == _TRAILER:
-            has_end, last = True, offset + 1
-        elif block == _EXTENSION:
-            content, last = _sub_blocks(encoded, offset + 2)
-            label = encoded[offset + 1]
-            if label == _CONTROL and len(content) >= _CONTROL_BYTES:
-                parts.append(bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *content[:_CONTROL_BYTES], 0]))
-            elif label == _APPLICATION and content.startswith(_LOOP) and content[11:12] == b"\1" and not has_loop:
-                loop = content[_NAME_BYTES : _NAME_BYTES + 3].ljust(3, b"\0")
-                parts.append(bytes([_EXTENSION, _APPLICATION, _NAME_BYTES, *_LOOP, 3, *loop, 0]))
-                has_loop = True
-        elif block == _IMAGE:
-            first = offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1
-            last = _sub_blocks(encoded, first)[1]
-            parts.append(encoded[offset:last])
-            index += 1
-        else:
-            next_block = _BLOCK.search(encoded, offset)
-            last = next_block.start() if next_block else len(encoded)
-        offset = last
-    return Cleaned(b"".join([*parts, bytes([_TRAILER])]), is_usual=False)
+def cleaned(encoded: bytes, num_frames: int) -> bytes:
+    """Write the file again with its first frames, how each is shown, and how often they are repeated."""
+    return b"".join(needed(pieces(encoded, num_frames)))

@@ -3,24 +3,48 @@
 Source of the markers: ITU-T T.81, annex B.
 """
 
+import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ingest.images.files.magic import is_text
-from ingest.images.files.metadata import Cleaned, KeptFacts
-from ingest.images.files.pieces import EMBEDDED_IMAGE, METADATA, TRAILING_DATA, UNKNOWN_CHUNK, Piece, Range, unclaimed
+from ingest.images.files.metadata import KeptFacts
+from ingest.images.files.pieces import (
+    EMBEDDED_IMAGE,
+    HIDDEN_PIXELS,
+    METADATA,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    needed,
+    unclaimed,
+)
+from ingest.images.files.profiles import profile_pieces
 
 START = b"\xff\xd8\xff"
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
-_APP0, _COM = 0xE0, 0xFE
+_APP0, _EXIF, _ICC, _ADOBE, _COM = 0xE0, 0xE1, 0xE2, 0xEE, 0xFE
 _GARBAGE = 0x00
-_TABLES = frozenset([*range(0xC0, 0xCC), *range(0xCD, 0xD0), 0xDB, 0xDD])
-"""Frame headers and the tables that decoding needs."""
-_FACTS = frozenset([0xE1, 0xE2])
-"""Segments that may hold EXIF and XMP, or a colour profile and the index of further pictures (MPO)."""
-_WITHOUT_LENGTH = frozenset([0x00, 0x01, *range(0xD0, 0xD9)])
+_GARBAGE_BYTES = re.compile(rb"(?:[^\xff]|\xff[\x00\x01\xd0-\xd8])++", re.DOTALL)
+"""Bytes outside of segments and scans, and markers that mean nothing there."""
+_HUFFMAN, _ARITHMETIC, _QUANTISATION, _RESTARTS = 0xC4, 0xCC, 0xDB, 0xDD
+_TABLES = frozenset([_HUFFMAN, _ARITHMETIC, _QUANTISATION, _RESTARTS])
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {_HUFFMAN, _ARITHMETIC, 0xC8}
+_PROGRESSIVE = frozenset([0xC2, 0xCA])
+_STANDARD_TABLES = frozenset([0x13BC22C1, 0x76431CC4, 0xBF876D00, 0xDB3E692F])
+"""CRC-32 of the Huffman tables of annex K, which some encoders write whether they use them or not."""
+
+_HEADER_BYTES = 4
+"""Marker and length of a segment."""
+_NOT_YET = -1
+"""Level of a coefficient that no scan has given; later the number of low bits that are still missing."""
+_MAX_CONDITIONS_BYTES = 64
+"""Limit of arithmetic conditioning; two bytes each for at most 32 tables."""
+_JFIF_BYTES, _ADOBE_BYTES = 14, 12
+_PROFILE = b"ICC_PROFILE\0"
 
 _METADATA: dict[int, tuple[tuple[bytes, int], ...]] = {
     0xE1: (
@@ -29,17 +53,17 @@ _METADATA: dict[int, tuple[tuple[bytes, int], ...]] = {
         (b"http://ns.adobe.com/xmp/extension/\0", 75),
         (b"XMP\0://ns.adobe.com/xap/1.0/\0", 29),  # a mistake of some programs
     ),
-    0xE2: ((b"ICC_PROFILE\0", 14),),
+    _ICC: ((_PROFILE, 14),),
     0xEB: ((b"JP", 8),),  # JUMBF, which holds C2PA
     0xED: ((b"Photoshop 3.0\0", 14),),
 }
 """Marker -> how segments of metadata begin, and how many bytes precede their content."""
 _SMALL: dict[int, tuple[bytes, ...]] = {
     _APP0: (b"AVI1",),
-    0xE2: (b"MPF\0", b"urn:iso:std:iso:ts:21496:-1\0"),
+    _ICC: (b"MPF\0", b"urn:iso:std:iso:ts:21496:-1\0"),
     0xEC: (b"Ducky",),
     0xED: (b"Adobe_CM", b"Adobe_Photoshop2.5:"),
-    0xEE: (b"Adobe",),
+    _ADOBE: (b"Adobe",),
 }
 """Marker -> how known segments of a few bytes begin."""
 _MAX_SMALL_BYTES = 1024
@@ -55,49 +79,38 @@ class Stream:
     last: int
     """Offset after its end marker (EOI)."""
 
-    num_scans: int
-
     segments: tuple[tuple[int, int, int], ...]
-    """Segments that hold no picture data: marker, first and last byte."""
-
-    picture: tuple[Range, ...]
-    """What decoding needs, in order: tables, frame headers, and scans with their data."""
+    """Marker, first and last byte of each segment, in order; a scan with its data."""
 
     @property
-    def may_have_facts(self) -> bool:
-        """Return whether something may say how the picture is turned, or which profile it has, or that it is not the
-        only one."""
-        return any(marker in _FACTS or marker == _GARBAGE for marker, _, _ in self.segments)
+    def num_scans(self) -> int:
+        return sum(marker == _SOS for marker, _, _ in self.segments)
 
 
 def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
     """Return the pictures that begin at `starts`; one without an end goes on to the end of the file."""
     marks, pictures = b"", []
     for start in starts:
-        offset, num_scans, segments, picture = start + _SOI_BYTES, 0, list[tuple[int, int, int]](), list[Range]()
+        offset, segments = start + _SOI_BYTES, list[tuple[int, int, int]]()
         while offset + 1 < len(encoded):
-            if encoded[offset] != 0xFF:
-                garbage, offset = offset, encoded.find(b"\xff", offset)
-                offset = len(encoded) if offset < 0 else offset
-                segments.append((_GARBAGE, garbage, offset))
+            garbage = _GARBAGE_BYTES.match(encoded, offset)
+            if garbage:
+                segments.append((_GARBAGE, offset, garbage.end()))
+                offset = garbage.end()
                 continue
             marker = encoded[offset + 1]
             if marker == _EOI:
                 break
-            if marker == 0xFF or marker in _WITHOUT_LENGTH:
-                offset += 1 if marker == 0xFF else 2
+            if marker == 0xFF:
+                offset += 1
                 continue
             last = offset + 2 + max(2, int.from_bytes(encoded[offset + 2 : offset + 4]))
             if marker == _SOS:
-                num_scans += 1
                 marks = marks or _marks(encoded)
                 last = _next_marker(encoded, marks, last)
-            if marker in _TABLES or marker == _SOS:
-                picture.append((offset, min(last, len(encoded))))
-            else:
-                segments.append((marker, offset + 4, min(last, len(encoded))))
+            segments.append((marker, offset, min(last, len(encoded))))
             offset = last
-        pictures.append(Stream(start, min(offset + 2, len(encoded)), num_scans, tuple(segments), tuple(picture)))
+        pictures.append(Stream(start, min(offset + 2, len(encoded)), tuple(segments)))
     return pictures
 
 
@@ -118,20 +131,101 @@ def _next_marker(encoded: bytes, marks: bytes, offset: int) -> int:
 
 
 def pieces(encoded: bytes, seen: Sequence[Stream]) -> Iterator[Piece]:
-    """Yield the parts in the segments of the scanned pictures, between these pictures, and after them."""
+    """Yield the parts of the scanned pictures, what is between these pictures, and after them."""
     for stream in seen:
-        # Content that does not fit into one segment continues in the next one of its kind.
-        joined: dict[tuple[str, int, bytes], list[bytes]] = {}
-        for marker, first, last in stream.segments:
-            content = encoded[first:last]
-            if marker == _APP0 and content.startswith((b"JFIF\0", b"JFXX\0")):
-                thumbnail, content = _jfif(content)
-                yield Piece(EMBEDDED_IMAGE, thumbnail, len(thumbnail)) if thumbnail else Piece(METADATA, b"")
-            kind, name, content = _part(marker, content)
-            joined.setdefault((kind, marker, name), []).append(content)
-        yield from (Piece(kind, b"".join(parts)) for (kind, *_), parts in joined.items())
+        yield from _pieces_of(encoded, stream)
     for first, last in unclaimed([(stream.first, stream.last) for stream in seen], len(encoded)):
         yield Piece(TRAILING_DATA, encoded[first:last])
+
+
+def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
+    used, replacing = _used(encoded, stream)
+    # Content that does not fit into one segment continues in the next one of its kind.
+    joined: dict[tuple[str, int, bytes], list[bytes]] = {}
+    kept = set[int]()
+    for number, (marker, first, last) in enumerate(stream.segments):
+        content = encoded[first + (0 if marker == _GARBAGE else _HEADER_BYTES) : last]
+        if marker == _SOS or marker in _FRAMES:
+            num_bytes = last - first if number in replacing else 0
+            yield Piece(HIDDEN_PIXELS, b"", num_bytes, encoded[first:last])
+            continue
+        if marker in _TABLES:
+            tables = _tables(marker, content)
+            tables_used = b"".join(table for index, (_, table) in enumerate(tables) if (number, index) in used)
+            yield Piece(METADATA, kept=_segment(marker, tables_used) if tables_used else b"")
+            unused = [table for index, (_, table) in enumerate(tables) if (number, index) not in used]
+            parts = [table[marker != _RESTARTS :] for table in unused if zlib.crc32(table) not in _STANDARD_TABLES]
+            joined.setdefault((UNKNOWN_CHUNK, marker, b""), []).extend(parts)
+            continue
+        if marker in (_APP0, _ADOBE) and marker not in kept:
+            yield Piece(METADATA, kept=_colours(marker, content))
+            kept.add(marker)
+        if marker == _APP0 and content.startswith((b"JFIF\0", b"JFXX\0")):
+            thumbnail, content = _jfif(content)
+            yield Piece(EMBEDDED_IMAGE, thumbnail, len(thumbnail)) if thumbnail else Piece(METADATA)
+        kind, name, content = _part(marker, content)
+        joined.setdefault((kind, marker, name), []).append(content)
+    for (kind, marker, name), parts in joined.items():
+        whole = b"".join(parts)
+        yield from profile_pieces(whole) if (marker, name) == (_ICC, _PROFILE) else [Piece(kind, whole)]
+
+
+def _tables(marker: int, content: bytes) -> list[tuple[int, bytes]]:
+    """Return number and bytes of each table that a segment defines. The number is that of a Huffman table's class,
+    too."""
+    tables, offset = list[tuple[int, bytes]](), 0
+    while offset < len(content):
+        head = content[offset]
+        match marker:
+            case 0xC4:  # Huffman
+                num_bytes = 17 + sum(content[offset + 1 : offset + 17])
+            case 0xDB:  # quantisation
+                num_bytes, head = 65 + 64 * (head >> 4 > 0), head & 15
+            case _:
+                num_bytes, head = len(content), 0 if len(content) <= _MAX_CONDITIONS_BYTES else _NOT_YET
+        tables.append((head, content[offset : offset + num_bytes]))
+        offset += num_bytes
+    return tables
+
+
+def _used(encoded: bytes, stream: Stream) -> tuple[set[tuple[int, int]], set[int]]:
+    """Return the tables that scans use, as numbers of a segment and of a table in it; and the segments of scans that
+    replace what an earlier one has given, so that one of both is not shown."""
+    latest, used, replacing = dict[tuple[int, int], tuple[int, int]](), set[tuple[int, int]](), set[int]()
+    quantisation, levels = dict[tuple[int, int], int](), dict[tuple[int, int], list[int]]()
+    frame = 0
+    for number, (marker, first, last) in enumerate(stream.segments):
+        content = encoded[first + _HEADER_BYTES : min(last, first + 2 + int.from_bytes(encoded[first + 2 : first + 4]))]
+        if marker in _TABLES:
+            latest |= {(marker, slot): (number, index) for index, (slot, _) in enumerate(_tables(marker, content))}
+        elif marker in _FRAMES:
+            frame, ids = marker, content[6::3]
+            quantisation = dict(zip(_numbered(ids), content[8::3], strict=False))
+        elif marker == _SOS and content:
+            last_byte = 1 + 2 * content[0]
+            components, tables = _numbered(content[1:last_byte:2]), content[2:last_byte:2]
+            first_k, last_k, approximation = (*content[last_byte : last_byte + 3], 0, 63, 0)[:3]
+            if frame not in _PROGRESSIVE:
+                first_k, last_k, approximation = 0, 63, 0
+            before, after = divmod(approximation, 16)
+            slots = [(_RESTARTS, 0), (_ARITHMETIC, 0)]
+            for component, table in zip(components, tables, strict=False):
+                slots.append((_QUANTISATION, quantisation.pop(component, -1)))  # the first scan decides
+                if first_k == 0 and before == 0:
+                    slots.append((_HUFFMAN, table >> 4))
+                if last_k > 0:
+                    slots.append((_HUFFMAN, 16 + (table & 15)))
+                level = levels.setdefault(component, [_NOT_YET] * 64)
+                if any(now != (before or _NOT_YET) for now in level[first_k : last_k + 1]):
+                    replacing.add(number)
+                level[first_k : last_k + 1] = [after] * len(level[first_k : last_k + 1])
+            used |= {latest[slot] for slot in slots if slot in latest}
+    return used, replacing
+
+
+def _numbered(ids: bytes) -> list[tuple[int, int]]:
+    """Return each component with the number of those before it of the same name, as decoders tell them apart."""
+    return [(component, ids[:index].count(component)) for index, component in enumerate(ids)]
 
 
 def _part(marker: int, content: bytes) -> tuple[str, bytes, bytes]:
@@ -163,36 +257,24 @@ def _jfif(content: bytes) -> tuple[bytes, bytes]:
     return b"P6 %d %d 255\n" % (width, height) + pixels if num_pixels else b"", rest
 
 
-_ADOBE, _ADOBE_BYTES, _JFIF_BYTES = b"Adobe", 12, 14
-_ICC, _ICC_PART_BYTES = b"ICC_PROFILE\0", 65_519
-_END = b"\xff\xd9"
+def _colours(marker: int, content: bytes) -> bytes:
+    """Return the part of a JFIF or Adobe segment that decides how colours are decoded, as a segment."""
+    if marker == _APP0 and content.startswith(b"JFIF\0") and len(content) >= _JFIF_BYTES:
+        return _segment(_APP0, content[: _JFIF_BYTES - 2] + b"\0\0")
+    if marker == _ADOBE and content.startswith(b"Adobe") and len(content) >= _ADOBE_BYTES:
+        return _segment(_ADOBE, content[:_ADOBE_BYTES])
+    return b""
 
 
-def cleaned(encoded: bytes, stream: Stream, facts: KeptFacts) -> Cleaned:
-    """Write the first picture again. Of the segments that are no picture data, two decide how colours are decoded:
-    JFIF, without its thumbnail, and Adobe. stream: this picture."""
-    jfif = [encoded[first:last] for marker, first, last in stream.segments if marker == _APP0]
-    jfif = [content for content in jfif if content.startswith(b"JFIF\0") and len(content) >= _JFIF_BYTES]
-    adobe = [encoded[first : first + _ADOBE_BYTES] for marker, first, last in stream.segments if marker == 0xEE]
-    adobe = [content for content in adobe if content.startswith(_ADOBE) and len(content) == _ADOBE_BYTES]
-    parts = [encoded[stream.first : stream.first + _SOI_BYTES]]
-    parts += [_segment(_APP0, content[: _JFIF_BYTES - 2] + b"\0\0") for content in jfif[:1]]
-    parts += [_segment(0xE1, b"Exif\0\0" + facts.exif)] if facts.exif else []
-    parts += _profile_segments(facts.profile or b"")
-    parts += [_segment(0xEE, content) for content in adobe[-1:]]
-    parts += [encoded[first:last] for first, last in stream.picture]
-    has_garbage = any(marker == _GARBAGE for marker, _, _ in stream.segments)
-    first_table = stream.picture[0][0] if stream.picture else 0
-    is_late = any(first > first_table for marker, first, _ in stream.segments if marker in (_APP0, 0xEE))
-    is_usual = not (has_garbage or is_late or len(adobe) > 1) and encoded[stream.last - 2 : stream.last] == _END
-    return Cleaned(b"".join([*parts, _END]), is_usual)
+def cleaned(encoded: bytes, stream: Stream, facts: KeptFacts) -> bytes:
+    """Write the first picture again. stream: this picture."""
+    parts = needed(_pieces_of(encoded, stream))
+    num_before = len(parts[0]) > 1 and parts[0][1] == _APP0 if parts else 0  # JFIF comes first
+    exif = [_segment(_EXIF, b"Exif\0\0" + facts.exif)] if facts.exif else []
+    profile = [_segment(_ICC, _PROFILE + b"\1\1" + facts.profile)] if facts.profile else []
+    made = [*parts[:num_before], *exif, *profile, *parts[num_before:]]
+    return START[:_SOI_BYTES] + b"".join(made) + bytes([0xFF, _EOI])
 
 
 def _segment(marker: int, content: bytes) -> bytes:
     return bytes([0xFF, marker]) + (len(content) + 2).to_bytes(2) + content
-
-
-def _profile_segments(profile: bytes) -> list[bytes]:
-    """Cut a profile into numbered APP2 segments (ICC.1:2022, annex B.4)."""
-    parts = [profile[first : first + _ICC_PART_BYTES] for first in range(0, len(profile), _ICC_PART_BYTES)]
-    return [_segment(0xE2, _ICC + bytes([number, len(parts)]) + part) for number, part in enumerate(parts, 1)]

@@ -85,16 +85,19 @@ def decoding_bytes(
     num_encoded: int,
     views: Views,
     coefficients: int = 0,
-    has_ignored: bool = False,
+    *,
+    is_read_twice: bool = False,
+    by_pillow: bool = False,
 ) -> int:
     """Return the memory to decode a picture, by the mode of its frame.
 
     size: of the canvas. num_frames: of the file. num_encoded: size of the file in bytes. coefficients: of a JPEG
-    (`coefficient_bytes`). has_ignored: whether viewers skip a channel (`ingest.images.hidden`).
+    (`coefficient_bytes`). is_read_twice: whether viewers skip a channel or low bytes, which are read next
+    (`ingest.images.files.hidden`). by_pillow: whether a JPEG is decoded by Pillow, which holds the whole frame.
     """
     name, has_alpha = format_name(image), image.has_transparency_data
     stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
-    if name == "jpeg" and num_frames == 1 and image.mode in ("RGB", "L"):
+    if name == "jpeg" and not by_pillow:
         per_pixel = 1 + coefficients
     elif canvas := _BYTES_PER_PIXEL_OF_CANVASES.get((name, num_frames > 1)):
         per_pixel = canvas
@@ -102,10 +105,10 @@ def decoding_bytes(
         per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS
     else:
         converted = 0 if image.mode in _STORED or stored == 2 else 4
-        plane = 6 if has_ignored else 1 if has_alpha or is_wide(image) else 0
+        plane = (9 if image.mode == "RGBA" else 6) if is_read_twice else 1 if has_alpha or is_wide(image) else 0
         per_pixel = max(stored + converted + plane, stored + coefficients)
-    # Views: as shown, and two of what transparency hides, or one of faint steps or a channel that is skipped.
-    num_views = views.num_frames * (3 if has_alpha else 2 if has_ignored or is_wide(image) else 1)
+    # Views: as shown, two of what transparency hides, one of faint steps, and two of channels that are skipped.
+    num_views = views.num_frames * (1 + 2 * has_alpha + is_wide(image) + 2 * is_read_twice)
     view_bytes = views.pixels(size) * 3 * num_views
     working = views.pixels(size) * (4 if views.scale(size) == 1 else 36)
     while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working

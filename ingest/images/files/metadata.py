@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
@@ -259,13 +258,3 @@ class KeptFacts:
         exif = Image.Exif()
         exif[ExifTags.Base.Orientation] = self.orientation
         return exif.tobytes().removeprefix(b"Exif\0\0")
-
-
-class Cleaned(NamedTuple):
-    """A file that was written again."""
-
-    content: bytes
-
-    is_usual: bool
-    """Whether it is a still picture whose parts came in the usual order. If not, decoders may read it in another way
-    than privsieve does, so the pixels of both files have to be compared."""

@@ -1,5 +1,8 @@
-"""The pieces of a file outside of the scanned pictures, as walkers report them, and the kinds of what no engine sees;
-how much of deflated pixel data a picture needs.
+"""The pieces of a file, as the walker of its format reports them, and the kinds of what no engine sees; how much of
+deflated pixel data a picture needs.
+
+A piece is needed to show the picture, known and harmless, or neither. `unseen` names what is neither, and a cleaned
+file is made of what is needed.
 
 Imports no decoder, since the schema of the rows needs the kinds.
 """
@@ -12,10 +15,12 @@ FRAMES = "frames"
 TRAILING_DATA = "trailing_data"
 EMBEDDED_IMAGE = "embedded_image"
 UNKNOWN_CHUNK = "unknown_chunk"
+HIDDEN_PIXELS = "hidden_pixels"
 
 UNSEEN_KINDS = {
     EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
     FRAMES: "frames or pages after those that were scanned",
+    HIDDEN_PIXELS: "pixels that no viewer shows: a scan that another one replaces, or a pattern in equal colours",
     TRAILING_DATA: "data after the end of the picture",
     UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
 }
@@ -37,12 +42,20 @@ class Piece:
 
     kind: str
 
-    content: bytes
+    content: bytes = b""
     """The bytes. With `num_bytes` it is one picture as a file of its own (TIFF or PPM), which counts unless it is a
     copy; or empty, which always counts."""
 
     num_bytes: int | None = None
     """Number of bytes of the file, or None for those of `content`."""
+
+    kept: bytes = b""
+    """What is needed to show the picture, as a cleaned file holds it."""
+
+
+def needed(pieces: Iterable[Piece]) -> list[bytes]:
+    """Return what a cleaned file is made of, in order."""
+    return [piece.kept for piece in pieces if piece.kept]
 
 
 def unclaimed(claimed: Iterable[Range], num_bytes: int) -> Iterator[Range]:

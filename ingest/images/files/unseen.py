@@ -2,8 +2,7 @@
 
 One walker per format (`jpeg`, `png`, …) says what each part of the file is, and `unseen_in` judges the parts. Padding
 does not count, nor does a smaller copy of what was scanned. Pictures inside a part are found by how they begin, and
-compared with what was scanned. Damage never raises; parts that a walker does not reach count as unseen. Content inside
-the compressed pixels is not found, such as rows beyond those that the header states.
+compared with what was scanned. Damage never raises; parts that a walker does not reach count as unseen.
 """
 
 import base64

@@ -4,17 +4,34 @@ Source: RFC 9649, "WebP Image Format".
 """
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from PIL import Image
 
-from ingest.images.files.metadata import Cleaned, KeptFacts
-from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece
+from ingest.images.files.metadata import KeptFacts
+from ingest.images.files.pieces import (
+    FRAMES,
+    IGNORED_BYTES,
+    METADATA,
+    PIXELS,
+    TRAILING_DATA,
+    UNKNOWN_CHUNK,
+    Piece,
+    needed,
+)
+from ingest.images.files.profiles import profile_pieces
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
-_METADATA_CHUNKS = frozenset([b"ICCP", b"EXIF", b"XMP ", b"C2PA"])
+_LOSSY_HEADER_BYTES = 10
+_MAX_TRIES = 14
+"""Limit of decodings to find where the pixels of a chunk end: a megabyte is cut to less than `IGNORED_BYTES`."""
+_READ_AHEAD_BYTES = 8
+"""libwebp fails only some bytes after the first one that is missing."""
+_METADATA_CHUNKS = frozenset([b"EXIF", b"XMP ", b"C2PA"])
 _HEADERS = {b"VP8X": 10, b"ANIM": 6}
 _ANIMATED, _HAS_ALPHA = 0x02, 0x10
+_HAS_PROFILE, _HAS_EXIF, _HAS_XMP = 0x20, 0x08, 0x04
 _PICTURES, _ALPHA = (b"VP8 ", b"VP8L"), b"ALPH"
 
 
@@ -32,21 +49,90 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             is_seen = is_animated and index < num_seen
             yield from _frame(content, has_alpha) if is_seen else [Piece(FRAMES, b"", len(content))]
             index += 1
+        elif name == b"ICCP":
+            yield from profile_pieces(content)
         elif name in _METADATA_CHUNKS:
             yield Piece(METADATA, content)
         elif first in decoded:
-            yield Piece(PIXELS, content)
+            yield from _picture(name, content, chunks, encoded)
         else:
-            yield Piece(UNKNOWN_CHUNK, content if name in seen_names else content[_HEADERS.get(name, 0) :])
+            num_known = _HEADERS.get(name, 0) if name not in seen_names else 0
+            is_kept = name == b"ANIM" and num_known and is_animated and not index
+            kept = _chunk(name, content[:num_known]) if is_kept else b""
+            yield Piece(UNKNOWN_CHUNK, content[num_known:], kept=kept)
         seen_names.add(name)
     yield Piece(TRAILING_DATA, encoded[last + last % 2 :])
 
 
 def _frame(content: bytes, has_alpha: bool) -> Iterator[Piece]:
     chunks = list(_chunks(content, _FRAME_HEADER_BYTES, len(content)))
-    decoded = _decoded(chunks, has_alpha)
-    for _, first, end in chunks:
-        yield Piece(PIXELS if first in decoded else UNKNOWN_CHUNK, content[first:end])
+    decoded, kept = _decoded(chunks, has_alpha), [content[:_FRAME_HEADER_BYTES]]
+    for name, first, end in chunks:
+        if first not in decoded:
+            yield Piece(UNKNOWN_CHUNK, content[first:end])
+            continue
+        for piece in _picture(name, content[first:end], chunks, content):
+            kept.append(piece.kept)
+            yield replace(piece, kept=b"")
+    yield Piece(METADATA, kept=_chunk(b"ANMF", b"".join(kept)))
+
+
+def _picture(name: bytes, content: bytes, chunks: Sequence[tuple[bytes, int, int]], encoded: bytes) -> Iterator[Piece]:
+    """Yield what a chunk of the picture needs, and what is behind it. chunks: those of the picture, in `encoded`."""
+    lossy = next((encoded[first:end] for other, first, end in chunks if other == b"VP8 "), b"")
+    used, tail = _parted(name, content, lossy[6:10])
+    yield Piece(PIXELS, content, kept=_chunk(name, used))
+    yield Piece(TRAILING_DATA, tail)
+
+
+def _parted(name: bytes, content: bytes, size: bytes) -> tuple[bytes, bytes]:
+    """Return what decoding a chunk needs, and the rest, if that is more than `IGNORED_BYTES`. size: width and height of
+    the lossy picture, which alpha needs.
+
+    libwebp does not say how much it reads. But it fails if bytes are missing, so the picture is decoded without the
+    last ones; and a lossy one again without the last ones of its first part.
+    """
+    width, height = (max(1, int.from_bytes(size[at : at + 2], "little") & 0x3FFF) for at in (0, 2))
+    if name == _ALPHA and content[:1] and not content[0] & 3:  # not packed
+        return content[: 1 + width * height], content[1 + width * height :]
+    if name == _ALPHA:
+        head = b"\x2f" + ((width - 1) | (height - 1) << 14).to_bytes(4, "little")
+        used = _num_used(content, 1, lambda part: _decodes(_PICTURES[1], head + part[1:]))
+        return content[:used], content[used:]
+    used = _num_used(content, 0, lambda part: _decodes(name, part))
+    content, tail = content[:used], content[used:]
+    if name == _PICTURES[0]:
+        tag = int.from_bytes(content[:3], "little")
+        last = _LOSSY_HEADER_BYTES + (tag >> 5)
+
+        def without(part: bytes) -> bytes:
+            num_bytes = len(part) - _LOSSY_HEADER_BYTES
+            return (tag & 31 | num_bytes << 5).to_bytes(3, "little") + part[3:] + content[last:]
+
+        used = _num_used(content[:last], _LOSSY_HEADER_BYTES, lambda part: _decodes(name, without(part)))
+        tail += content[used:last]
+        content = without(content[:used]) if used < last else content
+    return content, tail
+
+
+def _num_used(content: bytes, fewest: int, is_enough: Callable[[bytes], bool]) -> int:
+    """Return the least number of bytes that are enough, roughly; or all if `IGNORED_BYTES` fewer are not."""
+    most = len(content) - IGNORED_BYTES
+    if most <= fewest or not is_enough(content[:most]):
+        return len(content)
+    for _ in range(_MAX_TRIES):
+        middle = (fewest + most) // 2
+        fewest, most = (fewest, middle) if is_enough(content[:middle]) else (middle, most)
+    return most + _READ_AHEAD_BYTES
+
+
+def _decodes(name: bytes, content: bytes) -> bool:
+    try:
+        body = b"WEBP" + _chunk(name, content)
+        Image.open(io.BytesIO(b"RIFF" + len(body).to_bytes(4, "little") + body), formats=("WEBP",)).load()
+    except (OSError, EOFError, ValueError, SyntaxError):
+        return False
+    return True
 
 
 def _decoded(chunks: Sequence[tuple[bytes, int, int]], has_alpha: bool) -> set[int]:
@@ -68,44 +154,18 @@ def _chunks(encoded: bytes, offset: int, last: int) -> Iterator[tuple[bytes, int
         offset += 8 + num_bytes + num_bytes % 2
 
 
-_HAS_PROFILE, _HAS_EXIF, _HAS_XMP = 0x20, 0x08, 0x04
-
-
-def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> Cleaned:
+def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> bytes:
     """Write the file again with its first frames."""
-    last = min(len(encoded), 8 + int.from_bytes(encoded[4:8], "little"))
-    chunks = list(_chunks(encoded, _HEADER_BYTES, last))
+    parts = needed(pieces(encoded, num_frames))
     extended = encoded[20:30] if encoded[12:16] == b"VP8X" else b""
-    flags = extended[0] if extended else 0
-    is_animated, has_alpha = bool(flags & _ANIMATED), bool(flags & _HAS_ALPHA)
-    decoded = set[int]() if is_animated else _decoded(chunks, has_alpha)
-    parts, num_taken = list[bytes](), 0
-    for name, first, end in chunks:
-        content = encoded[first:end]
-        if name == b"ANMF" and is_animated and num_taken < num_frames:
-            parts.append(_chunk(name, _cleaned_frame(content, has_alpha)))
-            num_taken += 1
-        elif name == b"ANIM" and is_animated and not parts:
-            parts.append(_chunk(name, content[: _HEADERS[name]]))
-        elif first in decoded:
-            parts.append(_chunk(name, content))
     if extended or facts.profile or facts.exif:
-        flags &= ~(_HAS_PROFILE | _HAS_EXIF | _HAS_XMP)
+        flags = (extended[0] if extended else 0) & ~(_HAS_PROFILE | _HAS_EXIF | _HAS_XMP)
         flags |= _HAS_PROFILE * bool(facts.profile) | _HAS_EXIF * bool(facts.exif)
         header = bytes([flags, 0, 0, 0]) + (extended[4:10] or _canvas(encoded))
         parts = [_chunk(b"VP8X", header), *([_chunk(b"ICCP", facts.profile)] if facts.profile else []), *parts]
         parts += [_chunk(b"EXIF", facts.exif)] if facts.exif else []
     body = b"WEBP" + b"".join(parts)
-    names = [name for name, _, _ in chunks]
-    is_usual = b"VP8X" not in names[1:] and not is_animated
-    return Cleaned(b"RIFF" + len(body).to_bytes(4, "little") + body, is_usual)
-
-
-def _cleaned_frame(content: bytes, has_alpha: bool) -> bytes:
-    chunks = list(_chunks(content, _FRAME_HEADER_BYTES, len(content)))
-    decoded = _decoded(chunks, has_alpha)
-    kept = [_chunk(name, content[first:end]) for name, first, end in chunks if first in decoded]
-    return content[:_FRAME_HEADER_BYTES] + b"".join(kept)
+    return b"RIFF" + len(body).to_bytes(4, "little") + body
 
 
 def _canvas(encoded: bytes) -> bytes:

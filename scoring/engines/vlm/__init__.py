@@ -3,7 +3,7 @@
     settings.py          the user's choices, checked; the description and costs of an engine, its prompt for --dry-run
     checkpoint.py        a model folder: complete, safe, its hash
     adapter.py           a LoRA adapter: whether it fits the model, and the card of a tuned one
-    chat_template.py     runs a model's chat template within limits (`scoring.child`)
+    chat_template.py     runs a model's chat template within limits (`ingest.child`)
     prompting.py         protocol prompt -> tokens, for scoring and for tuning
     loading.py           loads a model completely
 

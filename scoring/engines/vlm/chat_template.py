@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ingest.child import Ask, LimitedChild, LimitError, Limits
 from ingest.errors import EngineError
-from scoring.child import LimitedChild, LimitError, Limits
+from scoring.taxonomy import CARRIED_VARIABLES
 
 LIMITS = Limits(cpu_s=10, memory_bytes=512 * 2**20)
 """For all chats together. A real template takes milliseconds."""
@@ -34,7 +35,7 @@ def check_template(name: str, template: str, words: Mapping[str, Any], chats: Se
 def _fault(task: str) -> str | None:
     """Return what is wrong with the template, which a process tries once. task: template, words and chats, as JSON."""
     try:
-        child = LimitedChild(_renderer, LIMITS)
+        child = LimitedChild(_renderer, LIMITS, CARRIED_VARIABLES)
         num_characters = child.ask(task)
     except LimitError as error:
         return str(error)
@@ -42,7 +43,7 @@ def _fault(task: str) -> str | None:
     return f"makes a text of {num_characters:,} characters" if num_characters > MAX_CHARACTERS else None
 
 
-def _renderer() -> Callable[[str], int]:
+def _renderer(_: Ask) -> Callable[[str], int]:
     # transformers would import it, which takes longer than all else here, and no template needs it.
     sys.modules["torch"] = None  # type: ignore[assignment]
     import transformers.utils.chat_template_utils  # noqa: F401

@@ -1,6 +1,6 @@
-"""Child processes, which may die, and limits for what others made: models and chat templates that people bring.
+"""Child processes, which may die, and limits for what others made: models, chat templates, Parquet files.
 
-python -m scoring.child FD     a limited child; the parent talks to it through the inherited connection FD
+python -m ingest.child FD     a limited child; the parent talks to it through the inherited connection FD
 """
 
 import os
@@ -10,27 +10,28 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import Any
 
 from ingest.errors import PrivsieveError
-from scoring.taxonomy import CARRIED_VARIABLES
 
 
 class ChildProcess:
     """A fresh interpreter with the same modules, which runs `python -m MODULE FD` and listens to its connection."""
 
-    def __init__(self, module: str):
+    def __init__(self, module: str, variables: Mapping[str, str]):
+        """variables: of its environment, in addition to those of this process."""
         self.connection, theirs = Pipe()
         # -P: nothing is imported from the working directory, which is the user's.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | CARRIED_VARIABLES,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | dict(variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -93,16 +94,28 @@ class LimitError(PrivsieveError):
     """A child took too much and is dead. The message is a predicate, such as `takes more than 10 s`."""
 
 
+@dataclass(frozen=True)
+class _Question:
+    """What a child asks while it works on a request."""
+
+    content: Any
+
+
+Ask = Callable[[Any], Any]
+"""Takes a question or request, and returns the answer."""
+
+
 class LimitedChild:
     """A child that does one thing again and again within limits. For one thread at a time."""
 
-    def __init__(self, prepare: Callable[[], Callable[[Any], Any]], limits: Limits):
+    def __init__(self, prepare: Callable[[Ask], Ask], limits: Limits, variables: Mapping[str, str]):
         """prepare: function of a module; it imports what is needed, without limits, and returns what answers requests.
+        It takes what asks the parent something meanwhile. variables: as of `ChildProcess`.
 
         LimitError, as `ask`.
         """
         self._limits = limits
-        self._process = ChildProcess("scoring.child")
+        self._process = ChildProcess("ingest.child", variables)
         self.close = weakref.finalize(self, self._process.kill)
         self.ask((prepare, limits))
 
@@ -110,22 +123,33 @@ class LimitedChild:
     def is_alive(self) -> bool:
         return self.close.alive
 
-    def ask(self, request: Any) -> Any:
-        """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on."""
+    def ask(self, request: Any, tell: Ask | None = None) -> Any:
+        """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on.
+
+        tell: answers what the child asks meanwhile. If it raises, the child is closed.
+        """
         connection = self._process.connection
         try:
             connection.send(request)
-            if not connection.poll(ANSWER_LIMIT_S):
-                self.close()
-                raise LimitError(f"does not answer within {ANSWER_LIMIT_S} s")
-            answer = connection.recv()
+            answer = self._received()
+            while tell is not None and isinstance(answer, _Question):
+                connection.send(tell(answer.content))
+                answer = self._received()
         except (EOFError, OSError):
             cause = self._cause_of_death()
             self.close()
             raise LimitError(cause) from None
+        except BaseException:  # such as Ctrl-C: a later request would get the answer to this one
+            self.close()
+            raise
         if isinstance(answer, PrivsieveError):
             raise answer
         return answer
+
+    def _received(self) -> Any:
+        if not self._process.connection.poll(ANSWER_LIMIT_S):
+            raise LimitError(f"does not answer within {ANSWER_LIMIT_S} s")
+        return self._process.connection.recv()
 
     def _cause_of_death(self) -> str:
         try:
@@ -139,11 +163,11 @@ class LimitedChild:
         return f"ended its process ({code})"
 
 
-def _serve(connection: Connection) -> None:
+def serve(connection: Connection) -> None:
     """Answer requests. Runs in the child."""
     requests = received(connection)
     prepare, limits = requests.get()
-    work = prepare()
+    work = prepare(partial(_asked, connection, requests))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError), open("/proc/self/statm") as file:
         num_bytes = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + limits.memory_bytes
@@ -151,6 +175,11 @@ def _serve(connection: Connection) -> None:
     connection.send(True)
     while True:
         connection.send(_answer(work, requests.get(), limits.cpu_s))
+
+
+def _asked(connection: Connection, answers: SimpleQueue[Any], question: Any) -> Any:
+    connection.send(_Question(question))
+    return answers.get()
 
 
 def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
@@ -168,4 +197,6 @@ def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
 
 
 if __name__ == "__main__":
-    _serve(Connection(int(sys.argv[1])))
+    from ingest.child import serve  # as the parent knows this module, for what is pickled
+
+    serve(Connection(int(sys.argv[1])))

@@ -1,18 +1,21 @@
-"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, and channels of
-a BMP or TIFF that Pillow skips, such as the fourth byte of each pixel in 32 bits without alpha.
+"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, a pattern in
+equal colours of a palette, and channels or low bytes that Pillow skips, such as the fourth byte of each pixel in 32
+bits without alpha.
 
-Pillow names the layout of pixels in a file, one letter per channel: X is skipped, A would be alpha.
+Pillow names the layout of pixels in a file, one letter per channel: X is skipped, A would be alpha. A number follows if
+a channel has 16 bits, and the order of its bytes.
 """
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFile
 
-from ingest.images.pixels import Pixels
+from ingest.images.files.copies import Pixels
+from ingest.images.files.metadata import PNG_MAGIC, png_metadata
 
 Plane = npt.NDArray[np.uint8]
 """Shape (height, width), dtype uint8."""
@@ -123,35 +126,91 @@ def steps_of(image: Image.Image) -> npt.NDArray[np.float32]:
     return distinct[chosen] if len(distinct) else np.zeros(1, np.float32)
 
 
+def has_pattern(indices: Image.Image, colours: npt.NDArray[np.uint8]) -> bool:
+    """Return whether pixels of equal colours differ in their index, and show something by that. indices: of mode P.
+    colours: shape (256, channels), of each index."""
+    used = np.flatnonzero(indices.histogram())
+    _, colour, counts = np.unique(colours[used], axis=0, return_inverse=True, return_counts=True)
+    if counts.max() == 1:
+        return False
+    shades = np.zeros(256, np.uint8)
+    for number in np.flatnonzero(counts > 1):
+        same = used[colour.reshape(-1) == number]
+        shades[same] = np.linspace(0, 255, len(same))
+    return shows_more(np.asarray(indices.point(shades.tolist(), "L")), [])
+
+
+def has_pattern_in_palette(image: Image.Image) -> bool:
+    """Return the same of a picture with a palette; False of any other."""
+    if image.mode != "P":
+        return False
+    palette = np.array(image.getpalette("RGB") or [], np.uint8).reshape(-1, 3)[:256]
+    colours, transparency = np.zeros((256, 4), np.uint8), image.info.get("transparency")
+    colours[: len(palette), :3] = palette
+    if isinstance(transparency, bytes):
+        colours[:, 3] = np.frombuffer(transparency.ljust(256, b"\xff")[:256], np.uint8)
+    elif isinstance(transparency, int):
+        colours[transparency, 3] = 1
+    return has_pattern(image, colours)
+
+
 _SINGLE = {"RGB": "RGBA", "L": "LA", "P": "PA"}
 """Pillow's mode of a picture with one more channel."""
 _SPARE_BIT = "BGR;15"
+_DEEP = ";16"
+"""Part of the names of layouts with 16 bits per channel. Of colours, Pillow takes the high byte only."""
 
 
-def num_ignored(image: ImageFile.ImageFile) -> int:
-    """Return the number of ignored channels of the frame that is about to be loaded."""
-    if image.format not in ("BMP", "TIFF"):
+def num_skipped(image: ImageFile.ImageFile) -> int:
+    """Return the number of channels, or of bytes in each, that are skipped in the frame that is about to be loaded."""
+    if image.format not in ("BMP", "PNG", "TIFF"):
         return 0
-    names = {str(tile.args[0] if isinstance(tile.args, tuple) else tile.args) for tile in image.tile}
-    return max((1 if name == _SPARE_BIT else name.count("X") for name in names), default=0)
+    names = {_layout(tile) for tile in image.tile}
+    return max((1 if name == _SPARE_BIT or _DEEP in name else name.count("X") for name in names), default=0)
 
 
-def ignored_channel(encoded: bytes, index: int) -> npt.NDArray[np.uint8] | None:
-    """Return the channel that is skipped in a frame, or None if it cannot be read."""
-    image = Image.open(io.BytesIO(encoded), formats=("BMP", "TIFF"))
+def skipped(encoded: bytes, index: int) -> list[Image.Image]:
+    """Return what is skipped in a frame, as pictures: low bytes of its colours and of its opacity, or a channel. None
+    if it cannot be read."""
+    readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
+    image = Image.open(io.BytesIO(readable), formats=("BMP", "PNG", "TIFF"))
     image.seek(index)
-    if num_ignored(image) != 1 or image.mode not in _SINGLE:
-        return None
-    image._mode = _SINGLE[image.mode]
-    image.tile = [tile._replace(args=_with_alpha(tile.args)) for tile in image.tile]
+    layouts = [_layout(tile) for tile in image.tile]
     try:
-        return np.asarray(image.getchannel("A"))
+        if image.mode.startswith("I;16"):
+            return [Image.fromarray(np.asarray(image).astype(np.uint8))]
+        if layouts[:1] == ["LA;16B"]:  # there is no layout of its low bytes: read as four channels
+            low = _in_layout(image, "RGBA", ["RGBA"])
+            return [low.getchannel("G"), low.getchannel("A")]
+        if any(_DEEP in layout for layout in layouts):
+            low = _in_layout(image, image.mode, [_swapped(layout) for layout in layouts])
+            return [
+                low if low.mode == "RGB" else low.convert("RGB"),
+                *([low.getchannel("A")] if low.mode == "RGBA" else []),
+            ]
+        if num_skipped(image) == 1 and image.mode in _SINGLE:
+            whole = _in_layout(image, _SINGLE[image.mode], [layout.replace("X", "A") for layout in layouts])
+            return [whole.getchannel("A")]
     except (OSError, ValueError):
-        return None
+        pass
+    return []
 
 
-def _with_alpha(arguments: tuple[Any, ...] | str | None) -> tuple[Any, ...] | str | None:
-    if not isinstance(arguments, tuple):
-        return arguments
-    name = "BGRA;15" if arguments[0] == _SPARE_BIT else str(arguments[0]).replace("X", "A")
-    return (name, *arguments[1:])
+def _layout(tile: ImageFile._Tile) -> str:
+    return str(tile.args[0] if isinstance(tile.args, tuple) else tile.args)
+
+
+def _in_layout(image: ImageFile.ImageFile, mode: str, layouts: Sequence[str]) -> Image.Image:
+    """Return a picture whose bytes are to be read in another layout."""
+    image._mode = mode
+    image.tile = [
+        tile._replace(args=(layout, *tile.args[1:]) if isinstance(tile.args, tuple) else layout)
+        for tile, layout in zip(image.tile, layouts, strict=True)
+    ]
+    return image
+
+
+def _swapped(layout: str) -> str:
+    """Return the layout with the other order of bytes: B is big-endian, L little-endian, N that of this machine."""
+    is_little = layout.endswith("L") or (layout.endswith("N") and sys.byteorder == "little")
+    return layout[:-1] + ("B" if is_little else "L")

@@ -1,0 +1,112 @@
+"""How much do a model's answers depend on the wording, or on the language, of the question?
+
+    python examples/papers/wordings.py PICTURES LABELS FOLDER --model MODEL
+    python examples/papers/wordings.py PICTURES LABELS FOLDER --model MODEL --prompt-file P1-P4.yaml
+    python examples/papers/wordings.py PICTURES LABELS FOLDER --model MODEL --languages
+
+Samson et al., "Privacy-Aware Visual Language Models", Tables 12 (wordings) and 6 (languages). Each wording of `binary`
+is asked of all pictures, in a run of its own in FOLDER; the same command continues one that was interrupted. The table
+has the metrics of each run, mean and standard deviation (n − 1). The best and the worst run are then compared on the
+same pictures. They were chosen because they are far apart, so the interval is too narrow for wordings that do not
+differ. Choose a wording on other pictures than those that you evaluate it on.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+import privsieve
+
+WORDINGS = ("ours-1", "ours-2", "ours-3", "ours-4")
+LANGUAGES = ("ours-1", "ours-1,de", "ours-1,ru", "ours-1,zh")
+
+
+def ask(
+    source: str, labels: str, folder: Path, variants: Sequence[str], engine: str, options: privsieve.EngineOptions
+) -> dict[str, privsieve.Evaluation]:
+    """Scan with each variant of the protocol `binary`. Return variant -> its evaluation."""
+    found = {}
+    for variant in variants:
+        run = folder / variant.replace(",", "-")
+        asked = replace(options, protocol=f"binary:{variant}")
+        privsieve.scan(source, run, engine=engine, options=asked, executor="inline")
+        found[variant] = privsieve.evaluate(run, labels)
+    return found
+
+
+def compare(found: dict[str, privsieve.Evaluation], labels: str) -> privsieve.Evaluation:
+    """Evaluate the run with the highest MCC: against that with the lowest, and with the spread of all runs."""
+    ordered = sorted(found.values(), key=lambda each: _mcc(each) or 0.0)
+    others = [each.run for each in found.values() if each is not ordered[-1]]
+    return privsieve.evaluate(ordered[-1].run, labels, compare=ordered[0].run, runs=others)
+
+
+def _mcc(evaluation: privsieve.Evaluation) -> float | None:
+    return None if evaluation.private is None else evaluation.private.mcc
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def show(found: dict[str, privsieve.Evaluation], compared: privsieve.Evaluation) -> None:
+    for variant, evaluation in found.items():
+        if (private := evaluation.private) is not None:
+            ends = private.intervals.get("mcc")
+            interval = "" if ends is None else f" (95 %: {ends.low:.3f} to {ends.high:.3f})"
+            print(
+                f"{variant}: MCC {_number(private.mcc)}{interval}, F1 {_number(private.f1)}; "
+                f"{private.num_rejected} pictures without an answer count as wrong"
+            )
+    if compared.spread is not None:
+        for metric, spread in compared.spread.private.items():
+            print(f"{metric}: mean {_number(spread.mean)}, sd {_number(spread.sd)}")
+    if compared.comparison is not None and (change := compared.comparison.private.get("mcc")) is not None:
+        ends = change.interval
+        interval = "" if ends is None else f" (95 %: {ends.low:.3f} to {ends.high:.3f})"
+        print(f"best and worst differ by {_number(change.difference)} in MCC{interval}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="PICTURES")
+    parser.add_argument("labels", metavar="LABELS")
+    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--engine", default="vllm", choices=["vllm", "transformers", "openai"])
+    parser.add_argument("--endpoint", help="address of the server, for --engine openai")
+    parser.add_argument("--adapter", help="folder of a tuned adapter")
+    parser.add_argument("--max-pixels", type=int, default=privsieve.EngineOptions().max_pixels)
+    parser.add_argument("--reading", choices=["lenient", "first"], help="how answers are read; strictly by default")
+    asked = parser.add_mutually_exclusive_group()  # a file would replace the texts of every language by the same ones
+    asked.add_argument("--languages", action="store_true", help="four languages instead of four wordings")
+    asked.add_argument("--prompt-file", type=Path, help="YAML file of wordings ours_1, …; only these are asked")
+    given = parser.parse_args(arguments)
+    variants, prompt_file = LANGUAGES if given.languages else WORDINGS, None
+    if given.prompt_file is not None:
+        prompt_file = given.prompt_file.read_bytes()
+        variants = tuple(name for name in WORDINGS if name.replace("-", "_") in yaml.safe_load(prompt_file))
+    if len(variants) < 2:
+        sys.exit(f"{given.prompt_file}: name at least two of ours_1, ours_2, ours_3 and ours_4")
+    if given.reading:
+        variants = tuple(f"{variant},{given.reading}" for variant in variants)
+    options = privsieve.EngineOptions(
+        model=given.model,
+        endpoint=given.endpoint,
+        adapter=given.adapter,
+        max_pixels=given.max_pixels,
+        prompt_file=prompt_file,
+    )
+    try:
+        found = ask(given.source, given.labels, given.folder, variants, given.engine, options)
+        show(found, compare(found, given.labels))
+    except privsieve.PrivsieveError as error:
+        sys.exit(f"wordings: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The scripts of examples/papers, each on tiny data. `tuning.py` runs in tests/tuning, where torch is."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.taxonomy import KEYS
+from tests.engines.chat_server import ChatServer, Reply
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import rows
+from tests.papers.made import corpus, labels, sent
+
+FOLDER = Path(__file__).parents[2] / "examples" / "papers"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"papers_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.py")))
+def test_each_script_says_how_it_is_used_and_is_on_the_page_of_the_papers(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as done:
+        script(name).main(["--help"])
+    assert done.value.code == 0
+    assert f"python examples/papers/{name}.py" in capsys.readouterr().out
+    assert f"`{name}.py" in (FOLDER.parents[1] / "docs" / "papers.md").read_text()
+
+
+@pytest.fixture
+def asked(server: ChatServer, tmp_path: Path) -> list[str]:
+    """Six pictures, of which the model knows the three private ones."""
+    private = [1, 1, 1, 0, 0, 0]
+    server.script = {sent(number): Reply(text="Yes" if is_ else "No") for number, is_ in enumerate(private)}
+    files = [corpus(tmp_path / "pictures", len(private)), labels(tmp_path / "labels.parquet", private)]
+    return [*files, str(tmp_path / "out"), "--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl"]
+
+
+def test_four_languages_are_compared(asked: list[str], server: ChatServer, capsys: pytest.CaptureFixture[str]) -> None:
+    server.by_words = {"Informationen": Reply(text="Nein."), "информация": Reply(text="Я вижу дерево.")}
+    server.by_words["图片"] = Reply(text="抱歉，我无法回答。")
+    script("wordings").main([*asked, "--languages"])
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.partition(" (")[0].partition(", F1")[0] for line in shown[:4]] == [
+        "ours-1: MCC 1.000",
+        "ours-1,de: MCC 0.000",
+        "ours-1,ru: MCC -1.000",
+        "ours-1,zh: MCC -1.000",
+    ]
+    assert shown[3].endswith("; 6 pictures without an answer count as wrong")
+    assert "mcc: mean -0.250, sd 0.957" in shown
+    assert shown[-1].startswith("best and worst differ by 2.000 in MCC (95 %: ")
+    num_asked = len(server.bodies)
+    script("wordings").main([*asked, "--languages"])
+    assert len(server.bodies) <= num_asked + 1, "finished runs are not asked again"
+
+
+def test_the_wordings_of_a_file_are_asked_and_no_others(
+    asked: list[str], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {f"ours_{number}": f"Question {number}?" for number in (1, 3)} | {"answer": ""}
+    (tmp_path / "theirs.yaml").write_text(json.dumps(texts))
+    server.by_words = {"Question 3?": Reply(text="No")}
+    script("wordings").main([*asked, "--prompt-file", str(tmp_path / "theirs.yaml")])
+    shown = capsys.readouterr().out
+    assert "ours-1: MCC 1.000" in shown
+    assert "ours-3: MCC 0.000" in shown
+    assert "ours-2" not in shown
+    assert "mcc: mean 0.500, sd 0.707" in shown
+
+
+@pytest.mark.slow
+def test_the_most_certain_pictures_are_asked_twice(
+    server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scan_in_process(Path(corpus(tmp_path / "corpus", 60)), tmp_path / "run")
+    warned = "perfectly anonymised"
+    form = json.dumps(dict.fromkeys(KEYS, 0) | {"biometrics": 2, "gov_ids": 2})
+    server.default = Reply(text=form)
+    server.by_words = {warned: Reply(text=form.replace('"biometrics": 2', '"biometrics": 0'))}
+    command = [str(tmp_path / "run"), str(tmp_path / "out"), "--engine", "openai", "--endpoint", server.url]
+    script("counterfactual").main([*command, "--model", "tiny-vl", "--protocol", "json", "--pictures", "4"])
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("json: score of 4 pictures ")
+    assert "  biometrics: in 4 of 4 pictures, with the warning in 0; vanished 4, appeared 0" in shown
+    assert "  gov_ids: in 4 of 4 pictures, with the warning in 4; vanished 0, appeared 0" in shown
+
+    def certainty(row: dict[str, object]) -> float:
+        of_level_1 = ("biometrics", "gov_ids", "unique_body_markings")
+        numbers = [row[f"prob_{key}"] for key in of_level_1 if row[key] == 1]
+        return max(1.0 if number is None else float(str(number)) for number in numbers)
+
+    level_1 = [row for row in rows(tmp_path / "run") if row["level"] == 1]
+    chosen = {row["sha256"] for row in rows(tmp_path / "out" / "json")}
+    assert len(chosen) == 4
+    certainties = {row["sha256"]: certainty(row) for row in level_1}
+    others = [value for sha256, value in certainties.items() if sha256 not in chosen]
+    assert min(certainties[sha256] for sha256 in chosen) >= max(others)
+
+
+def test_labels_are_right_where_three_people_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = labels(tmp_path / "labels.parquet", [number % 2 for number in range(60)])
+    drawn = tmp_path / "drawn.csv"
+    script("label_quality").main([file, str(drawn), "--n", "10"])
+    assert capsys.readouterr().out == "20 pictures drawn\n"
+    keys = read_labels(str(drawn))["key"].to_pylist()
+    truth = {key: int(key.removesuffix(".jpg")) % 2 for key in keys}
+    private, public = ([key for key in keys if truth[key] == side] for side in (1, 0))
+    assert (len(private), len(public)) == (10, 10)
+    answers = []
+    for number in range(5):
+        said: dict[str, int | None] = dict(truth)
+        said[private[0]] = 0  # all say that the label is wrong
+        said[public[0]] = 1 if number < 3 else 0  # three of five say so
+        said[public[1]] = 1 if number < 2 else 0  # two of five do not count
+        said[public[2]] = (1, 0, 1, 0, None)[number]  # no majority
+        columns: dict[str, list[object]] = {"key": [*said], "private": [*said.values()]}
+        answers.append(str(tmp_path / f"{number}.parquet"))
+        table = to_labels(columns | {"annotator": [f"person {number}"] * len(said)}, len(said))
+        write_labels(table, answers[-1], LabelsOrigin("test"))
+    script("label_quality").main([file, str(drawn), *answers])
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "people confirm the label of 17 of 19 pictures (95 %: 66.9% to 98.7%)",
+        "wrong: 1 labelled private, 1 labelled public",
+    ]
+    with pytest.raises(SystemExit, match="60 pictures could be drawn, not 31 of each side"):
+        script("label_quality").main([file, str(tmp_path / "more.csv"), "--n", "31"])
+    assert not (tmp_path / "more.csv").exists()
