@@ -133,18 +133,6 @@ class YamlFile(click.ParamType[bytes]):
         return content
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """`en,de` -> ("en", "de")."""
-
-    name = "names"
-
-    def __init__(self, separator: str = ","):
-        self._separator = separator
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        return value if isinstance(value, tuple) else tuple(part.strip() for part in value.split(self._separator))
-
-
 class Recall(click.ParamType[float]):
     """`recall=0.95` -> 0.95, above 0 and below 1."""
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from scoring.assessment import Outcome, View
+from scoring.assessment import Outcome
 from scoring.engine_facts import PromptPart
 from scoring.taxonomy import KEYS
 
@@ -185,13 +185,6 @@ class Protocol(ABC):
         Never raises, regardless of the model's text: an unreadable answer is `Unscored`, without content in its
         message.
         """
-
-
-@typing.runtime_checkable
-class AsksOtherwise(typing.Protocol):
-    """An engine with a model that can be asked in another protocol than the one it was loaded for."""
-
-    def assess_with(self, protocol: Protocol, views: Sequence[View]) -> list[Outcome]: ...
 
 
 class ProtocolModule(typing.Protocol):
