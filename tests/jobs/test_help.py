@@ -34,7 +34,7 @@ def test_the_help_of_a_group_says_what_each_of_its_commands_does_to_the_end(caps
     assert privsieve("labels", "--help") == 0
     commands = " ".join(capsys.readouterr().out.partition("Commands:")[2].split())
     assert commands.startswith(
-        "agreement Show how far annotators agree: per attribute, level, private and class. build"
+        "agreement Show how far annotators agree: per attribute, level, private and class. consensus"
     )
     assert "..." not in commands
 
