@@ -12,6 +12,7 @@ labels import` writes them; pictures are joined by sha256, else by key.
 """
 
 import argparse
+import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,19 +72,21 @@ class Quality:
 
 def draw(labels: str, drawn: Path, num_per_side: int = 25, seed: int = 0) -> int:
     """Write the drawn pictures, half of them private by their labels, and return their number."""
-    rows = duckdb.sql(DRAW, params={"labels": labels, "num_per_side": num_per_side, "seed": seed})
+    given = {"labels": labels, "num_per_side": num_per_side, "seed": seed}
+    rows = duckdb.execute(DRAW, given).fetchall()
     if (num_drawn := len(rows)) != 2 * num_per_side:
         raise privsieve.LabelsError(
             f"{labels}: {num_drawn} pictures could be drawn, not {num_per_side} of each side; give a smaller --n"
         )
-    rows.write_csv(str(drawn))
+    with drawn.open("w", newline="") as file:
+        csv.writer(file).writerows([("sha256", "key", "annotator"), *rows])
     return num_drawn
 
 
 def judge(labels: str, drawn: Path, answers: Sequence[str]) -> Quality:
     """Compare the labels of the drawn pictures with the answers of people."""
     given = {"labels": labels, "drawn": str(drawn), "answers": list(answers), "min_answers": MIN_ANSWERS}
-    rows = duckdb.sql(ANSWERS, params=given).fetchall()
+    rows = duckdb.execute(ANSWERS, given).fetchall()
     is_right = np.array([labelled == says_private for labelled, says_private in rows], dtype=bool)
     fleiss = [row.fleiss for row in privsieve.agreement(*answers).rows if row.name == "private"]
     return Quality(

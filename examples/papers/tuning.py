@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import privsieve
+from scoring.engines.picture import DEFAULT_MAX_PIXELS
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,17 @@ class Experiment:
     other_labels: str
     folder: Path
     options: privsieve.EngineOptions
-    """Model, protocol and size of pictures; the adapter is that of each point."""
+    """Model and protocol; the adapter is that of each point."""
 
     recipe: str
+    max_pixels: int
+    """Width x height of pictures."""
+
     seed: int = 0
 
     def measured(self, name: str, adapter: Path | None = None) -> privsieve.Evaluation:
         """Scan the other pictures with the model, and judge the answers."""
-        options = replace(self.options, adapter=None if adapter is None else str(adapter))
+        options = replace(self.options, adapter=None if adapter is None else str(adapter), max_pixels=self.max_pixels)
         run = self.folder / name / "run"
         privsieve.scan(self.others, run, engine="transformers", options=options, executor="inline")
         return privsieve.evaluate(run, self.other_labels)
@@ -66,7 +70,7 @@ class Experiment:
             str(self.options.model),
             point / "adapter",
             recipe=self.recipe,
-            max_pixels=self.options.max_pixels,
+            max_pixels=self.max_pixels,
             seed=self.seed,
         )
         for caution in card.cautions:
@@ -120,20 +124,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--recipe", required=True, help="a shipped name or a YAML file, as in privsieve tune")
     parser.add_argument("--protocol", default="binary:ours-1,first", help="of the scans; `first` always has an answer")
-    parser.add_argument("--max-pixels", type=int, default=privsieve.EngineOptions().max_pixels)
+    parser.add_argument("--max-pixels", type=int, default=DEFAULT_MAX_PIXELS)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10, 50, 100, 320], help="pictures, for curve")
     parser.add_argument("--class", dest="classes", action="append", default=[], help="for left-out; repeatable")
     parser.add_argument("--seed", type=int, default=0, help="of draws and tunings; take a new FOLDER for another one")
     given = parser.parse_args(arguments)
-    options = privsieve.EngineOptions(model=given.model, protocol=given.protocol, max_pixels=given.max_pixels)
+    options = privsieve.EngineOptions(model=given.model, protocol=given.protocol)
     corpora = (given.pictures, given.labels, given.others, given.other_labels)
-    experiment = Experiment(*corpora, given.folder, options, given.recipe, given.seed)
+    experiment = Experiment(*corpora, given.folder, options, given.recipe, given.max_pixels, given.seed)
     try:
-        found = curve(experiment, given.sizes) if given.experiment == "curve" else left_out(experiment, given.classes)
+        if given.experiment == "curve":
+            found = {f"{size} pictures": each for size, each in curve(experiment, given.sizes).items()}
+        else:
+            found = left_out(experiment, given.classes)
     except privsieve.PrivsieveError as error:
         sys.exit(f"tuning: {error}")
     for name, evaluation in found.items():
-        show(str(name), evaluation)
+        show(name, evaluation)
 
 
 if __name__ == "__main__":

@@ -80,13 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--engine", default="vllm", choices=["vllm", "transformers", "openai"])
     parser.add_argument("--endpoint", help="address of the server, for --engine openai")
     parser.add_argument("--adapter", help="folder of a tuned adapter")
-    parser.add_argument("--max-pixels", type=int, default=privsieve.EngineOptions().max_pixels)
+    parser.add_argument("--max-pixels", type=int)
     parser.add_argument("--reading", choices=["lenient", "first"], help="how answers are read; strictly by default")
     asked = parser.add_mutually_exclusive_group()  # a file would replace the texts of every language by the same ones
     asked.add_argument("--languages", action="store_true", help="four languages instead of four wordings")
     asked.add_argument("--prompt-file", type=Path, help="YAML file of wordings ours_1, …; only these are asked")
     given = parser.parse_args(arguments)
-    variants, prompt_file = LANGUAGES if given.languages else WORDINGS, None
+    variants: tuple[str, ...] = LANGUAGES if given.languages else WORDINGS
+    prompt_file = None
     if given.prompt_file is not None:
         prompt_file = given.prompt_file.read_bytes()
         variants = tuple(name for name in WORDINGS if name.replace("-", "_") in yaml.safe_load(prompt_file))

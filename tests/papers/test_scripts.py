@@ -26,15 +26,17 @@ def script(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.py")))
-def test_each_script_says_how_it_is_used_and_is_on_the_page_of_the_papers(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_of_the_papers_names_every_script() -> None:
+    page = (FOLDER.parents[1] / "docs" / "papers.md").read_text()
+    assert [file.name for file in FOLDER.glob("*.py") if file.name not in page] == []
+
+
+@pytest.mark.parametrize("name", ["counterfactual", "label_quality", "tuning", "wordings"])
+def test_each_script_says_how_it_is_used(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as done:
         script(name).main(["--help"])
     assert done.value.code == 0
     assert f"python examples/papers/{name}.py" in capsys.readouterr().out
-    assert f"`{name}.py" in (FOLDER.parents[1] / "docs" / "papers.md").read_text()
 
 
 @pytest.fixture
