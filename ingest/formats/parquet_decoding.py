@@ -167,6 +167,10 @@ class _Remote(SeekableReader):
         return content
 
 
+_OVERFLOWS = ("overflowed binary array capacity", "chunked array outputs")
+"""In pyarrow's errors about one row whose lists hold more than 2 GB of text."""
+
+
 class _Decoder:
     """Answers requests. Runs in the child, as all below."""
 
@@ -181,11 +185,11 @@ class _Decoder:
             self._pieces, self._group = _pieces(request, self._ask), request.group
         try:
             return next(self._pieces, None)
-        except MemoryError:
+        except (MemoryError, *DAMAGED) as error:
+            if not isinstance(error, MemoryError) and not any(text in str(error) for text in _OVERFLOWS):
+                return _End(_undecodable(self._group))
             why = "takes too much memory to be decoded; write the file again with fewer rows in a row group"
             return _End(Fault(TOO_LARGE, f"row group {self._group} {why}"))
-        except DAMAGED:
-            return _End(_undecodable(self._group))
 
 
 def _pieces(request: Request, ask: Ask) -> Iterator[bytes | LostRow]:
