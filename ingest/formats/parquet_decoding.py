@@ -34,6 +34,9 @@ MAX_CPU_S = 600
 MAX_ROW_BYTES = 512 * 2**20
 """Limit of the wanted columns of a row."""
 
+READ_BYTES = 3 * MAX_ROW_BYTES
+"""Peak memory of the process that reads: a row as it comes, unpacked, and as a value."""
+
 PIECE_BYTES = 4 * 2**20
 """Rows that are handed over together have at most this size, or are a single row."""
 
