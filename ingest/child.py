@@ -10,8 +10,8 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
@@ -123,18 +123,34 @@ class LimitedChild:
     def is_alive(self) -> bool:
         return self.close.alive
 
-    def ask(self, request: Any, tell: Ask | None = None) -> Any:
+    def ask(self, request: Any) -> Any:
+        """Return the answer; errors as in `answer`."""
+        self.begin(request)
+        return self.answer()
+
+    def begin(self, request: Any) -> None:
+        """Send a request; LimitError. `answer` must follow."""
+        with self._closed_on_error():
+            self._process.connection.send(request)
+
+    def answer(self, tell: Ask | None = None) -> Any:
         """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on.
 
         tell: answers what the child asks meanwhile. If it raises, the child is closed.
         """
-        connection = self._process.connection
-        try:
-            connection.send(request)
+        with self._closed_on_error():
             answer = self._received()
             while tell is not None and isinstance(answer, _Question):
-                connection.send(tell(answer.content))
+                self._process.connection.send(tell(answer.content))
                 answer = self._received()
+        if isinstance(answer, PrivsieveError):
+            raise answer
+        return answer
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
         except (EOFError, OSError):
             cause = self._cause_of_death()
             self.close()
@@ -142,9 +158,6 @@ class LimitedChild:
         except BaseException:  # such as Ctrl-C: a later request would get the answer to this one
             self.close()
             raise
-        if isinstance(answer, PrivsieveError):
-            raise answer
-        return answer
 
     def _received(self) -> Any:
         if not self._process.connection.poll(ANSWER_LIMIT_S):

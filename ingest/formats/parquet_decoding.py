@@ -34,6 +34,9 @@ MAX_CPU_S = 600
 MAX_ROW_BYTES = 512 * 2**20
 """Limit of the wanted columns of a row."""
 
+READ_BYTES = 3 * MAX_ROW_BYTES
+"""Peak memory of the process that reads: a row as it comes, unpacked, and as a value."""
+
 PIECE_BYTES = 4 * 2**20
 """Rows that are handed over together have at most this size, or are a single row."""
 
@@ -98,13 +101,13 @@ def decoded(request: Request) -> Iterator[pa.RecordBatch | LostRow]:
         memory_bytes = min(MAX_MEMORY_BYTES, int(available_bytes() * MEMORY_SHARE))
         # This pool allocates no more than it is asked for, so that the limit means what it says.
         child = LimitedChild(_Decoder, Limits(MAX_CPU_S, memory_bytes), {"ARROW_DEFAULT_MEMORY_POOL": "system"})
+    assert request.root is not None
     try:
-        assert request.root is not None
         if request.root.is_local:
-            yield from _answers(request, child.ask)
+            yield from _answers(child, request, None)
         else:  # credentials and connections stay in this process
             with opened(request.root, request.shard) as stream:
-                yield from _answers(replace(request, root=None), partial(child.ask, tell=partial(_told, stream)))
+                yield from _answers(child, replace(request, root=None), partial(_told, stream))
     except LimitError as error:
         raise GroupFaultError(Fault("unreadable", f"row group {request.group} cannot be decoded: it {error}")) from None
     finally:
@@ -112,14 +115,18 @@ def decoded(request: Request) -> Iterator[pa.RecordBatch | LostRow]:
             _idle.append(child)  # it drops what it was asked for when it is asked for something else
 
 
-def _answers(request: Request, ask: Ask) -> Iterator[pa.RecordBatch | LostRow]:
-    num_rows, answer = 0, ask(request)
+def _answers(child: LimitedChild, request: Request, tell: Ask | None) -> Iterator[pa.RecordBatch | LostRow]:
+    child.begin(request)
+    num_rows, answer = 0, child.answer(tell)
     while isinstance(answer, bytes | LostRow):
         piece = answer if isinstance(answer, LostRow) else pa.ipc.read_record_batch(answer, request.schema)
         num_rows += piece.num_rows
-        yield piece
-        del piece  # else it would stay in memory with the next one
-        answer = ask(None)
+        child.begin(None)  # so that it decodes the next rows while these are used
+        try:
+            yield piece
+            del piece  # else it would stay in memory with the next one
+        finally:
+            answer = child.answer(tell)
     if isinstance(answer, _End):
         raise GroupFaultError(answer.fault)
     if num_rows < len(request.rows):

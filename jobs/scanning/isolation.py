@@ -23,6 +23,7 @@ import pyarrow as pa
 from ingest.child import DEATH_LIMIT_S, ChildProcess
 from ingest.errors import EngineError, Fault, PrivsieveError, StorageError
 from ingest.formats import parquet
+from ingest.formats.parquet_decoding import READ_BYTES
 from ingest.machine import available_bytes, resident_bytes
 from ingest.sample import Locator, Slice, printable
 from jobs.scanning.batch import BatchScorer, facts_of
@@ -113,7 +114,7 @@ class _Child:
 
         What is left over from the images before counts as reading, which a fresh child may survive.
         """
-        facts = self._answer(limit_s, self._image_memory, self._memory_at_start)
+        facts = self._answer(limit_s, max(self._image_memory, READ_BYTES), self._memory_at_start)
         if not isinstance(facts, Facts):
             return Lost(facts, None)
         memory = resident_bytes(self._process.pid)

@@ -86,7 +86,7 @@ def rows_of(tmp_path: Path, shard: str, deed: str, worst: int, first: int, end: 
     ("deed", "reason", "message"),
     [
         ("crash", "crash", "while it was read: the process was killed by SIGABRT"),
-        ("memory", "crash", "while it was read: needs more than 1664 MB of memory"),
+        ("memory", "crash", "while it was read: needs more than 1536 MB of memory"),
     ],
 )
 def test_a_death_while_reading_costs_the_rest_of_the_row_group(
