@@ -15,6 +15,7 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 """
 
 import os
+from collections.abc import Sequence
 from typing import Literal
 
 from jobs import hidden_room
@@ -166,6 +167,7 @@ def scan(
     options: EngineOptions | None = None,
     source_format: str | None = None,
     category: str | None = None,
+    image_column: Sequence[str] = (),
     labels: Url | None = None,
     caption_words: Url | None = None,
     sample: int | None = None,
@@ -281,6 +283,7 @@ def plan(
     seed: int = PlanRequest.seed,
     source_format: str | None = None,
     category: str | None = None,
+    image_column: Sequence[str] = (),
     screen: Url | None = None,
     ray_address: str | None = None,
     engine_cpus: float = 1,

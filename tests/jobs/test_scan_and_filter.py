@@ -95,7 +95,7 @@ def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flag
     [
         (("scna",), 'unknown command "scna" (did you mean "scan"?)'),
         (("audit", "my-run"), 'unknown command "my-run"; there are: apply, sample'),
-        (("labels", "improt"), 'unknown command "improt" (did you mean "import"?); there are: agreement, build'),
+        (("labels", "improt"), 'unknown command "improt" (did you mean "import"?); there are: agreement, consensus'),
         (("scan", "nowhere", "--run", "r"), "does not exist"),
         (("scan", ".", "--run", "r", "--engine", "caned"), 'unknown engine "caned" (did you mean "canned"?)'),
         (
