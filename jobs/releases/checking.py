@@ -113,7 +113,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         return Verified(len(release.sha256), faults=("a takedown is unfinished; run the same takedown again",))
     if request.contact_sheet is not None and REDACTIONS not in release.own_sha256:
         raise PrivsieveError(f"--contact-sheet: {url} holds no picture that was covered")
-    is_copy = is_published_copy(root, release)
+    is_copy = is_published_copy(root)
     if request.contact_sheet is not None or request.labels is not None:
         refuse_published_copy(root, url)
     expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}

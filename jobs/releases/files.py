@@ -127,7 +127,6 @@ OWN_FILES: Mapping[str, OwnFile] = {
     DATASHEET: OwnFile(),
     CROISSANT: OwnFile(),
     REMOVED: OwnFile(_has_removed, REMOVED_SCHEMA),
-    SOURCE: OwnFile(),
     DECISIONS: OwnFile(schema=DECISIONS_SCHEMA),
     REDACTIONS: OwnFile(lambda release: release.second_look is not None, REDACTIONS_SCHEMA),
     CHANGES: OwnFile(lambda release: release.previous_sha256 is not None, CHANGES_SCHEMA),
@@ -135,8 +134,9 @@ OWN_FILES: Mapping[str, OwnFile] = {
 }
 """Files with a hash in `own_sha256` of `release.json`, by path."""
 
-UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE)
-"""The others: `SHA256SUMS` has the hash of the first, and the signature is of it."""
+UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE, SOURCE)
+"""The others: `SHA256SUMS` has the hash of the first, and the signature is of it. A hash of the last would let anybody
+test guesses of the path."""
 
 BLOCK_BYTES = 2**22
 
@@ -148,14 +148,14 @@ def is_public(name: str) -> bool:
     return not name.startswith(f"{PRIVATE}/")
 
 
-def is_published_copy(root: Place, release: ReleaseRecord) -> bool:
-    """Return whether all files are missing that must not be published."""
-    return not any(root.at(name).exists() for name in release.own_sha256 if not is_public(name))
+def is_published_copy(root: Place) -> bool:
+    """Return whether the folder of what must not be published is missing."""
+    return not root.at(PRIVATE).exists()
 
 
 def refuse_published_copy(root: Place, what: str) -> None:
     """Raise PrivsieveError if the folder of what must not be published is missing."""
-    if not root.at(PRIVATE).exists():
+    if is_published_copy(root):
         raise PrivsieveError(f"{what} is a published copy, without {PRIVATE}/; give the release as filter wrote it")
 
 

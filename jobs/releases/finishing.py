@@ -65,7 +65,6 @@ def finish(
             own_sha256[name] = hashlib.sha256(content).hexdigest()
     where = as_json({"source": record.source})
     out.at(SOURCE).write(where)
-    own_sha256[SOURCE] = hashlib.sha256(where).hexdigest()
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
     release = ReleaseRecord(
         **identity.model_dump(),

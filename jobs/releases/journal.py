@@ -119,6 +119,8 @@ def _finish(root: Place) -> Journal | None:
         for name, sha256 in journal.replaced.items():
             staged = root.at(TAKEDOWN_STAGED, journal.folder, name)
             if staged.exists():
+                if sha256_of(staged) != sha256:
+                    raise IncompleteError(f"{staged.path} is damaged; restore the release from a copy")
                 with staged.open() as stream, root.at(name).create() as target:
                     shutil.copyfileobj(stream, target, BLOCK_BYTES)
                 staged.remove()

@@ -20,7 +20,7 @@ from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import looked_for
-from jobs.releases.files import read_release
+from jobs.releases.files import is_published_copy, read_release
 from jobs.releases.journal import refuse_unfinished
 from jobs.releases.kind import kind_of
 from jobs.releases.matching import held_pictures, scanned_distances
@@ -90,6 +90,8 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     or the release does not exist."""
     root = place(request.release)
     is_release = root.at(RELEASE).exists()
+    if is_release and is_published_copy(root) and kind_of(read_release(root, request.release).urls).has_pictures:
+        is_release = False  # what is known of it is its shards
     if not is_release and root.at(RUN_RECORD).exists():
         raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
     refuse_unfinished(root)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ingest.errors import PrivsieveError, StorageError, number_of
-from ingest.formats.released import RELEASE, RELEASE_LEASE, UNFINISHED, own_names_among
+from ingest.formats.released import RELEASE, RELEASE_LEASE, REMOVED, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
 from jobs.releases.contents import refuse_others
 from jobs.releases.files import identity_of, record_of
@@ -67,6 +67,11 @@ def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseIdentity, 
         _refuse_foreign(out, url, overwrite)
     if overwrite and is_release:
         refuse_others(out, url, source)
+        if out.at(REMOVED).exists():
+            raise StorageError(
+                f"{url} has taken pictures down, and --overwrite would bring them back; write to another folder with "
+                f"--previous {url}, or remove {url}"
+            )
     if resume and is_release and begun is None:
         raise StorageError(f"{url} is finished already; use --overwrite to write it again")
     if resume and begun not in (None, identity):

@@ -26,10 +26,10 @@ A policy can be changed and applied again without another scan, since scores do 
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import duckdb
 import pyarrow as pa
@@ -40,7 +40,15 @@ from ingest.formats.members import Members
 from ingest.formats.origins import Origins
 from ingest.images.rewriting import CoverMethod
 from scoring.policies.reserved import ReservedRule
-from scoring.privacy import ALL_JUDGED, COMPUTED_FROM, SEVERITY_NAMES, Engine, computed_sql, protocols_that_answer
+from scoring.privacy import (
+    ALL_JUDGED,
+    COMPUTED_FROM,
+    MIN_PRIVATE_SCORE,
+    SEVERITY_NAMES,
+    Engine,
+    computed_sql,
+    protocols_that_answer,
+)
 from scoring.sql.expressions import columns_of, row_cursor, shown, without_values
 from scoring.sql.limits import Limits, StoppedError, Watch
 from scoring.sql.names import literal
@@ -72,6 +80,16 @@ _COVERED_FROM = frozenset([Col.BOXES])
 """Columns that say what to cover."""
 
 _PICTURE = "picture"
+_PRIVATE_WAYS: list[list[dict[str, Any]]] = [
+    [{PRIVATE.name: True}],
+    [{SEVERITY_LEVEL.name: 1}, {SEVERITY_LEVEL.name: 2}],
+    [{Col.LEVEL: 1}, {Col.LEVEL: 2}],
+    [{Col.LEVEL_HIGH: 1}, {Col.LEVEL_HIGH: 2}],
+    [{Col.HOLISTIC_SCORE: 1.0}, {Col.HOLISTIC_SCORE: MIN_PRIVATE_SCORE}],
+    [{Col.PRIVATE_ANSWER: 1.0}],
+]
+"""Rows of private pictures, in each way in which a run may say so."""
+
 _WHOLE_PICTURE = (SEVERITY_NAMES - {UNKNOWN_LEVEL.name}) | {
     *(PRIVATE.name, SEVERITY_LEVEL.name, Col.HOLISTIC_SCORE, Col.PRIVATE_ANSWER, Col.PROB_PRIVATE)
 }
@@ -223,22 +241,18 @@ class Policy:
 
     def refusal(self, unanswered: Collection[str], engine: Engine) -> str | None:
         """Return why a run must not be filtered by this policy: a rule to leave out or to cover pictures can match none
-        of them, and no rule that is as strict decides by what the engine judges instead. None if it may.
+        of them, and no rules that are as strict match all that it is about. None if it may.
 
         unanswered: as in `blind_rules`.
         """
         blind, is_judged = self.blind_rules(unanswered), bool(engine["assessed"])
-        decided = [
-            (ACTIONS.index(rule.then), _subjects(_columns_of(rule) - set(unanswered), is_judged))
-            for rule in self.rules
-            if rule.name not in blind
-        ]
+        seeing = [(rule, sql) for rule, sql in zip(self.rules, self.sql, strict=True) if rule.name not in blind]
         for rule in self.rules:
             if rule.then == "keep" or rule.name not in blind:
                 continue
             subjects = _subjects(blind[rule.name], is_judged)
-            as_strict = (about for strictness, about in decided if strictness >= ACTIONS.index(rule.then))
-            if subjects <= frozenset[str]().union(*as_strict):
+            as_strict = [sql for other, sql in seeing if ACTIONS.index(other.then) >= ACTIONS.index(rule.then)]
+            if all(_match_all(as_strict, subject, unanswered) for subject in subjects):
                 continue
             columns = ", ".join(blind[rule.name])
             needed = dict.fromkeys(name for column in blind[rule.name] for name in protocols_that_answer(column))
@@ -290,6 +304,26 @@ def _subjects(columns: Collection[str], is_judged: bool) -> frozenset[str]:
         is_whole = column in _WHOLE_PICTURE or (key in KEYS and not is_judged)
         subjects |= {_PICTURE} if is_whole else {key} if key in KEYS else set()
     return frozenset(subjects)
+
+
+def _match_all(conditions: Sequence[str], subject: str, unanswered: Collection[str]) -> bool:
+    """Return whether every picture that shows the subject matches one of the conditions, whatever else is known of it.
+
+    Rows in which nothing is known but one answer prove it.
+    """
+    ways: list[list[dict[str, Any]]] = [[{subject: 1.0}]] if subject != _PICTURE else _PRIVATE_WAYS
+    connection = row_cursor()
+    for rows in ways:
+        columns = {field.name: pa.nulls(len(rows), field.type) for field in IMAGE_SCHEMA}
+        columns |= {name: pa.array([row[name] for row in rows], IMAGE_SCHEMA.field(name).type) for name in rows[0]} | {
+            Col.STATUS: pa.array(["scored"] * len(rows), IMAGE_SCHEMA.field(Col.STATUS).type)
+        }
+        if not set(unanswered) & rows[0].keys():
+            connection.register("score_rows", pa.table(columns))
+            any_of = " OR ".join(f"coalesce({sql}, false)" for sql in conditions) or "false"
+            if connection.sql(f"SELECT bool_and({any_of}) FROM score_rows").fetchall() == [(True,)]:
+                return True
+    return False
 
 
 def _may_match(connection: duckdb.DuckDBPyConnection, sql: str, null: Collection[str]) -> bool:

@@ -121,7 +121,6 @@ def test_a_published_copy_is_checked_by_its_own_means(
         assert ("signed by ada" in said) == bool(CASES[case].signer)
         for command in (
             ("takedown", release, asked),
-            ("lookup", release, "https://host.example.org/a.png"),
             ("filter", "run", "--policy", "policy.yaml", "--out", tmp_path / "v2", "--previous", release),
             ("verify", release, "--labels", asked),
         ):

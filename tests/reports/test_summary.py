@@ -287,7 +287,13 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
             table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
         pq.write_table(table, file)
     report = summarise(open_warehouse(str(run)))
-    assert report.unseen.by_kind == {"embedded_image": 1, "frames": 3, "hidden_pixels": 0, "trailing_data": 1, "unknown_chunk": 0}
+    assert report.unseen.by_kind == {
+        "embedded_image": 1,
+        "frames": 3,
+        "hidden_pixels": 0,
+        "trailing_data": 1,
+        "unknown_chunk": 0,
+    }
     # One row of an older version has frames that were left out; of the other one nothing is known.
     assert (report.unseen.num_images, report.unseen.num_unknown) == (4, 1)
     assert unseen_note(report) == (
