@@ -196,7 +196,9 @@ def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one
         undo()
         (out / "release.lease.json").unlink(missing_ok=True)
         if not is_done and files(out) != whole:
-            with pytest.raises(PrivsieveError, match=r"is no (finished )?release|is unfinished|is not the one of SHA256SUMS"):
+            with pytest.raises(
+                PrivsieveError, match=r"is no (finished )?release|is unfinished|is not the one of SHA256SUMS"
+            ):
                 run_takedown(TakedownRequest(str(out), str(requests)))
         if is_done:
             assert number > 10
