@@ -104,8 +104,8 @@ def masked_value(value: Any, mask: Mask) -> Any:
     """Return a value of JSON or of a cell with all texts in it masked. ValueError if a name of a field would be."""
     if isinstance(value, str):
         return mask(value)
-    if isinstance(value, list | tuple):
-        return [masked_value(child, mask) for child in value]
+    if isinstance(value, list | tuple):  # an entry of an Arrow map is a tuple
+        return type(value)(masked_value(child, mask) for child in value)
     if isinstance(value, dict):
         if any(_PLAIN_NAME.fullmatch(name) is None and mask(name) != name for name in value):
             raise ValueError("the name of a field holds what must be masked")

@@ -12,28 +12,50 @@ Origins = Literal["removed", "kept"]
 """Whether the texts of a picture that is written again lose what leads to the scanned file."""
 
 _WORDS = frozenset(
-    """url urls uri uris href link links permalink domain host
-    sha sha1 sha224 sha256 sha384 sha512 md5 crc crc32 blake2 blake3 xxhash checksum checksums digest etag
-    hash hashes phash dhash ahash whash pdq pdqhash fingerprint
+    """permalink domain host sha crc crc32 blake2 blake3 checksum checksums digest etag pdq fingerprint
     file files filename filenames filepath filesize path paths folder directory bytes
-    exif xmp iptc gps thumbnail thumbnails preview
+    exif xmp iptc gps thumbnail thumbnails preview emb embs
     origin original orig source src""".split()  # noqa: SIM905
 )
-"""A field is about the scanned file if its name has one of these words, such as `image_url` and `originalWidth`."""
+"""A field is about the scanned file if its name has one of these words, such as `source_page` and `originalWidth`."""
 
 _NAMES = frozenset(
-    """key uid uuid guid id sample_id image_id img_id photo_id
-    width height image_width image_height img_width img_height size image_size img_size content_length
+    """key width height image_width image_height img_width img_height size image_size img_size content_length
     resolution image_resolution""".split()  # noqa: SIM905
 )
-"""Or if this is its whole name: `class_id` and `box_width` are not about the file."""
+"""Or if this is its whole name: `box_width` is not about the file."""
+
+_PARTS = re.compile(r"url|uri|href|link|hash|md5|sha\d|embed|feature|vector|latent")
+"""Or if this is anywhere in its name: `IMGURL`, `ahash64`, `faceEmbedding`. An embedding of the scanned picture
+finds it among others, and one of a face recognises the person who is covered."""
+
+_MODELS = re.compile("clip|dino")
+_OF_NUMBERS = re.compile("similarity|score")
+"""The name of a model is that of its embedding, unless it says that it is a number, as `clip_similarity_vitb32`."""
+
+_ID = re.compile("(.*?)ids?[0-9]*")
+_KINDS = frozenset("class subclass cls category subcategory supercategory cat label lang language".split())  # noqa: SIM905
+"""All ids lead to the file or to the page it is from, but for those of these: `class_id`, `labelid`, `langIds`."""
+
+_ORDINARY = frozenset(
+    """security tourist tourists tourism curly hashtag hashtags blink blinking featured clipart clipped dinosaur
+    dinosaurs acid aid aids android arid asteroid avoid bid braid candid centroid centroids covid cuboid did ellipsoid eyelid
+    fluid grid grids hid humid hybrid invalid kid kids lid lids liquid maid mid orchid paid placid plaid polaroid pyramid
+    pyramids raid rapid rigid said solid squid trapezoid valid vivid void""".split()  # noqa: SIM905
+)
+"""Words that only look like a part or an id."""
 
 _WORD = re.compile("[A-Z]+[0-9]*(?![a-z])|[A-Z]?[a-z]+[0-9]*")
 
 _POINTER = re.compile(
-    r"(?:[a-z0-9+.-]{0,16}(?::\\?/\\?/|%3a%2f%2f)|www\.|data:[a-z]{1,16}/)\S+|[0-9a-f]{32,}", re.IGNORECASE | re.ASCII
+    r"(?:[a-z0-9+.-]{0,16}(?::\\?/\\?/|%3a%2f%2f)|www\.|data:[a-z]{1,16}/)\S+"
+    r"|\\?/\\?/[^\s/\\]+\\?/\S+"
+    r"|(?<![a-z0-9-])(?:[a-z0-9-]++\.){1,8}(?:[a-z]{2,63}|xn--[a-z0-9-]{1,59})(?::[0-9]{1,5})?(?:\\?/|%2f)\S+"
+    r"|[0-9a-f]{32,}",
+    re.IGNORECASE | re.ASCII,
 )
-"""A URL, also one that is quoted in JSON or in another URL, or a hash in a text, whatever the name of its field."""
+"""A URL, also one that is quoted in JSON or in another URL or has no scheme (`//host/path`, `host.tld/path`), or a hash
+in a text, whatever the name of its field."""
 
 REMOVED_ORIGIN = "[origin]"
 """Stands in a text where a URL or a hash was."""
@@ -45,8 +67,17 @@ def leads_to_origin(name: str) -> bool:
     >>> [leads_to_origin(name) for name in ("image_url", "originalWidth", "SHA256", "__key__", "caption", "class_id")]
     [True, True, True, True, False, False]
     """
-    words = _words(name)
-    return not _WORDS.isdisjoint(words) or "_".join(words) in _NAMES or _POINTER.search(name) is not None
+    words, rest = _words(name), name.lower()
+    for word in _ORDINARY.intersection(words):
+        rest = rest.replace(word, "_")
+    return (
+        not _WORDS.isdisjoint(words)
+        or "_".join(words) in _NAMES
+        or _PARTS.search(rest) is not None
+        or (_MODELS.search(rest) is not None and _OF_NUMBERS.search(rest) is None)
+        or any(map(_is_id, ["", *words], words))
+        or _POINTER.search(name) is not None
+    )
 
 
 def without_origins(value: Any, released_sha256: str = "") -> Any:
@@ -70,6 +101,12 @@ def without_origins(value: Any, released_sha256: str = "") -> Any:
         elif not leads_to_origin(name):
             kept[name] = without_origins(child)
     return kept
+
+
+def _is_id(before: str, word: str) -> bool:
+    """Return whether a word of a name says that the field is an id. before: the word before it."""
+    match = _ID.fullmatch(word)
+    return match is not None and word not in _ORDINARY and (match[1] or before) not in _KINDS
 
 
 def _words(name: str) -> list[str]:

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -132,7 +133,7 @@ def masked_rows(
     rows: pa.Table | pa.RecordBatch, stays: Callable[[int, str], bool], mask: Mask
 ) -> tuple[pa.Table | pa.RecordBatch, int]:
     """Return the rows with masked texts, and the number of cells in which something is masked. A cell becomes null if
-    the name of a field in it would have to be masked, or if it is of JSON that cannot be parsed.
+    the name of a field in it would have to be masked, or if it cannot be read or written, as JSON that is none.
 
     stays: says of the number and name of a column whether it stays as it is.
     """
@@ -140,19 +141,13 @@ def masked_rows(
     for number, field in enumerate(rows.schema):
         if stays(number, field.name) or not has_texts(field.type):
             continue
-        is_json = isinstance(field.type, pa.JsonType)
-        values = rows.column(number).to_pylist()
-        made = [_masked_cell(value, mask, is_json) for value in values]
-        num_masked += sum(before != after for before, after in zip(values, made, strict=True)) if not is_json else 0
-        rows = rows.set_column(number, field, pa.array(made, field.type))
+        cells = [
+            _edited_cell(field.type, cell, lambda value: masked_value(value, mask)) for cell in rows.column(number)
+        ]
+        num_masked += sum(is_other for _, is_other in cells)
+        made = pa.concat_arrays([pa.nulls(0, field.type), *(cell for cell, _ in cells)])
+        rows = rows.set_column(number, field, made)
     return rows, num_masked
-
-
-def _masked_cell(value: Any, mask: Mask, is_json: bool) -> Any:
-    try:
-        return json.dumps(masked_value(json.loads(value), mask)) if is_json and value else masked_value(value, mask)
-    except (ValueError, RecursionError):
-        return None
 
 
 def rows_without_origins(rows: pa.Table, choice: Choice, replaced_by: Sequence[str | None]) -> tuple[pa.Table, int]:
@@ -188,22 +183,26 @@ def _without_origins(field: pa.Field, column: pa.Array, replaced_by: Sequence[st
         if sha256 is None or not column[row].is_valid:
             continue
         order[row] = len(column) + len(made)
-        cell, is_other = _cell_without_origins(field, column[row], sha256)
+        cell, is_other = _edited_cell(field.type, column[row], partial(_value_without_origins, field.name, sha256))
         made.append(cell)
         lost |= {row} if is_other else set()
     return pa.concat_arrays([column, *made]).take(pa.array(order, pa.int64())) if made else column
 
 
-def _cell_without_origins(field: pa.Field, cell: pa.Scalar, sha256: str) -> tuple[pa.Array, bool]:
-    """Return an array of one cell, null where it cannot be converted, and whether it says something else now."""
-    is_json = isinstance(field.type, pa.JsonType)
+def _value_without_origins(name: str, sha256: str, value: Any) -> Any:
+    return without_origins({name: value}, sha256).get(name)
+
+
+def _edited_cell(kind: pa.DataType, cell: pa.Scalar, edit: Callable[[Any], Any]) -> tuple[pa.Array, bool]:
+    """Return an array of one cell, null where the edit fails or has no result of this type, and whether it says
+    something else now."""
+    is_json = isinstance(kind, pa.JsonType)
     try:
-        value = json.loads(cell.as_py()) if is_json else cell.as_py()
-        made = without_origins({field.name: value}, sha256).get(field.name)
-        written = json.dumps(made) if is_json and made is not None else made
-        return pa.array([written], field.type), made != value
+        value = json.loads(cell.as_py()) if is_json and cell.is_valid else cell.as_py()
+        made = edit(value)
+        return pa.array([json.dumps(made) if is_json and made is not None else made], kind), made != value
     except (ValueError, RecursionError, pa.ArrowException):  # such as nanoseconds, or two fields of one name
-        return pa.nulls(1, field.type), True
+        return pa.nulls(1, kind), cell.is_valid
 
 
 def has_texts(kind: pa.DataType) -> bool:

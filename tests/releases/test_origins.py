@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ingest.formats.origins import leads_to_origin, without_origins
 from jobs.fetching.url_tables import COLUMNS, RESERVED
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
@@ -23,6 +24,8 @@ OTHER = {"caption", "license", "nsfw", "punsafe", "pwatermark", "similarity", "c
 KNOWN = sorted(
     {name for column in COLUMNS if column.name not in OTHER for name in (column.name, *column.known)}
     | RESERVED - OTHER
+    | set("imageurl IMAGEURL imgurl pageurl flickr_id photoid tweet_id post_id tweet_id_str".split())  # noqa: SIM905
+    | set("filehash imagehash ahash64 clip_embedding face_embedding dinov2 imageFeatures".split())  # noqa: SIM905
     | {"imageUrl", "img_width", "SHA256", "original_phash", "file_size", "__key__", "source_path", "OriginalHeight"}
 )
 POLICIES = {"cleaned": CLEAN, "covered": COVER.format(when="key[1] = 'a'", cover="image")}
@@ -40,6 +43,7 @@ def about(picture: str) -> dict[str, object]:
     pointers = {
         "read": f"see https://mark-of-{picture[0]}.example.org/1.jpg (1 of 2)",
         "quoted": rf"_https:\/\/mark-of-{picture[0]}.example.org ?u=http%3A%2F%2Fmark-of-{picture[0]}.example.org",
+        "bare": f"//mark-of-{picture[0]}.example.org/a.jpg or i.mark-of-{picture[0]}.example.org/abc.jpg",
         "code": hashlib.md5(content).hexdigest(),
         "tags": ["a dog", f"www.mark-of-{picture[0]}.example.org/2.jpg"],
     }
@@ -94,6 +98,20 @@ def facts(release: Path, layout: str, name: str) -> dict[str, object]:
         member = archive.extractfile(f"{name[0]}.json")
         assert member is not None
         return dict(json.load(member))
+
+
+def test_fields_that_only_look_like_a_pointer_stay_and_so_do_texts_without_one() -> None:
+    stay = (
+        "class_id classid categoryIds label_id langid language_id cls_id caption category label language box_width "
+        "grid is_valid invalid kids hashtags security tourist curly_hair blinking is_clipart dinosaur keywords our_list "
+        "similarity clip_similarity_vitb32 clip_l14_similarity_score nsfw punsafe NSFW pwatermark aesthetic_score"
+    ).split()  # noqa: SIM905
+    assert [name for name in (*stay, *OTHER) if leads_to_origin(name)] == []
+    assert [name for name in KNOWN if not leads_to_origin(name)] == []
+    texts = ["a cat and/or a dog, 4.5/5 stars, e.g./i.e. 24/7", "see example.org. // a comment", "in the U.S./Canada"]
+    assert without_origins(texts) == texts
+    pointers = ["//host/a.jpg", r"i.imgur.com\/abc.jpg", "a.b.c.d.e.f.g.h.i.j.com:80/x", "cdn.example.org%2Fa.jpg"]
+    assert not [text for text in without_origins(pointers) if not text.endswith("[origin]")]
 
 
 @pytest.mark.parametrize("way", POLICIES)
