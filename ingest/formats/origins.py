@@ -38,10 +38,11 @@ _KINDS = frozenset("class subclass cls category subcategory supercategory cat la
 """All ids lead to the file or to the page it is from, but for those of these: `class_id`, `labelid`, `langIds`."""
 
 _ORDINARY = frozenset(
-    """security tourist tourists tourism curly hashtag hashtags blink blinking featured clipart clipped dinosaur
-    dinosaurs acid aid aids android arid asteroid avoid bid braid candid centroid centroids covid cuboid did ellipsoid eyelid
-    fluid grid grids hid humid hybrid invalid kid kids lid lids liquid maid mid orchid paid placid plaid polaroid pyramid
-    pyramids raid rapid rigid said solid squid trapezoid valid vivid void""".split()  # noqa: SIM905
+    """security tourist tourists tourism curly hashtag hashtags blink blinking featured clipart clipped
+    dinosaur dinosaurs acid aid aids android arid asteroid avoid bid braid candid centroid centroids covid
+    cuboid did ellipsoid eyelid fluid grid grids hid humid hybrid invalid kid kids lid lids liquid maid mid
+    orchid paid placid plaid polaroid pyramid pyramids raid rapid rigid said solid squid trapezoid valid vivid
+    void""".split()  # noqa: SIM905
 )
 """Words that only look like a part or an id."""
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ingest.errors import PrivsieveError
+from ingest.formats import open_source
 from jobs.releases.files import record_of, sums
 from tests.jobs.made import privsieve
 from tests.jobs.releases import Capture, files
@@ -126,6 +127,12 @@ def test_a_published_copy_is_checked_by_its_own_means(
         ):
             assert privsieve(*command) == 2
             assert capsys.readouterr().err.count(f"is a published copy, without {PRIVATE}/") == 1
+    if CASES[case].has_pictures:
+        source = open_source(str(release), None, None)
+        slice_ = next(source.slices(source.shards[0]))
+        (tmp_path / "held").write_bytes(next(source.read(slice_)).encoded)
+        assert privsieve("lookup", release, tmp_path / "held") == 0
+        assert capsys.readouterr().out.startswith("found ")
     shard_of(release).write_bytes(b"another")
     assert privsieve("verify", release) == 1
 
