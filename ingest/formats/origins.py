@@ -39,9 +39,9 @@ _KINDS = frozenset("class subclass cls category subcategory supercategory cat la
 
 _ORDINARY = frozenset(
     """security tourist tourists tourism curly hashtag hashtags blink blinking featured clipart clipped dinosaur
-    dinosaurs acid aid aids android arid asteroid avoid bid braid candid centroid centroids covid cuboid did ellipsoid eyelid
-    fluid grid grids hid humid hybrid invalid kid kids lid lids liquid maid mid orchid paid placid plaid polaroid pyramid
-    pyramids raid rapid rigid said solid squid trapezoid valid vivid void""".split()  # noqa: SIM905
+    dinosaurs acid aid aids android arid asteroid avoid bid braid candid centroid centroids covid cuboid did
+    ellipsoid eyelid fluid grid grids hid humid hybrid invalid kid kids lid lids liquid maid mid orchid paid
+    placid plaid polaroid pyramid pyramids raid rapid rigid said solid squid trapezoid valid vivid void""".split()  # noqa: SIM905
 )
 """Words that only look like a part or an id."""
 
