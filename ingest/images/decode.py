@@ -33,6 +33,7 @@ from ingest.images.files.memory import (
 )
 from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
 from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, Piece
+from ingest.images.files.stored import StoredFrames
 from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
@@ -56,7 +57,8 @@ class DecodedImage:
 
     views: tuple[Pixels, ...]
     """At least one. First the frames or pages in order, then content that these do not show: colours under transparent
-    pixels, the frame over black, faint steps of 16-bit or float grey, channels and low bytes that viewers skip."""
+    pixels, also of a frame that is laid over earlier ones, the frame over black, faint steps of 16-bit or float grey,
+    channels and low bytes that viewers skip."""
 
     width: int
     height: int
@@ -205,10 +207,13 @@ def _decode(
     hashes: list[str | None] = []
     unread: list[Piece] = []
     streams: list[jpeg.Stream] = []
+    stored_frames = StoredFrames(encoded)
     for index in range(num_decoded):
         image.seek(index)
         num_skipped = hidden.num_skipped(image) if index else num_skipped
-        streams += _checked_frame(image, encoded, canvas, num_frames, limits, is_read_twice=num_skipped > 0)
+        has_more = stored_frames.has_more(image, index)
+        is_read_twice = num_skipped > 0 or has_more
+        streams += _checked_frame(image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice)
         if index:
             metadata |= frame_metadata(image)[0]
         if name == "jpeg":
@@ -219,7 +224,10 @@ def _decode(
             skipped = hidden.skipped(encoded, index) if num_skipped else []
             for picture in skipped:
                 pixels = _rgb(_resized(picture, _scale(image.size, limits.max_side_px)))
-                seen += [pixels] if any(hidden.shows_more(pixels[:, :, n], seen) for n in range(3)) else []
+                seen += _new(pixels, seen)
+            if stored := stored_frames.picture(image, index) if has_more else None:
+                for pixels in _frame_pixels(stored, limits):
+                    seen += _new(pixels, seen)
             if num_skipped and not skipped:
                 unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
             if name != "gif" and hidden.has_pattern_in_palette(image):
@@ -231,6 +239,7 @@ def _decode(
         if limits.has_pdq:
             size = image.size if orientation < 5 else image.size[::-1]
             hashes += [pdq_of(pixels, size) for pixels in seen]
+    del stored_frames
     image.close()  # the parts of the file are examined next, which takes memory too
     unseen_content = unseen.unseen_in(
         encoded,
@@ -324,6 +333,11 @@ def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
         # Over black and over white differ by just the opacity, so that one of them shows it.
         more.append(_over(colour, opacity, 0))
     return [shown, *more]
+
+
+def _new(pixels: Pixels, views: Sequence[Pixels]) -> list[Pixels]:
+    """Return the picture if it shows more than the views, else nothing."""
+    return [pixels] if any(hidden.shows_more(pixels[:, :, channel], views) for channel in range(3)) else []
 
 
 def _rgb(image: Image.Image) -> Pixels:

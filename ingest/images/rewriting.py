@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import gif, hidden, jpeg, memory, png, webp
+from ingest.images.files import gif, hidden, jpeg, memory, png, stored, webp
 from ingest.images.files.memory import (
     Views,
     check_bytes,
@@ -78,6 +78,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     plain = plain_profile(profile) if isinstance(profile, bytes) else None
     facts = KeptFacts(plain, frame_metadata(image)[1])
     is_still = getattr(image, "n_frames", 1) == 1
+    has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
     image.close()  # each file is examined next, which takes memory too
     match image.format:
         case "JPEG" | "MPO":
@@ -86,7 +87,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
             yield png.cleaned(encoded, num_frames, facts)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)
-        case "WEBP":
+        case "WEBP" if not has_unused_opacity:
             yield webp.cleaned(encoded, num_frames, facts)
     is_lossless = image.format == "PNG" or (image.format == "WEBP" and _is_lossless(encoded))
     if is_lossless and is_still:

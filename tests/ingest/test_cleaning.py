@@ -26,9 +26,9 @@ def decoded(content: bytes) -> DecodedImage:
 
 def assert_same_pixels(after: DecodedImage, before: DecodedImage, num_frames: int) -> None:
     """Every frame is the same, and with all frames also what these do not show."""
-    views = before.views if num_frames == before.num_frames_decoded else before.views[:num_frames]
-    assert len(after.views) == len(views)
-    assert all((here == there).all() for here, there in zip(after.views, views, strict=True))
+    last = None if num_frames == before.num_frames_decoded else num_frames
+    pairs = zip(after.views[:last], before.views[:last], strict=True)
+    assert all((here == there).all() for here, there in pairs)
 
 
 def num_kept(image: DecodedImage) -> int:

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned
-from tests.ingest.crafted import jpeg, scene
+from tests.ingest.crafted import extended_header, jpeg, riff, riff_chunk, scene
 from tests.nasty import chunk, encoded
 
 SIZE = (256, 192)
@@ -126,3 +126,80 @@ def test_a_picture_as_large_as_the_scanned_one_is_a_copy_only_with_the_same_pixe
     shown = Image.open(io.BytesIO(jpeg())).convert("RGB")
     assert decoded(encoded(shown, "PNG") + encoded(shown, "PNG")).unseen == ("trailing_data",)
     assert "embedded_image" in decoded(jpeg() + encoded(scene(), "JPEG", quality=60)).unseen
+
+
+def laid_over(first: Image.Image, later: Image.Image, format_name: str) -> bytes:
+    """An animation of two frames, the second one blended over the first, as it is stored."""
+    if format_name == "PNG":
+        return encoded(first, "PNG", save_all=True, append_images=[later], blend=1)
+    parts = [riff_chunk(b"ANIM", bytes(6))]
+    for image in (first, later):
+        sides = b"".join(struct.pack("<I", side - 1)[:3] for side in image.size)
+        whole = encoded(image, "WEBP", lossless=True, exact=True)
+        pixels = whole[whole.index(b"VP8L") :]
+        parts.append(riff_chunk(b"ANMF", bytes(6) + sides + b"\x64\0\0\0" + pixels))
+    return riff(extended_header(0x12) + b"".join(parts))
+
+
+@pytest.mark.parametrize("opacity", [0, 1])
+@pytest.mark.parametrize("format_name", ["PNG", "WEBP"])
+def test_a_picture_in_a_later_frame_that_is_laid_over_the_first_unseen_is_a_view(
+    format_name: str, opacity: int
+) -> None:
+    later = writing().convert("RGBA")
+    later.putalpha(opacity)
+    image = decoded(laid_over(scene().convert("RGBA"), later, format_name))
+    assert image.num_frames_decoded == 2
+    assert np.abs(image.views[1].astype(int) - image.views[0]).max() <= 2
+    assert [(view == np.asarray(writing())[:, :, None]).all() for view in image.views[2:]] == [True]
+
+
+def test_writing_in_the_opacity_of_a_later_frame_is_a_view() -> None:
+    white = Image.new("RGBA", SIZE, "white")
+    later = white.copy()
+    later.putalpha(writing())
+    for format_name in ("PNG", "WEBP"):
+        image = decoded(laid_over(white, later, format_name))
+        assert contrast(image, 1) <= 1
+        assert max(contrast(image, view) for view in range(2, len(image.views))) > 100
+
+
+@pytest.mark.parametrize("options", [{}, {"lossless": True}, {"allow_mixed": True, "minimize_size": True}])
+@pytest.mark.parametrize("format_name", ["PNG", "WEBP", "GIF"])
+def test_an_ordinary_animation_has_nothing_unseen_and_can_be_cleaned(
+    format_name: str, options: dict[str, bool]
+) -> None:
+    sprite = Image.new("RGBA", (60, 60))
+    ImageDraw.Draw(sprite).ellipse((5, 5, 55, 55), fill=(240, 160, 30, 255), outline=(60, 40, 10, 128), width=3)
+    for ground in (scene().convert("RGBA"), Image.new("RGBA", SIZE)):
+        pictures = [ground.copy() for _ in range(5)]
+        for number, picture in enumerate(pictures):
+            picture.alpha_composite(sprite, (20 + 30 * number, 60))
+        blend = {"blend": 1} if format_name == "PNG" else {}
+        whole = encoded(pictures[0], format_name, save_all=True, append_images=pictures[1:], **blend, **options)
+        image = decoded(whole)
+        assert (image.num_frames_decoded, image.unseen) == (5, ())
+        assert cleaned(whole, 5) is not None
+
+
+def without_hint_of_opacity(image: Image.Image) -> bytes:
+    whole = bytearray(encoded(image, "WEBP", lossless=True, exact=True))
+    whole[whole.index(b"VP8L") + 12] &= ~0x10
+    return riff(bytes(whole[whole.index(b"VP8L") :]))
+
+
+def test_opacity_that_a_webp_says_it_has_not_is_a_view_and_goes_from_a_clean_file() -> None:
+    picture = scene().convert("RGBA")
+    picture.putalpha(writing())
+    before = without_hint_of_opacity(picture)
+    image = decoded(before)
+    assert (image.views[0] == np.asarray(scene())).all()
+    assert len(image.views) > 1
+    after = cleaned(before, 1)
+    assert after is not None
+    assert (decoded(after).views[0] == image.views[0]).all()
+    again = bytearray(after)
+    again[again.index(b"VP8L") + 12] |= 0x10
+    assert np.asarray(Image.open(io.BytesIO(again)).convert("RGBA"))[:, :, 3].min() == 255
+    picture.putalpha(255)
+    assert len(decoded(without_hint_of_opacity(picture)).views) == 1

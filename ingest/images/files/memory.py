@@ -32,6 +32,8 @@ _BYTES_PER_PIXEL_OF_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;1
 _BYTES_PER_PIXEL_OF_CANVASES = {("webp", False): 18, ("webp", True): 22, ("avif", False): 12, ("avif", True): 24}
 _BYTES_PER_PIXEL_OF_ANIMATIONS = 22
 """Format, and whether it has several frames -> canvases of the decoder, the frame and copies of it."""
+_BYTES_PER_PIXEL_OF_STORED_FRAMES = 14
+"""More for a frame that is also read as it is stored (`ingest.images.files.stored`)."""
 
 
 @dataclass(frozen=True)
@@ -92,23 +94,25 @@ def decoding_bytes(
     """Return the memory to decode a picture, by the mode of its frame.
 
     size: of the canvas. num_frames: of the file. num_encoded: size of the file in bytes. coefficients: of a JPEG
-    (`coefficient_bytes`). is_read_twice: whether viewers skip a channel or low bytes, which are read next
-    (`ingest.images.files.hidden`). by_pillow: whether a JPEG is decoded by Pillow, which holds the whole frame.
+    (`coefficient_bytes`). is_read_twice: whether viewers skip a channel, low bytes, or colours of a later frame, which
+    are read next (`ingest.images.files.hidden`, `stored`). by_pillow: whether a JPEG is decoded by Pillow, which holds
+    the whole frame.
     """
     name, has_alpha = format_name(image), image.has_transparency_data
     stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
+    stored_apart = _BYTES_PER_PIXEL_OF_STORED_FRAMES if is_read_twice else 0
     if name == "jpeg" and not by_pillow:
         per_pixel = 1 + coefficients
     elif canvas := _BYTES_PER_PIXEL_OF_CANVASES.get((name, num_frames > 1)):
-        per_pixel = canvas
+        per_pixel = canvas + stored_apart
     elif num_frames > 1 and name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
-        per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS
+        per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS + stored_apart
     else:
         converted = 0 if image.mode in _STORED or stored == 2 else 4
         plane = (9 if image.mode == "RGBA" else 6) if is_read_twice else 1 if has_alpha or is_wide(image) else 0
         per_pixel = max(stored + converted + plane, stored + coefficients)
-    # Views: as shown, two of what transparency hides, one of faint steps, and two of channels that are skipped.
-    num_views = views.num_frames * (1 + 2 * has_alpha + is_wide(image) + 2 * is_read_twice)
+    # Views: as shown, two of what transparency hides, one of faint steps, and three of what is read next.
+    num_views = views.num_frames * (1 + 2 * has_alpha + is_wide(image) + 3 * is_read_twice)
     view_bytes = views.pixels(size) * 3 * num_views
     working = views.pixels(size) * (4 if views.scale(size) == 1 else 36)
     while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working

@@ -33,6 +33,8 @@ _HEADERS = {b"VP8X": 10, b"ANIM": 6}
 _ANIMATED, _HAS_ALPHA = 0x02, 0x10
 _HAS_PROFILE, _HAS_EXIF, _HAS_XMP = 0x20, 0x08, 0x04
 _PICTURES, _ALPHA = (b"VP8 ", b"VP8L"), b"ALPH"
+_ALPHA_HINT = 0x10
+"""In the fifth byte of a lossless picture: viewers that find it cleared take every pixel for opaque."""
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
@@ -62,6 +64,31 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             yield Piece(UNKNOWN_CHUNK, content[num_known:], kept=kept)
         seen_names.add(name)
     yield Piece(TRAILING_DATA, encoded[last + last % 2 :])
+
+
+def stored_frame(encoded: bytes, index: int) -> tuple[bytes, tuple[int, int]] | None:
+    """Return a frame as a still file that shows its opacity, and its left and top on the canvas; None if it has no
+    opacity."""
+    flags = int.from_bytes(encoded[20:21]) if encoded[12:16] == b"VP8X" else 0
+    holder, chunks, place = encoded, list(_chunks(encoded, _HEADER_BYTES, len(encoded))), (0, 0)
+    if flags & _ANIMATED:
+        first, end = [(first, end) for name, first, end in chunks if name == b"ANMF"][index]
+        holder = encoded[first:end]
+        chunks = list(_chunks(holder, _FRAME_HEADER_BYTES, len(holder)))
+        place = 2 * int.from_bytes(holder[:3], "little"), 2 * int.from_bytes(holder[3:6], "little")
+    decoded = _decoded(chunks, bool(flags & _HAS_ALPHA))
+    contents = {name: holder[first:end] for name, first, end in chunks if first in decoded}
+    if lossless := contents.get(_PICTURES[1]):
+        # The bit is a hint: the pixels have opacity in any case.
+        body = _chunk(_PICTURES[1], lossless[:4] + bytes([lossless[4] | _ALPHA_HINT]) + lossless[5:])
+    elif _ALPHA in contents:
+        lossy = contents[_PICTURES[0]]
+        sides = [(int.from_bytes(lossy[at : at + 2], "little") & 0x3FFF) - 1 for at in (6, 8)]
+        header = bytes([_HAS_ALPHA, 0, 0, 0]) + b"".join(side.to_bytes(3, "little") for side in sides)
+        body = _chunk(b"VP8X", header) + b"".join(_chunk(name, content) for name, content in contents.items())
+    else:
+        return None
+    return _file(body), place
 
 
 def _frame(content: bytes, has_alpha: bool) -> Iterator[Piece]:
@@ -128,8 +155,7 @@ def _num_used(content: bytes, fewest: int, is_enough: Callable[[bytes], bool]) -
 
 def _decodes(name: bytes, content: bytes) -> bool:
     try:
-        body = b"WEBP" + _chunk(name, content)
-        Image.open(io.BytesIO(b"RIFF" + len(body).to_bytes(4, "little") + body), formats=("WEBP",)).load()
+        Image.open(io.BytesIO(_file(_chunk(name, content))), formats=("WEBP",)).load()
     except (OSError, EOFError, ValueError, SyntaxError):
         return False
     return True
@@ -164,8 +190,11 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> bytes:
         header = bytes([flags, 0, 0, 0]) + (extended[4:10] or _canvas(encoded))
         parts = [_chunk(b"VP8X", header), *([_chunk(b"ICCP", facts.profile)] if facts.profile else []), *parts]
         parts += [_chunk(b"EXIF", facts.exif)] if facts.exif else []
-    body = b"WEBP" + b"".join(parts)
-    return b"RIFF" + len(body).to_bytes(4, "little") + body
+    return _file(b"".join(parts))
+
+
+def _file(body: bytes) -> bytes:
+    return _chunk(b"RIFF", b"WEBP" + body)
 
 
 def _canvas(encoded: bytes) -> bytes:
