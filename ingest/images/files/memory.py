@@ -19,7 +19,7 @@ MAX_PICTURE_BYTES = 2**30
 _FILE_COPIES, _FILE_COPIES_OF_REWRITING = 2, 5
 """Copies of the file's own bytes that are held at once while its parts are examined, or written again."""
 
-_WORK_BYTES = 24 * 2**20
+_WORK_BYTES = 28 * 2**20
 """For strips, blocks and buffers, whatever the size of the picture."""
 
 _TILE_WIDTH, _TILE_HEIGHT, _BITS, _SAMPLES = 322, 323, 258, 277
