@@ -29,7 +29,7 @@ _STORED = frozenset(["L", "RGB", "RGBA", "I", "F"])
 """Modes that are downscaled as they are."""
 _BYTES_PER_PIXEL_OF_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 """Bytes of a pixel in Pillow's memory; 4 in all other modes."""
-_BYTES_PER_PIXEL_OF_CANVASES = {("webp", False): 18, ("webp", True): 25, ("avif", False): 12, ("avif", True): 24}
+_BYTES_PER_PIXEL_OF_CANVASES = {("webp", False): 18, ("webp", True): 29, ("avif", False): 12, ("avif", True): 24}
 _BYTES_PER_PIXEL_OF_ANIMATIONS = 22
 """Format, and whether it has several frames -> canvases of the decoder, the frame and copies of it."""
 _BYTES_PER_PIXEL_OF_STORED_FRAMES = 14
