@@ -133,7 +133,7 @@ def count_urls(url: str, decided: Decided) -> UrlCounts:
 
 @dataclass(frozen=True)
 class UrlList:
-    """The work on a list of URLs. What a method is for is said by the one of `Shards`."""
+    """The work on a list of URLs. `Shards` documents the methods."""
 
     has_pictures: ClassVar[bool] = False
 
