@@ -208,21 +208,21 @@ class _Counted(io.BytesIO):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "unit",
+    ("unit", "is_damaged"),
     [
-        pytest.param(header("x", tarfile.XHDTYPE, 2**21) + b"\0" * 20_000, id="headers that claim too much"),
-        pytest.param(header("x", tarfile.XHDTYPE, 2**21), id="the same without a gap"),
-        pytest.param(header("x.jpg") + b"\0" * 2**20, id="ends that are none"),
-        pytest.param(member("x", b"n", tarfile.GNUTYPE_LONGNAME) * 40 + b"\0" * 9000, id="long chains"),
-        pytest.param(ONE + b"\xa5" * 512, id="damage between members"),
+        pytest.param(header("x", tarfile.XHDTYPE, 2**21) + b"\0" * 20_000, True, id="headers that claim too much"),
+        pytest.param(header("x", tarfile.XHDTYPE, 2**21), True, id="the same without a gap"),
+        pytest.param(header("x.jpg") + b"\0" * 2**20, False, id="tars with zeros between them"),
+        pytest.param(member("x", b"n", tarfile.GNUTYPE_LONGNAME) * 40 + b"\0" * 9000, True, id="long chains"),
+        pytest.param(ONE + b"\xa5" * 512, True, id="damage between members"),
     ],
 )
-def test_a_compressed_tar_full_of_damage_is_decompressed_twice_and_not_more(unit: bytes) -> None:
+def test_a_compressed_tar_is_decompressed_twice_and_not_more(unit: bytes, is_damaged: bool) -> None:
     content = unit * (8 * 2**20 // len(unit))
     raw = _Counted(gzip.compress(content, mtime=0))
     stream = Decompressed(raw, "gzip")
     found = list(walk(cast(BinaryIO, stream), stream.seek(0, 2)))
-    assert any(isinstance(item, TarDamage) for item in found)
+    assert any(isinstance(item, TarDamage) for item in found) == is_damaged
     assert raw.num_read <= 2 * len(raw.getvalue())
 
 
