@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import click
 
 from ingest.errors import number_of
-from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes, with_old_spellings
+from jobs.console.commands import Command
+from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_table, wrote_json
 from jobs.planning.arithmetic import Figure, PlanResult, ScreenPlan
 from jobs.planning.planning import TIMES, PlanRequest, in_unit, run_plan, shown, sized
@@ -33,7 +34,7 @@ COUNTS = (("billion", 1e9), ("million", 1e6))
 """Used for estimates; what was counted is given in full."""
 
 
-@click.command(cls=with_old_spellings({"--gpus": "--num-engines", "--sample-size": "--sample"}))
+@click.command(cls=Command)
 @takes(PlanRequest)
 @TEXT_OR_JSON
 @QUIET

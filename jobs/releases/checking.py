@@ -157,7 +157,7 @@ def _looked_at(
         verified = replace(verified, rescan=rescan)
     if request.contact_sheet is not None:
         source = request.source or source_of(place(request.release), request.release)
-        num_on_sheet = write_contact_sheet(request, source, release.format, release.image_columns, feedback)
+        num_on_sheet = write_contact_sheet(request, source, release.source_format, release.image_columns, feedback)
         verified = replace(verified, num_on_sheet=num_on_sheet)
     return verified
 

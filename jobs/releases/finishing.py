@@ -78,9 +78,11 @@ def finish(
         num_texts_masked=sum(done.num_masked for done in written),
         changes=changes,
         num_removed_before=0 if previous is None else previous.num_removed,
-        format=record.format,
+        source_format=record.source_format,
         image_columns=list(record.image_columns),
-        engine=EngineFacts(**{name: record.engine[name] for name in ("name", "protocol", "assessed")}),
+        engine=EngineFacts(
+            name=record.engine["name"], protocol=record.engine["protocol"], assessed=record.engine["assessed"]
+        ),
         takedowns=[],
         sha256=dict(sorted(hashes.items())),
         own_sha256=own_sha256,

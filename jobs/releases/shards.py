@@ -118,7 +118,7 @@ class Shards:
 
     def file_format(self, release: ReleaseRecord) -> str:
         """Return the format of the files that the documents describe."""
-        return release.format
+        return release.source_format
 
 
 def _kept(

@@ -220,8 +220,8 @@ class SliceScanner:
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
             "shard": shard_text(task.slice.shard),
-            "chain": task.listing_digests,
-            "state": task.fingerprint,
+            "listing_digests": task.listing_digests,
+            "fingerprint": task.fingerprint,
             **({"screen": guard} if guard else {}),
             **({"hidden": str(task.slice.num_hidden)} if task.slice.num_hidden else {}),
         }

@@ -17,7 +17,7 @@ from jobs.scanning.watchdog import watched
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs import ATTEMPTS
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
-from scoring.runs.ledger import Ledger, has_result, result_name, shard_id_in
+from scoring.runs.ledger import Ledger, has_result, result_name, shard_id_of
 from scoring.screen.model import FittedScreen
 
 PLAIN = EngineDescription(name="", protocol="", assessed=())
@@ -138,7 +138,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
     listed, or if its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, before = listing_of(shard_id_in(shard, ledger)), hashlib.sha256()
+    listing, before = listing_of(shard_id_of(shard)), hashlib.sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
@@ -146,9 +146,9 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
         for slice_ in watched(slices, settings.stall_s):
             after = before.copy()
-            after.update(slice_.listing_json().encode())
+            after.update(slice_.to_json().encode())
             if not has_result(shard, slice_.number, slice_.is_last, ledger):
-                name = result_name(shard, slice_.number, slice_.is_last, ledger)
+                name = result_name(shard, slice_.number, slice_.is_last)
                 yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", version_mark, fingerprint)
             before = after
         attempts.end(listing)

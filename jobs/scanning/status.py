@@ -8,7 +8,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.attempts import Attempt
 from scoring.runs.footers import compact_footers, footers
-from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result
+from scoring.runs.ledger import Ledger, finished, shard_id_of
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing
 from scoring.runs.rows import Damage, damage_in_rows, damage_of
@@ -34,7 +34,7 @@ class ShardStatus:
 
 
 def shard_status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> ShardStatus:
-    shard_id = shard_id_in(shard, ledger)
+    shard_id = shard_id_of(shard)
     own = attempts.get(shard_id, [])
     failure = next((attempt.failure for attempt in own if attempt.failure), None)
     state = "done" if finished(shard, ledger) else "failed" if failure else "left"
@@ -57,15 +57,15 @@ def image_counts(run: Place, record: RunRecord, listed: RunListing) -> ImageCoun
     """Return how many images have a row, or why they are not counted."""
     if len(listed.score_files) > MAX_COUNTED:
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
-    settings, names = record.settings_hash(), listed.score_files
-    counted = compact_footers(run, listed.manifest) if listed.manifest else footers(run, names, settings)
+    names = listed.score_files
+    counted = compact_footers(run, listed.manifest) if listed.manifest else footers(run, names, record.settings_hash())
     num_rows, num_screened, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
     try:
-        for name, footer in zip(names, counted, strict=True):
+        for footer in counted:
             num_rows += footer.num_rows
             reasons += footer.reasons
             num_screened += GuardCounts.parsed(footer.screen).num_screened
-            damaged.append((footer.shard or shard_id_of_result(name), footer.reasons))
+            damaged.append((footer.shard, footer.reasons))
         damage = damage_of(damaged)
         if damage.num_parts and listed.manifest is not None:
             damage = damage_in_rows(run, listed)

@@ -3,7 +3,6 @@ what to write instead."""
 
 import hashlib
 from importlib import resources
-from pathlib import Path
 from typing import get_args
 
 from pydantic import BaseModel, ValidationError
@@ -193,21 +192,15 @@ def _kind(value: object) -> str:
 SHIPPED = ("strict", "identity-documents-only", "research", "redacted") if TAXONOMY.is_published else ()
 """None for another taxonomy, whose attributes they do not know."""
 
-_OLD_FOLDER = "jobs/policies"
-"""Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
-
 
 def policy_bytes(name: str) -> bytes:
     """Return the YAML of a shipped policy (`strict`) or of a file. PolicyError if there is neither.
 
     StorageError if the file cannot be read.
     """
-    path, folder = Path(name), resources.files("scoring.policies")
     try:
-        return shipped_or_given("policy", name, SHIPPED, folder, PolicyError)
+        return shipped_or_given("policy", name, SHIPPED, resources.files("scoring.policies"), PolicyError)
     except PolicyError:
-        if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
-            return folder.joinpath(f"{path.stem}.yaml").read_bytes()
         if not SHIPPED:
             raise PolicyError(
                 f"there is no policy {name}; give a YAML file, since the shipped policies are of the published taxonomy"

@@ -23,8 +23,8 @@ from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
 from scoring.runs import AUDIT
 from scoring.runs.record import parsed
-from scoring.table import Col, with_new_names
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.table import Col
+from scoring.taxonomy import KEYS
 
 SAMPLE = "sample.parquet"
 SAMPLE_FOOTER_KEY = b"privsieve.audit_sample"
@@ -80,12 +80,12 @@ class AuditedRows(BaseModel):
     num_rows: Count
     """Number of rows of the run: images and damaged parts of shards."""
 
-    rows_sha256: Sha256 | None = None
-    """Hash of the rows (`scoring.runs.footers`); None in files of older versions, which compared only the above."""
+    rows_sha256: Sha256
+    """Hash of the rows (`scoring.runs.footers`)."""
 
     def are(self, settings: str, num_rows: int, rows_sha256: str) -> bool:
         """Return whether the run still has these rows. rows_sha256: of the run now."""
-        return (self.settings, self.num_rows) == (settings, num_rows) and self.rows_sha256 in (None, rows_sha256)
+        return (self.settings, self.num_rows, self.rows_sha256) == (settings, num_rows, rows_sha256)
 
 
 class AuditDesign(AuditedRows):
@@ -107,8 +107,8 @@ class AuditDesign(AuditedRows):
     num_scored: Count
     """Number of images with a score; the others cannot be drawn."""
 
-    least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)] | None = None
-    """The smallest inclusion probability of a scored image, drawn or not; None in samples of older versions."""
+    least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)]
+    """The smallest inclusion probability of a scored image, drawn or not."""
 
     privsieve: str
 
@@ -170,26 +170,15 @@ def read_sample(root: Place) -> AuditSample:
     with refuse_damage(file.path, "is damaged or of another version; draw a new sample with audit sample --replace"):
         table, footer = read_table(file, SAMPLE_FOOTER_KEY)
         design = parsed(AuditDesign, footer)
-        table = _with_later_attributes(with_new_names(table, SAMPLE_SCHEMA.names))
-        table = table.select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
+        table = table.cast(SAMPLE_SCHEMA)
         table.validate(full=True)
         _check_sample(table, design)
     return AuditSample(table, design)
 
 
-def _with_later_attributes(table: pa.Table) -> pa.Table:
-    """Add the columns of attributes that the taxonomy got after the sample was drawn: the run did not judge them."""
-    for attribute in ATTRIBUTES:
-        if attribute.is_later and attribute.key not in table.column_names:
-            table = table.append_column(attribute.key, pa.nulls(table.num_rows, pa.float32()))
-            cells = pa.repeat(pa.scalar(NOT_JUDGED_CELL, pa.int8()), table.num_rows)
-            table = table.append_column(f"cell_{attribute.key}", cells)
-    return table
-
-
 def _check_sample(table: pa.Table, design: AuditDesign) -> None:
     """Raise ValueError for invalid values. NaN is within no bounds."""
-    _within(table["inclusion_probability"], design.least_probability or MIN_PROBABILITY, 1)
+    _within(table["inclusion_probability"], design.least_probability, 1)
     for subject in SUBJECTS:
         _within(table[f"cell_{subject}"], 0, NUM_CELLS - 1)
     if table.group_by(["shard", "index"]).aggregate([]).num_rows != table.num_rows:
@@ -208,7 +197,6 @@ RATES_FOOTER_KEY = b"privsieve.corrected_rates"
 _RATES = ("raw_rate", "raw_low", "raw_high", "corrected_rate", "low", "high")
 _QUALITY = tuple(f"{what}{end}" for what in ("sensitivity", "specificity") for end in ("", "_low", "_high"))
 _OF_SOURCE = ("source_low", "source_high")
-"""Columns that files of older versions lack."""
 
 CORRECTED_SCHEMA = pa.schema(
     [
@@ -232,8 +220,6 @@ CORRECTED_SCHEMA = pa.schema(
     ]
 )
 """One row per subject, and per subject and category. What is not known is null."""
-
-_OLDER_SCHEMA = pa.schema([field for field in CORRECTED_SCHEMA if field.name not in _OF_SOURCE])
 
 MIN_LABELS = 30
 """With fewer labels a rate is marked."""
@@ -289,14 +275,10 @@ class State(AuditedRows):
     date: str
     """Date on which the labels were applied, as 2026-11-22 (UTC)."""
 
-    gaps: LabelGaps = LabelGaps()
-    """Empty in files of older versions."""
+    gaps: LabelGaps
 
-    category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]] = {}
-    """Number of images of each category in the source, if the rates are weighted with them."""
-
-    has_source_intervals: bool = False
-    """Whether the file has intervals for the source; files of older versions have none."""
+    category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]]
+    """Number of images of each category in the source, if the rates are weighted with them; else empty."""
 
 
 def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
@@ -318,11 +300,8 @@ def read_stored(root: Place) -> tuple[pa.Table, State] | None:
     with refuse_damage(path.path, "is damaged or of another version; remove it, or run audit apply again"):
         table, footer = read_table(path, RATES_FOOTER_KEY)
         state = parsed(State, footer)
-        if table.schema != (CORRECTED_SCHEMA if state.has_source_intervals else _OLDER_SCHEMA):
+        if table.schema != CORRECTED_SCHEMA:
             raise ValueError("other columns")
-        if not state.has_source_intervals:
-            for name in _OF_SOURCE:
-                table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
         table.validate(full=True)
         _check_rates(table)
     return table, state

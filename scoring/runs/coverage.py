@@ -13,12 +13,12 @@ from itertools import groupby, tee
 
 from fsspec.core import split_protocol
 
-from ingest.errors import SHARD_REASONS, RunError, SourceError, StorageError, number_of
+from ingest.errors import SHARD_REASONS, SourceError, StorageError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import EXTRAS, Place, is_local
 from scoring.runs import RUN_LEASE
-from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_footers, footers, shard_text
+from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_footers, footers
 from scoring.runs.lease import holder
 from scoring.runs.ledger import (
     Ledger,
@@ -27,7 +27,6 @@ from scoring.runs.ledger import (
     has_any_result,
     result_names,
     result_number,
-    shard_ids_of_others,
 )
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, listing
@@ -93,7 +92,6 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
     num_cut = sum(not finished_by_id(shard_id, current.ledger) for shard_id in current.ledger.present)
     shards = _shards(record)
-    shard_ids_of_others(shards or (), current.ledger)  # no two shards share a result
     if shards is None:
         is_known = num_cut or scanner or num_chosen is not None
         return Coverage(False if is_known else None, None, num_cut, num_rows, num_chosen, scanner)
@@ -194,7 +192,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         for number, footer in shard_footers:
             add(footer, shard)
             before, _, after = footer.listing_digests.partition(" ")
-            is_changed |= number == following and before not in ("", end)  # a gap in the numbers is not a change
+            is_changed |= number == following and before != end  # a gap in the numbers is not a change
             end, following = after, number + 1
             fingerprints |= {footer.fingerprint} - {""}
         if is_changed or are_different(fingerprints):
@@ -215,13 +213,4 @@ def _by_shard(
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
     for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
-        yield shard, ((result_number(name), _checked(shard, footer)) for (_, name), footer in group)
-
-
-def _checked(shard: str, footer: Footer) -> Footer:
-    if footer.shard not in ("", shard_text(shard)):
-        raise RunError(
-            f"a result of {printable(footer.shard)} is in place of one of {printable(shard)} belongs; "
-            "scan the source into a new run"
-        )
-    return footer
+        yield shard, ((result_number(name), footer) for (_, name), footer in group)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ingest.errors import EngineError, LabelsError
 from ingest.sample import printable
 from ingest.storage.place import place, reason_of
-from scoring.protocols import protocol, recorded_name
+from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target
@@ -88,7 +88,7 @@ class SetRecord(BaseModel):
     num_unlabelled: int
 
     num_listed: int = 0
-    """Number of labelled pictures, with copies, on the operator's hash list: never copied. 0 in older sets."""
+    """Number of labelled pictures, with copies, on the operator's hash list: never copied."""
 
     num_not_compared: int = 0
     """Number of labelled pictures that cannot be fully compared with the list: never copied either."""
@@ -183,8 +183,7 @@ class TrainingSet:
         """Return the protocol of the set's prompt. LabelsError if the wording has changed in this version."""
         texts = None if self.record.prompt_file is None else self.record.prompt_file.encode()
         try:
-            name = recorded_name(self.record.protocol, self.record.protocol_version)
-            now = protocol(name, ProtocolOptions(texts))
+            now = protocol(self.record.protocol, ProtocolOptions(texts))
         except EngineError as error:
             raise LabelsError(f"{self.folder}: its protocol cannot be used: {error}; make the set again") from None
         if now.version != self.record.protocol_version:

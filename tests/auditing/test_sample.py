@@ -10,9 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import RunError
-from ingest.storage.place import place
 from reports.run.warehouse import open_warehouse
-from scoring.runs.audit_files import read_sample
 from tests.auditing.made import (
     NUM_IMAGES,
     filled,
@@ -188,32 +186,6 @@ def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_inte
     assert report["audit_cautions"][-1].endswith("allow for as many wrong labels of pictures that one person judged.")
     assert privsieve("audit", "apply", run, ana, ana) == 2
     assert 'annotator "ana" labels' in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_an_audit_of_an_older_version_is_read_and_its_sample_completed_by_drawing_it_again(
-    run: Path, tmp_path: Path
-) -> None:
-    """It did not store what the rows are, nor the smallest probability."""
-    sample(run, tmp_path / "list.csv", "--n", 100, "--seed", 4)
-    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
-    assert privsieve("audit", "apply", run, labels) == 0
-    drawn = read_sample(place(str(run)))
-    later = {"rows_sha256": None, "least_probability": None}
-    for name, key in (("sample", b"privsieve.audit_sample"), ("corrected_rates", b"privsieve.corrected_rates")):
-        file = run / "audit" / f"{name}.parquet"
-        table = pq.read_table(file)
-        footer = json.loads(table.schema.metadata[key])
-        older = {field: value for field, value in footer.items() if field not in {*later, "gaps"}}
-        assert len(older) < len(footer)
-        pq.write_table(table.replace_schema_metadata({key: json.dumps(older)}), file)
-    assert read_sample(place(str(run))).design == drawn.design.model_copy(update=later)
-    assert open_warehouse(str(run)).table("FROM corrected_rates").num_rows > 0
-    assert read_corrected_rates(open_warehouse(str(run))) is not None
-    sample(run, tmp_path / "again.csv", "--n", 100, "--seed", 4)
-    assert read_sample(place(str(run))).design == drawn.design
-    assert sorted(file.name for file in (run / "audit").iterdir()) == ["corrected_rates.parquet", "sample.parquet"]
-    assert privsieve("audit", "apply", run, labels) == 0
 
 
 def test_after_a_kill_before_the_sample_was_stored_the_same_command_goes_on(

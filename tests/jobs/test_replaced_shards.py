@@ -147,27 +147,6 @@ def test_a_source_restored_from_a_copy_with_new_times_is_still_released(source: 
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "release") == 0
 
 
-@pytest.mark.slow
-def test_a_run_begun_before_blocks_were_compared_is_continued(source: Path, tmp_path: Path, capsys: Capture) -> None:
-    """Its footers have the hash of size and time alone; what is scanned now has both."""
-    _tar(source, 0)
-    command = ("scan", source, "--run", tmp_path / "run", "--engine", "canned")
-    assert privsieve(*command) == 0
-    first, last = sorted((tmp_path / "run" / "scores").iterdir())
-    table = pq.read_table(first)
-    texts = dict(pq.read_metadata(first).metadata)
-    texts.pop(b"ARROW:schema", None)
-    assert len(texts[b"privsieve.state"].split()) == 2
-    texts[b"privsieve.state"] = texts[b"privsieve.state"].split()[0]
-    pq.write_table(table.replace_schema_metadata(texts), first, compression="zstd", write_page_checksum=True)
-    last.unlink()
-    assert privsieve(*command) == 0
-    (tmp_path / "policy.yaml").write_text(DROP_ALL)
-    assert privsieve("filter", tmp_path / "run", "--policy", tmp_path / "policy.yaml", "--out", tmp_path / "out") == 0
-    assert privsieve("compact", tmp_path / "run") == 0
-    assert privsieve(*command) == 0
-
-
 def test_blocks_of_a_file_are_few_and_reach_from_its_first_byte_to_its_last(tmp_path: Path) -> None:
     file = tmp_path / "large"
     file.touch()

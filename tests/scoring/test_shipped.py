@@ -9,19 +9,9 @@ from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_by_name_and_where_it_lay_in_0_1_0(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert load_policy(policy_bytes(name), name).rules
-    assert policy_bytes(f"jobs/policies/{name}.yaml") == policy_bytes(name)
-    assert policy_bytes(f"/opt/privsieve/jobs/policies/{name}.yaml") == policy_bytes(name)
-
-
-def test_a_file_goes_before_the_old_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    own = tmp_path / "jobs" / "policies" / "strict.yaml"
-    own.parent.mkdir(parents=True)
-    own.write_text("name: my own\n")
-    assert policy_bytes("jobs/policies/strict.yaml") == b"name: my own\n"
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_a_scan_takes_words_and_picture_size_from_the_card(short: Path) -> None:
 
 
 def test_the_texts_of_the_card_are_asked_with_every_reading(short: Path, tmp_path: Path) -> None:
-    texts = 'p1: "Ist etwas Privates zu sehen?"'
+    texts = 'ours_1: "Ist etwas Privates zu sehen?"'
     plain = _asked(short, protocol="binary:ours-1,first").protocol
     card = json.loads((short / "privsieve.json").read_text())
     shutil.copytree(short, tmp_path / "german")

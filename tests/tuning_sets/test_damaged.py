@@ -185,12 +185,12 @@ def _shard(folder: Path, members: dict[str, bytes], link: str | None = None) -> 
 
 def test_a_set_for_other_words_of_the_protocol_is_refused(folder: Path) -> None:
     asked = open_set(str(folder)).record.protocol_version
-    change(folder, protocol_version="binary:p1-1 000000000000")
+    change(folder, protocol_version="binary:ours-1-9 0")
     refused(
-        f'was made for "binary:p1-1 000000000000", and this version of privsieve asks "{asked}"; make the set again',
+        f'was made for "binary:ours-1-9 0", and this version of privsieve asks "{asked}"; make the set again',
         open_set(str(folder)).protocol,
     )
     change(folder, protocol="binry")
     refused('its protocol cannot be used: unknown protocol "binry"', open_set(str(folder)).protocol)
-    change(folder, protocol="binary:p1", prompt_file="p9: what?")
+    change(folder, protocol="binary:ours-1", prompt_file="p9: what?")
     refused("its protocol cannot be used: .*p9.*make the set again", open_set(str(folder)).protocol)

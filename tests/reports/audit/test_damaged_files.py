@@ -11,6 +11,7 @@ from ingest.storage.place import place
 from scoring.runs.audit_files import (
     CORRECTED_SCHEMA,
     NUM_CELLS,
+    LabelGaps,
     State,
     read_sample,
     read_stored,
@@ -65,7 +66,15 @@ def test_a_sample_with_values_that_no_draw_has_is_damaged(run: str, column: str,
 )
 def test_corrected_rates_that_no_audit_gives_are_damaged(run: str, wrong: dict[str, object]) -> None:
     right = {"subject": "age", "method": "difference", "num_labels": 0, "raw_rate": 0.0, "low": 0.2, "high": 1.0}
-    state = State(settings="x", num_rows=2, private="level = 1", date="2026-11-22", has_source_intervals=True)
+    state = State(
+        settings="x",
+        num_rows=2,
+        rows_sha256="0" * 64,
+        private="level = 1",
+        date="2026-11-22",
+        gaps=LabelGaps(),
+        category_sizes={},
+    )
     for more in ({}, wrong):
         table = pa.Table.from_pylist([right, right | more], schema=CORRECTED_SCHEMA)
         write_corrected_rates(place(run), table, state)
