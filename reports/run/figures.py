@@ -252,8 +252,6 @@ class CorrectedRate:
     subject: str
     category: str | None
     raw_rate: float | None
-    raw_low: float | None
-    raw_high: float | None
     corrected_rate: float | None
     low: float | None
     high: float | None

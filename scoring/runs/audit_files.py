@@ -17,8 +17,10 @@ from typing import Annotated, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
 from ingest.errors import RunError
+from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
 from scoring.runs import AUDIT
@@ -74,6 +76,7 @@ class AuditedRows(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    format: Format = FORMAT
     settings: str
     """Hash of the run's settings (`RunRecord.settings_hash`)."""
 
@@ -167,8 +170,10 @@ def read_sample(root: Place) -> AuditSample:
     file = root.at(AUDIT, SAMPLE)
     if not file.exists():
         raise RunError(f"{root.path} has no audit sample; draw one with: privsieve audit sample {root.path}")
-    with refuse_damage(file.path, "is damaged or of another version; draw a new sample with audit sample --replace"):
+    remedy = "draw a new sample with audit sample --replace"
+    with refuse_damage(file.path, f"is damaged; {remedy}"):
         table, footer = read_table(file, SAMPLE_FOOTER_KEY)
+        refuse_other_format(from_json(footer), file.path, remedy, RunError)
         design = parsed(AuditDesign, footer)
         table = table.cast(SAMPLE_SCHEMA)
         table.validate(full=True)
@@ -194,7 +199,7 @@ def _within(column: pa.ChunkedArray, least: float, most: float) -> None:
 CORRECTED_RATES = "corrected_rates.parquet"
 RATES_FOOTER_KEY = b"privsieve.corrected_rates"
 
-_RATES = ("raw_rate", "raw_low", "raw_high", "corrected_rate", "low", "high")
+_RATES = ("raw_rate", "corrected_rate", "low", "high")
 _QUALITY = tuple(f"{what}{end}" for what in ("sensitivity", "specificity") for end in ("", "_low", "_high"))
 _OF_SOURCE = ("source_low", "source_high")
 
@@ -205,7 +210,7 @@ CORRECTED_SCHEMA = pa.schema(
         # Null for the whole run; "(none)" for images without a category, as in reports.
         pa.field("category", pa.string()),
         # Shares of the scored images, 0–1; with category sizes (`State`) of those in the source. Raw: as the run
-        # answers; its interval is null, since it is a count of all of them. Corrected: with its 95 % interval.
+        # answers. Corrected: with its 95 % interval.
         *(pa.field(name, pa.float64()) for name in _RATES),
         # One of METHODS.
         pa.field("method", pa.string(), nullable=False),
@@ -297,8 +302,10 @@ def read_stored(root: Place) -> tuple[pa.Table, State] | None:
     path = root.at(AUDIT, CORRECTED_RATES)
     if not path.exists():
         return None
-    with refuse_damage(path.path, "is damaged or of another version; remove it, or run audit apply again"):
+    remedy = "remove it, or run audit apply again"
+    with refuse_damage(path.path, f"is damaged; {remedy}"):
         table, footer = read_table(path, RATES_FOOTER_KEY)
+        refuse_other_format(from_json(footer), path.path, remedy, RunError)
         state = parsed(State, footer)
         if table.schema != CORRECTED_SCHEMA:
             raise ValueError("other columns")
@@ -312,7 +319,7 @@ def _check_rates(table: pa.Table) -> None:
     for name in (*_RATES, *_QUALITY, *_OF_SOURCE):
         rates = table[name]
         _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
-    for name in ("raw_", "", "sensitivity_", "specificity_", "source_"):
+    for name in ("", "sensitivity_", "specificity_", "source_"):
         _all(pc.less_equal(table[f"{name}low"], table[f"{name}high"]))
     _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
     _all(pc.is_in(table["method"], pa.array(METHODS)))

@@ -168,7 +168,7 @@ def manifest(run: Place) -> Manifest | None:
     try:
         return parsed(Manifest, run.at(MANIFEST).read())
     except ValueError:
-        raise RunError(f"{run.at(MANIFEST).path} is damaged or of another version; restore it from a copy") from None
+        raise RunError(f"{run.at(MANIFEST).path} is damaged; restore it from a copy") from None
 
 
 def results(run: Place, listed: RunListing | None = None) -> Results:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ingest.storage.file_format import FORMAT, Format
 from scoring.screen.fusion import FusionKind
 
 ModalityName = Literal[
@@ -113,7 +114,7 @@ class Labelled(_Part):
 class ScreenRecord(_Part):
     """Everything about a screen but what it has learnt."""
 
-    format_version: Literal[1] = 1
+    format: Format = FORMAT
     privsieve: str
     modalities: Annotated[tuple[ModalityRecord, ...], Field(min_length=1)]
     fusion: FusionKind

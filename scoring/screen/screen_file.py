@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic_core import from_json
 
 from ingest.errors import LabelsError, StorageError
+from ingest.storage.file_format import refuse_other_format
 from ingest.storage.place import Place, place
 from scoring.screen.fusion import Fusion
 from scoring.screen.heads import Head, Numbers
@@ -64,7 +65,7 @@ def write_screen(
 
 
 def read_screen(url: str) -> FittedScreen:
-    """Read a screen. LabelsError in one line if it is damaged, changed or of another version."""
+    """Read a screen. LabelsError in one line if it is damaged, changed or of another format."""
     root = place(url)
     if not root.at(RECORD).exists():
         if root.exists() and not root.is_dir():
@@ -72,11 +73,10 @@ def read_screen(url: str) -> FittedScreen:
         raise LabelsError(f"{url} is no screen: it has no {RECORD}; make one with: privsieve screen fit")
     text = _content(root, RECORD, MAX_RECORD_BYTES, url)
     try:
+        refuse_other_format(from_json(text), f"{url}/{RECORD}", "fit the screen again", LabelsError)
         record = ScreenRecord.model_validate_json(text)
-    except ValidationError:  # its text may quote the file
-        raise LabelsError(
-            f"{url}/{RECORD} is damaged or of another version; copy the screen again, or fit it again"
-        ) from None
+    except ValueError:  # its text may quote the file
+        raise LabelsError(f"{url}/{RECORD} is damaged; copy the screen again, or fit it again") from None
     if record.sha256 != _own_hash(text):
         raise LabelsError(
             f"{url}/{RECORD} was changed after the fit, so its promise means nothing; copy the screen again, or fit it "

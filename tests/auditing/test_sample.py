@@ -121,11 +121,11 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     assert "--replace draws a new one" in refused("sample", run, "--out", tmp_path / "y.csv", "--n", 100, "--seed", 3)
     for name in ("sample", "corrected_rates"):
         (run / "audit" / f"{name}.parquet").write_bytes(b"PAR1 but no more")
-    assert "damaged or of another version" in refused("apply", run, tmp_path / "list.csv")
+    assert "is damaged; " in refused("apply", run, tmp_path / "list.csv")
     assert privsieve("sql", run, "FROM corrected_rates") == 2
     assert "use audit apply again" in capsys.readouterr().err
     pq.write_table(pa.table({"subject": ["private"]}), run / "audit" / "corrected_rates.parquet")
-    with pytest.raises(RunError, match="damaged or of another version"):
+    with pytest.raises(RunError, match="is damaged; "):
         read_corrected_rates(open_warehouse(str(run)))
 
 

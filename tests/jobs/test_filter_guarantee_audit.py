@@ -59,7 +59,7 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         )
         sample.write_bytes(b"PAR1")
         assert privsieve(*args) == 2
-        assert "sample.parquet is damaged or of another version; draw a new sample" in capsys.readouterr().err
+        assert "sample.parquet is damaged; draw a new sample" in capsys.readouterr().err
     finally:
         sample.unlink()
 

@@ -54,7 +54,7 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
 
 
 def test_the_order_is_that_of_the_engine_even_where_labels_correct_the_rate(make_run: MakeRun) -> None:
-    whole = CorrectedRate("private", None, 0.5, 0.4, 0.6, 0.25, 0.2, 0.3, "difference", 400, None)
+    whole = CorrectedRate("private", None, 0.5, 0.25, 0.2, 0.3, "difference", 400, None)
     first, second = findings(replace(reported(make_run), corrected=(whole,)))
     assert "the engine itself found 28.4 % (23 of 81 images that could be judged), most often for" in first
     assert second == (
@@ -75,8 +75,8 @@ def corrected_report(make_run: MakeRun, found: Corrected, sizes: SourceSizes = U
 def test_the_corrected_rate_of_a_random_sample_is_of_the_source_and_has_the_error_of_the_draw(
     make_run: MakeRun,
 ) -> None:
-    whole = CorrectedRate("private", None, 0.5, None, None, 0.25, 0.25, 0.25, "difference", 81, None, 0.7, 0.7, 0.7)
-    beach = CorrectedRate("private", "beach", 0.5, None, None, 0.6, 0.5, 0.7, "difference", 40, None)
+    whole = CorrectedRate("private", None, 0.5, 0.25, 0.25, 0.25, "difference", 81, None, 0.7, 0.7, 0.7)
+    beach = CorrectedRate("private", "beach", 0.5, 0.6, 0.5, 0.7, "difference", 40, None)
     found = corrected_report(make_run, Corrected((whole, beach)), sample=85, seed=3)
     assert findings(found)[0] == (
         "An estimated 25.0 % of the scored images in the source are private, corrected by 81 labels of people (95 % "
@@ -94,8 +94,8 @@ def test_a_sample_of_each_category_has_a_corrected_rate_only_if_it_is_weighted_w
     make_run: MakeRun,
 ) -> None:
     settings: dict[str, Any] = {"sample": 44, "seed": 0, "per_category": True}
-    whole = CorrectedRate("private", None, 0.05, None, None, 0.06, 0.04, 0.09, "difference", 81, None)
-    beach = CorrectedRate("private", "beach", 0.5, None, None, 0.6, 0.5, 0.7, "difference", 40, None)
+    whole = CorrectedRate("private", None, 0.05, 0.06, 0.04, 0.09, "difference", 81, None)
+    beach = CorrectedRate("private", "beach", 0.5, 0.6, 0.5, 0.7, "difference", 40, None)
     pooled = corrected_report(make_run, Corrected((whole, beach)), **settings)
     assert findings(pooled)[0].endswith("that is no rate of the whole source; labels correct the rates of categories.")
     assert [row.category for row in pooled.corrected] == ["beach"]

@@ -155,7 +155,7 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
 
 def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
     def row(subject: str, category: str | None, rate: float) -> CorrectedRate:
-        return CorrectedRate(subject, category, 0.5, 0.4, 0.6, rate, 0.2, 0.3, "difference", 400, None)
+        return CorrectedRate(subject, category, 0.5, rate, 0.2, 0.3, "difference", 400, None)
 
     found = replace(
         report, corrected=(row("private", None, 0.25), row("private", "beach", 0.123), row("age", None, 0.2))
@@ -206,7 +206,7 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
 
 def test_rates_corrected_by_labels_of_another_run_say_so_and_what_that_assumes(report: Report) -> None:
     def row(category: str | None) -> CorrectedRate:
-        rates = (0.5, 0.4, 0.6, 0.25, 0.2, 0.3)
+        rates = (0.5, 0.25, 0.2, 0.3)
         return CorrectedRate("private", category, *rates, "rogan-gladen", 52, None, *(1.0, 0.9, 1.0), *(0.7, 0.6, 0.8))
 
     found = replace(report, corrected=(row(None), row("beach")))

@@ -45,7 +45,7 @@ def test_a_sample_with_values_that_no_draw_has_is_damaged(run: str, column: str,
     write_sample_with(run, cell_private=[0, NUM_CELLS - 1])
     assert read_sample(place(run)).table.num_rows == 2
     write_sample_with(run, **{column: [0.5 if column == "inclusion_probability" else 0, value]})
-    with pytest.raises(RunError, match=r"sample\.parquet is damaged or of another version"):
+    with pytest.raises(RunError, match=r"sample\.parquet is damaged"):
         read_sample(place(run))
 
 
@@ -80,5 +80,5 @@ def test_corrected_rates_that_no_audit_gives_are_damaged(run: str, wrong: dict[s
         write_corrected_rates(place(run), table, state)
         if not more:
             assert read_stored(place(run)) == (table, state)
-    with pytest.raises(RunError, match=r"corrected_rates\.parquet is damaged or of another version"):
+    with pytest.raises(RunError, match=r"corrected_rates\.parquet is damaged"):
         read_stored(place(run))
