@@ -139,7 +139,7 @@ def _fay_herriot(direct: Numbers, of_draw: Numbers, of_images: Numbers, lines: N
 
     def excess(between: float) -> float:
         squares: Numbers = (direct - lines @ fit(between)[0]) ** 2
-        return float(np.sum(squares / (between + of_both))) - (len(direct) - lines.shape[1])
+        return float(np.sum(squares / (between + of_both))) - float(len(direct) - lines.shape[1])
 
     of_both = of_draw + of_images
     between, high = 0.0, 1.0

@@ -24,6 +24,7 @@ has bounds only: all of its images, or none.
 Assumes that chance alone decided which images were labelled, and that labels are right.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -248,7 +249,7 @@ def _part(part: Estimate, rest: Estimate) -> Estimate:
     value = part.value / whole
     if not part.value:
         most = _largest_ratio(part.value, high, rest.value, rest_low)
-        return Estimate(0.0, 0.0, most / (1 + most) if np.isfinite(most) else 1.0)
+        return Estimate(0.0, 0.0, most / (1 + most) if math.isfinite(most) else 1.0)
     most = _largest_ratio(rest.value, rest_high, part.value, low)
     least = _least_ratio(rest.value, rest_low, part.value, high)
     return Estimate(value, 1 / (1 + most), 1 / (1 + least))
@@ -258,9 +259,9 @@ def _largest_ratio(top: float, top_high: float, bottom: float, bottom_low: float
     """Return the high end of top / bottom by the ends of both (MOVER-R)."""
     square = bottom_low * (2 * bottom - bottom_low)
     if square <= 0:
-        return np.inf
+        return math.inf
     both = top * bottom
-    root = max(0.0, both**2 - square * top_high * (2 * top - top_high)) ** 0.5
+    root = math.sqrt(max(0.0, both**2 - square * top_high * (2 * top - top_high)))
     return (both + root) / square
 
 
@@ -269,7 +270,7 @@ def _least_ratio(top: float, top_low: float, bottom: float, bottom_high: float) 
     if not top:
         return 0.0
     square, both = top_low * (2 * top - top_low), top * bottom
-    root = max(0.0, both**2 - bottom_high * (2 * bottom - bottom_high) * square) ** 0.5
+    root = math.sqrt(max(0.0, both**2 - bottom_high * (2 * bottom - bottom_high) * square))
     return square / (both + root)
 
 
