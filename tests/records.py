@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from ingest.images.pixels import ImageLimits
 from ingest.storage.place import Place, place
 from scoring.runs import footers
 from scoring.runs.ledger import result_name
@@ -40,6 +41,12 @@ def run_record(engine: Mapping[str, Any]) -> RunRecord:
         engine=EngineRecord(**engine_record(**engine)),  # type: ignore[typeddict-item]
         is_fake=engine.get("name") == "canned",
     )
+
+
+def scanned_record(name: str = "canned", **settings: Any) -> RunRecord:
+    """The record of a scan with the usual limits."""
+    limits = {"max_pixels": ImageLimits.max_pixels, "max_frames": ImageLimits.max_frames}
+    return run_record({"name": name}).model_copy(update=limits | settings)
 
 
 def write_result(run: Path, shard: str, number: int, is_last: bool, rows: pa.Table) -> Path:

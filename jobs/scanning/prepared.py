@@ -33,7 +33,7 @@ from ingest.formats.webdataset import CategoryProbe
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample, printable
-from ingest.storage.place import PART, Place, place
+from ingest.storage.place import PART, Place
 from jobs.console.terminal import write_line, write_lines
 from jobs.runtime.checks import check_gpu, finding, first_sample, new_folders_removed
 from jobs.runtime.cluster import Executor, is_this_machine, ray_session
@@ -78,13 +78,8 @@ class Prepared:
     screen: FittedScreen | None
     """Leaves pictures out before the engine sees them; None for nothing."""
 
-    def limits(self, description: EngineDescription) -> ImageLimits:
-        """Return limits of the pictures that the engine gets."""
-        has_pdq = self.request.pdq or self.hash_list.needs_pdq
-        return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
 
-
-def prepare(request: ScanRequest, run: Place) -> Prepared:
+def prepare(request: ScanRequest) -> Prepared:
     """Open source and lists. EngineError for an unknown engine or a wrong option, before shards are listed, which may
     take minutes; SourceError, LabelsError, StorageError of source and lists."""
     module = engine_module(request.engine)
@@ -428,7 +423,7 @@ def dry_run(prepared: Prepared) -> DryRun:
     """Describe a scan from this machine. EngineError, SourceError or StorageError if the scan could not begin."""
     options = prepared.request.options
     description, preview = prepared.module.describe(options), prepared.module.preview(options)
-    limits = prepared.limits(description)
+    limits = record_of(prepared, description).limits
     samples = islice(prepared.source.samples(), NUM_PICTURES)
     return DryRun(
         description,
@@ -440,7 +435,7 @@ def dry_run(prepared: Prepared) -> DryRun:
 
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
     """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
-    prepared = prepare(request, place(request.run))
+    prepared = prepare(request)
     planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
     write_line(f"engine     {planned.description.name}")
     write_line(f"protocol   {planned.description.protocol}")

@@ -125,8 +125,7 @@ class _Scan:
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
         self._run = place(request.run)
-        self._prepared = prepare(request, self._run)
-        self._request = self._prepared.request
+        self._prepared, self._request = prepare(request), request
         self._engine_time = EngineTimeFile(self._run)
         if self._prepared.source.is_folder and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
@@ -293,17 +292,14 @@ class _Scan:
         return ScanSettings(
             source=self._prepared.source,
             run=self._run,
-            engine=self._request.engine,
+            record=begun,
             options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
             num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
-            limits=self._prepared.limits(description),
-            settings_hash=begun.settings_hash(),
             code=self._record.code,
             stall_s=self._supervision.stall_seconds,
             description=description,
             hash_list=self._prepared.hash_list,
             screen=self._prepared.screen,
-            engine_record=begun.engine,
             image_memory_bytes=self._supervision.image_memory_bytes,
         )
 

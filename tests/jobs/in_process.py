@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.inline import scan_slices
 from jobs.scanning.slice_tasks import ScanSettings
@@ -26,10 +25,7 @@ def scan_in_process(
     record = RunRecord.model_validate(run_record(engine).model_dump() | changes)
     run.mkdir(exist_ok=True)
     (run / "run.json").write_text(record.model_dump_json())
-    limits = ImageLimits(record.max_pixels, record.max_frames)
-    settings = ScanSettings(
-        corpus, place(str(run)), "canned", EngineOptions(), limits, record.settings_hash(), code="code"
-    )
+    settings = ScanSettings(corpus, place(str(run)), record, EngineOptions(), code="code")
     earlier = results(place(str(run))).ledger
     for counts in scan_slices(settings, list(corpus.shards), None, earlier):
         assert counts.failure == ""

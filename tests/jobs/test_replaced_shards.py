@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.inline import scan_slices
 from jobs.scanning.slice_tasks import ScanSettings
@@ -19,6 +18,7 @@ from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg, parquet_file
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
+from tests.records import scanned_record
 
 Capture = pytest.CaptureFixture[str]
 
@@ -107,9 +107,7 @@ def test_a_shard_replaced_while_it_is_scanned_gets_no_further_rows(source: Path,
     run = tmp_path / "run"
     run.mkdir()
     corpus = open_source(str(source), None, None)
-    settings = ScanSettings(
-        corpus, place(str(run)), "canned", EngineOptions(), ImageLimits(10**6, 1), "settings", "code"
-    )
+    settings = ScanSettings(corpus, place(str(run)), scanned_record(), EngineOptions(), "code")
     slices = scan_slices(settings, list(corpus.shards), None, Ledger({}, {}))
     assert next(slices).failure == ""
     _replace(source, _tar)
