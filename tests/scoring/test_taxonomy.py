@@ -75,7 +75,7 @@ def test_a_file_that_is_no_taxonomy_is_refused_in_one_line(
 def test_a_run_of_another_taxonomy_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, ((2,),), taxonomy="shop-1-0a1b2c3d")
     for words in (
-        ["diff", run, run],
+        ["diff", run, tmp_path],
         ["report", run],
         ["explain", run, "000000013"],
         ["filter", run, "--policy", "strict", "--out", tmp_path / "release"],
