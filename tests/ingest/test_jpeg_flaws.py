@@ -6,8 +6,8 @@ from numpy.testing import assert_array_equal
 
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.pixels import ImageLimits
-from ingest.images.rewriting import cleaned
 from tests.ingest.crafted import jpeg, mpo, scene, segment, with_segments
+from tests.ingest.remade import cleaned
 
 LIMITS = ImageLimits()
 
