@@ -70,11 +70,12 @@ def cleaned(encoded: bytes, num_frames: int) -> Remade | None:
     True
     """
     try:
-        if _keeps_profile(opened(encoded)):
-            content, colours = _cleaned(encoded, num_frames), None
-        else:
+        colours: Colours | None = None
+        converted = None
+        if not _keeps_profile(opened(encoded)):
             converted = _in_srgb(encoded)
-            content, colours = _cleaned(converted or encoded, num_frames), "converted" if converted else "removed"
+            colours = "removed" if converted is None else "converted"
+        content = _cleaned(converted or encoded, num_frames)
         return None if content is None else Remade(content, colours)
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None

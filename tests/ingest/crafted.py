@@ -5,6 +5,7 @@ import io
 import itertools
 import struct
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 from PIL import Image, ImageCms, ImageDraw, TiffImagePlugin
@@ -151,13 +152,13 @@ def profile(**tags: bytes) -> bytes:
 def table_profile(space: str = "RGB") -> bytes:
     """A profile that has a table in place of curves, as those of printers. In "RGB", red and blue are exchanged."""
     steps = range(0, 256, 51)
+    colours: Sequence[tuple[int, ...]]
     if space == "RGB":
         colours = [(blue, green, red) for red in steps for green in steps for blue in steps]
     else:
         inks = itertools.product((0, 255), repeat=4)
         colours = [tuple((255 - ink) * (255 - black) // 255 for ink in rest) for *rest, black in inks]
-    device = Image.new("RGB", (len(colours), 1))
-    device.putdata(colours)
+    device = Image.fromarray(np.array([colours], np.uint8))
     lab = ImageCms.createProfile("LAB")
     shown = np.asarray(ImageCms.profileToProfile(device, ImageCms.createProfile("sRGB"), lab, outputMode="LAB"))
     num_sides, num_steps = (3, len(steps)) if space == "RGB" else (4, 2)
