@@ -193,14 +193,10 @@ def _decode(
     image: ImageFile.ImageFile, encoded: bytes, name: str, limits: ImageLimits, metadata: set[str]
 ) -> DecodedImage:
     behind_header = image.fp.tell() if name == "jpeg" and image.fp else 0
-    num_skipped = hidden.num_skipped(image)  # first, since a PNG is loaded for its metadata
-    kinds, orientation = frame_metadata(image)
-    metadata = metadata | kinds | file_metadata(encoded, behind_header)
+    metadata = metadata | file_metadata(encoded, behind_header)
     num_frames = _num_frames(image, encoded)
     num_decoded = min(num_frames, limits.max_frames)
-    width, height = image.size
-    if orientation >= 5:
-        width, height = height, width
+    width = height = 0
     canvas = gif_canvas(encoded, num_decoded)
     views: list[Pixels] = []
     more: list[Pixels] = []
@@ -210,12 +206,14 @@ def _decode(
     stored_frames = StoredFrames(encoded)
     for index in range(num_decoded):
         image.seek(index)
-        num_skipped = hidden.num_skipped(image) if index else num_skipped
+        num_skipped = hidden.num_skipped(image)
         has_more = stored_frames.has_more(image, index)
         is_read_twice = num_skipped > 0 or has_more
         streams += _checked_frame(image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice)
-        if index:
-            metadata |= frame_metadata(image)[0]
+        kinds, orientation = frame_metadata(image)
+        metadata |= kinds
+        size = image.size if orientation < 5 else image.size[::-1]
+        width, height = (width, height) if index else size
         if name == "jpeg":
             stream = memoryview(encoded)[streams[-1].first : streams[-1].last]
             seen = [_jpeg_pixels(encoded if num_frames == 1 else stream, image, limits)]
@@ -237,7 +235,6 @@ def _decode(
         views.append(seen[0])
         more += seen[1:]
         if limits.has_pdq:
-            size = image.size if orientation < 5 else image.size[::-1]
             hashes += [pdq_of(pixels, size) for pixels in seen]
     del stored_frames
     image.close()  # the parts of the file are examined next, which takes memory too

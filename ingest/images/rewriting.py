@@ -93,7 +93,6 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     if is_lossless and is_still:
         image = opened(encoded)
         check_bytes(image.size, covering_bytes(image, len(encoded), 0))
-        frame_metadata(image)  # passes over damage behind the pixels of a PNG
         anew = _written(_true_colour(image), str(image.format), facts, is_lossless)
         image.close()
         yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts)
@@ -155,7 +154,7 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
             image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
         )
         check_bytes(image.size, num_bytes)
-        orientation = frame_metadata(image)[1]  # as in `decode`: passes over damage behind the pixels of a PNG
+        orientation = frame_metadata(image)[1]
         tiles = (tile for *_, tile in hidden.tiles_of(image))
         pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
         hashes.append(_digest((image.size, orientation), pixels))

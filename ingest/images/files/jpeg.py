@@ -24,7 +24,7 @@ from ingest.images.files.pieces import (
 )
 from ingest.images.files.profiles import profile_pieces
 
-START = b"\xff\xd8\xff"
+START, END = b"\xff\xd8\xff", b"\xff\xd9"
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
 _APP0, _EXIF, _ICC, _ADOBE, _COM = 0xE0, 0xE1, 0xE2, 0xEE, 0xFE
 _GARBAGE = 0x00
@@ -273,7 +273,7 @@ def cleaned(encoded: bytes, stream: Stream, facts: KeptFacts) -> bytes:
     exif = [_segment(_EXIF, b"Exif\0\0" + facts.exif)] if facts.exif else []
     profile = [_segment(_ICC, _PROFILE + b"\1\1" + facts.profile)] if facts.profile else []
     made = [*parts[:num_before], *exif, *profile, *parts[num_before:]]
-    return START[:_SOI_BYTES] + b"".join(made) + bytes([0xFF, _EOI])
+    return START[:_SOI_BYTES] + b"".join(made) + END
 
 
 def _segment(marker: int, content: bytes) -> bytes:

@@ -17,6 +17,8 @@ from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+_TEXT_CHUNKS = frozenset([b"tEXt", b"zTXt", b"iTXt"])
+_READ_BEHIND_PIXELS = _TEXT_CHUNKS | {b"eXIf"}
 EXIF_MAGIC = b"Exif\0\0"
 IPTC_MAGIC = b"8BIM\x04\x04"
 """Photoshop's image resource that holds IPTC; a name, a length and the datasets follow."""
@@ -85,7 +87,12 @@ _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # Imag
 
 
 def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
-    """Return the kinds in the frame's EXIF before its pixels, and its orientation (1 if it states none)."""
+    """Return the kinds in the frame's EXIF, and its orientation (1 if it states none).
+
+    A PNG is loaded first, since its EXIF may follow the pixels. Errors of the pixels are those of Pillow.
+    """
+    if image.format == "PNG":
+        image.load()
     kinds = {"description"} if image.info.get("comment") else set()
     try:
         exif = image.getexif()
@@ -142,16 +149,23 @@ def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
 
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
-    """Return the kinds in a PNG's text and EXIF chunks, and the PNG without text that is too large to be read.
-
-    Pillow would refuse the whole picture because of such text. The limits are Pillow's.
+    """Return the kinds in a PNG's text and EXIF chunks, and the PNG without chunks because of which Pillow would refuse
+    a whole picture: text that is too large to be read, and what is damaged behind the pixels. The limits are Pillow's.
     """
     kinds: set[str] = set()
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
-    for name, first, last in png_chunks(encoded):
+    chunks = list(png_chunks(encoded))
+    end = next((first for name, first, _ in chunks if name == b"IEND"), len(encoded))
+    names = {b"IDAT", b"fdAT"} if any(name == b"acTL" for name, *_ in chunks) else {b"IDAT"}
+    pixels = max((first for name, first, _ in chunks if name in names and first < end), default=end)
+    for name, first, last in chunks:
         if name == b"eXIf":
             kinds |= _block_kinds(EXIF_MAGIC + encoded[first : min(last, first + MAX_EXIF_BYTES)])
-        if name not in (b"tEXt", b"zTXt", b"iTXt"):
+        is_cut = last == len(encoded) < first + int.from_bytes(encoded[first - 8 : first - 4])
+        if pixels < first < end and (is_cut or name not in _READ_BEHIND_PIXELS):
+            rest.append(encoded[copied : first - 8])
+            copied = min(last + 4, len(encoded))
+        if name not in _TEXT_CHUNKS:
             continue
         keyword, _, value = encoded[first:last].partition(b"\0")
         text = chunk_text(name, value, room)

@@ -19,8 +19,10 @@ from ingest.images.files.pieces import (
     PIXELS,
     TRAILING_DATA,
     UNKNOWN_CHUNK,
+    DamagedError,
     Piece,
     Range,
+    checked_bytes,
     merged,
     num_bytes_of,
     unclaimed,
@@ -232,7 +234,7 @@ class _Account:
         entries = directory.entries
         self.claimed.append((directory.first, entries[0].own_bytes[0] if entries else directory.last))
         self.claimed.append((entries[-1].own_bytes[1] if entries else directory.first, directory.last))
-        pixels, num_positions = _pixels(file, directory)
+        pixels, num_positions = _pixels(file, directory, is_seen=True)
         is_compressed = file.number(directory, _COMPRESSION, _UNCOMPRESSED) not in (_UNCOMPRESSED, _OLD_JPEG, _JPEG)
         (self.compressed if is_compressed else self.claimed).extend(pixels)
         max_bits = max(file.numbers(directory, _BITS, 1), default=1)
@@ -300,8 +302,9 @@ def _sub_picture(file: TiffFile, offset: int) -> list[Range]:
         return []
 
 
-def _pixels(file: TiffFile, directory: Directory) -> tuple[list[Range], int]:
-    """Return the strips or tiles that a picture needs, and their number."""
+def _pixels(file: TiffFile, directory: Directory, is_seen: bool = False) -> tuple[list[Range], int]:
+    """Return the strips or tiles that a picture needs, and their number. DamagedError if they are of a page that was
+    scanned, and are damaged."""
     width, height = file.number(directory, _WIDTH, 0), file.number(directory, _HEIGHT, 0)
     compression = file.number(directory, _COMPRESSION, _UNCOMPRESSED)
     is_tiled = _TILE_OFFSETS in directory.by_tag
@@ -325,9 +328,13 @@ def _pixels(file: TiffFile, directory: Directory) -> tuple[list[Range], int]:
         if compression == _UNCOMPRESSED:
             num_bytes = min(num_bytes, num_needed)
         elif compression in _DEFLATED:
-            num_bytes = used_bytes(file.encoded[first : first + num_bytes], num_needed)
+            packed = file.encoded[first : first + num_bytes]
+            num_bytes = (checked_bytes if is_seen else used_bytes)(packed, num_needed)[0]
         elif compression == _JPEG:
-            num_bytes = min(num_bytes, jpeg.streams(file.encoded[first : first + num_bytes], [0])[0].last)
+            packed = file.encoded[first : first + num_bytes]
+            num_bytes = min(num_bytes, jpeg.streams(packed, [0])[0].last)
+            if is_seen and packed[num_bytes - 2 : num_bytes] != jpeg.END:
+                raise DamagedError("the pixels are truncated")
         parts.append((first, first + num_bytes))
     for first in file.numbers(directory, _JPEG_OFFSET, 1) if compression == _OLD_JPEG else ():
         parts.append((first, first + file.number(directory, _JPEG_BYTES, len(file.encoded))))
