@@ -197,6 +197,7 @@ def _decode(
     num_frames = _num_frames(image, encoded)
     num_decoded = min(num_frames, limits.max_frames)
     width = height = 0
+    orientation = 1
     canvas = gif_canvas(encoded, num_decoded)
     views: list[Pixels] = []
     more: list[Pixels] = []
@@ -210,8 +211,9 @@ def _decode(
         has_more = stored_frames.has_more(image, index)
         is_read_twice = num_skipped > 0 or has_more
         streams += _checked_frame(image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice)
-        kinds, orientation = frame_metadata(image)
+        kinds, stated = frame_metadata(image)
         metadata |= kinds
+        orientation = stated or orientation  # of the frame before, such as a gain map without EXIF
         size = image.size if orientation < 5 else image.size[::-1]
         width, height = (width, height) if index else size
         if name == "jpeg":

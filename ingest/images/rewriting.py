@@ -76,7 +76,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
     profile = image.info.get("icc_profile")
     plain = plain_profile(profile) if isinstance(profile, bytes) else None
-    facts = KeptFacts(plain, frame_metadata(image)[1])
+    facts = KeptFacts(plain, frame_metadata(image)[1] or 1)
     is_still = getattr(image, "n_frames", 1) == 1
     has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
     image.close()  # each file is examined next, which takes memory too
@@ -154,7 +154,7 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
             image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
         )
         check_bytes(image.size, num_bytes)
-        orientation = frame_metadata(image)[1]
+        orientation = frame_metadata(image)[1] or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))
         pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
         hashes.append(_digest((image.size, orientation), pixels))
@@ -222,7 +222,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
 
 
 def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
-    orientation = frame_metadata(image)[1]
+    orientation = frame_metadata(image)[1] or 1
     drawn: Image.Image = image
     if image.mode in ("P", "PA", "1"):
         drawn = image.convert("L") if image.mode == "1" else _true_colour(image)

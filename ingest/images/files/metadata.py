@@ -86,21 +86,23 @@ _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
 _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
 
 
-def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
-    """Return the kinds in the frame's EXIF, and its orientation (1 if it states none).
+def frame_metadata(image: Image.Image) -> tuple[set[str], int | None]:
+    """Return the kinds in the frame's EXIF, and the EXIF orientation (1…8) that is still to be applied to its pixels;
+    None if there is none.
 
-    A PNG is loaded first, since its EXIF may follow the pixels. Errors of the pixels are those of Pillow.
+    A PNG is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it then and takes the
+    orientation away. Errors of the pixels are those of Pillow.
     """
-    if image.format == "PNG":
+    if image.format in ("PNG", "TIFF"):
         image.load()
     kinds = {"description"} if image.info.get("comment") else set()
     try:
         exif = image.getexif()
         kinds.update(_exif_kinds(exif))  # one by one: those before any damage are kept
-        stated = exif.get(ExifTags.Base.Orientation, 1)
-        return kinds, stated if isinstance(stated, int) and 1 <= stated <= 8 else 1
+        stated = exif.get(ExifTags.Base.Orientation)
+        return kinds, stated if isinstance(stated, int) and 1 <= stated <= 8 else None
     except _DAMAGED:
-        return kinds, 1
+        return kinds, None
 
 
 def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
