@@ -31,7 +31,7 @@ from ingest.images.files.memory import (
     is_wide,
     opened,
 )
-from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata, xmp_orientation
 from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, Piece
 from ingest.images.files.stored import StoredFrames
 from ingest.images.files.unseen import Inner
@@ -56,9 +56,9 @@ class DecodedImage:
     """One image file, decoded."""
 
     views: tuple[Pixels, ...]
-    """At least one. First the frames or pages in order, then content that these do not show: colours under transparent
-    pixels, also of a frame that is laid over earlier ones, the frame over black, faint steps of 16-bit or float grey,
-    channels and low bytes that viewers skip."""
+    """At least one. First the frames or pages in order, then content that these do not show: frames as only some
+    viewers turn them, colours under transparent pixels, also of a frame that is laid over earlier ones, the frame over
+    black, faint steps of 16-bit or float grey, channels and low bytes that viewers skip."""
 
     width: int
     height: int
@@ -167,11 +167,12 @@ def _checked_frame(
     num_frames: int,
     limits: ImageLimits,
     is_read_twice: bool = False,
+    is_turned: bool = False,
     by_pillow: bool = False,
 ) -> list[jpeg.Stream]:
     """Return where a frame that is about to be decoded is in a JPEG. _RejectionError or TooLargeError above a limit.
 
-    canvas: of a GIF, with all frames that are decoded. is_read_twice, by_pillow: as in `decoding_bytes`.
+    canvas: of a GIF, with all frames that are decoded. The others: as in `decoding_bytes`.
     """
     _check_size(canvas or image.size, format_name(image), limits)
     streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
@@ -183,7 +184,15 @@ def _checked_frame(
     views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
     coefficients, size = coefficient_bytes(image, num_scans), canvas or image.size
     num_bytes = decoding_bytes(
-        image, size, num_frames, len(encoded), views, coefficients, is_read_twice=is_read_twice, by_pillow=by_pillow
+        image,
+        size,
+        num_frames,
+        len(encoded),
+        views,
+        coefficients,
+        is_read_twice=is_read_twice,
+        is_turned=is_turned,
+        by_pillow=by_pillow,
     )
     check_bytes(size, num_bytes)
     return streams
@@ -197,7 +206,7 @@ def _decode(
     num_frames = _num_frames(image, encoded)
     num_decoded = min(num_frames, limits.max_frames)
     width = height = 0
-    orientation = 1
+    orientation, doubtful = 1, 1
     canvas = gif_canvas(encoded, num_decoded)
     views: list[Pixels] = []
     more: list[Pixels] = []
@@ -210,10 +219,14 @@ def _decode(
         num_skipped = hidden.num_skipped(image)
         has_more = stored_frames.has_more(image, index)
         is_read_twice = num_skipped > 0 or has_more
-        streams += _checked_frame(image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice)
-        kinds, stated = frame_metadata(image)
+        is_turned = (xmp_orientation(image) or doubtful) > 1
+        streams += _checked_frame(
+            image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice, is_turned=is_turned
+        )
+        kinds, turned = frame_metadata(image)
         metadata |= kinds
-        orientation = stated or orientation  # of the frame before, such as a gain map without EXIF
+        # A frame that states none, such as a gain map without EXIF, is turned as the one before.
+        orientation, doubtful = turned.stated or orientation, turned.doubtful or doubtful
         size = image.size if orientation < 5 else image.size[::-1]
         width, height = (width, height) if index else size
         if name == "jpeg":
@@ -232,6 +245,8 @@ def _decode(
                 unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
             if name != "gif" and hidden.has_pattern_in_palette(image):
                 unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
+        if doubtful > 1:
+            more.append(_oriented(seen[0], doubtful))
         for number in range(len(seen)):
             seen[number] = _oriented(seen[number], orientation)
         views.append(seen[0])

@@ -31,7 +31,7 @@ from ingest.images.files.memory import (
     gif_canvas,
     is_wide,
 )
-from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata, xmp_orientation
 from ingest.images.files.profiles import plain_profile
 from ingest.images.pixels import ImageLimits
 
@@ -76,7 +76,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
     profile = image.info.get("icc_profile")
     plain = plain_profile(profile) if isinstance(profile, bytes) else None
-    facts = KeptFacts(plain, frame_metadata(image)[1] or 1)
+    facts = KeptFacts(plain, frame_metadata(image)[1].stated or 1)
     is_still = getattr(image, "n_frames", 1) == 1
     has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
     image.close()  # each file is examined next, which takes memory too
@@ -154,7 +154,7 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
             image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
         )
         check_bytes(image.size, num_bytes)
-        orientation = frame_metadata(image)[1] or 1
+        orientation = frame_metadata(image)[1].stated or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))
         pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
         hashes.append(_digest((image.size, orientation), pixels))
@@ -210,19 +210,25 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
     """
     try:
         image = opened(encoded)
+        doubtful = xmp_orientation(image)
         if image.format == "MPO":
             first = cleaned(encoded, ImageLimits().max_frames)  # fewer frames would be searched as unknown parts
             image = opened(first or b"")
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None
         check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
-        return cleaned(_drawn(image, areas, method, _is_lossless(encoded)), 1)
+        return cleaned(_drawn(image, areas, method, _is_lossless(encoded), doubtful), 1)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
 
 
-def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
-    orientation = frame_metadata(image)[1] or 1
+def _drawn(
+    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool, doubtful: int | None
+) -> bytes:
+    turned = frame_metadata(image)[1]
+    orientation, doubtful = turned.stated or 1, turned.doubtful or doubtful
+    if not turned.stated and doubtful:  # an area may have been found in either view
+        areas = [*areas, *(_stored(area, doubtful) for area in areas)]
     drawn: Image.Image = image
     if image.mode in ("P", "PA", "1"):
         drawn = image.convert("L") if image.mode == "1" else _true_colour(image)

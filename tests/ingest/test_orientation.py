@@ -1,14 +1,16 @@
 """A picture is judged, hashed, cleaned and covered as viewers show it, whichever way up its file stores it."""
 
+import io
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, TiffImagePlugin, TiffTags
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import phash
-from ingest.images.pixels import ImageLimits
+from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.rewriting import cleaned, covered
 from tests.ingest.crafted import scene
 from tests.nasty import chunk, encoded
 
@@ -23,6 +25,8 @@ STORED = {
     8: Image.Transpose.ROTATE_270,
 }
 """EXIF orientation -> how an upright picture is stored so that this orientation shows it upright."""
+SHOWN = STORED | {6: Image.Transpose.ROTATE_270, 8: Image.Transpose.ROTATE_90}
+"""EXIF orientation -> how the stored pixels are turned to be shown."""
 
 
 def stored(orientation: int, mode: str = "RGB") -> Image.Image:
@@ -94,3 +98,74 @@ def test_each_page_of_a_tiff_is_turned_as_its_own_tag_says() -> None:
     assert isinstance(image, DecodedImage)
     assert len(image.views) == 8
     assert all((view == np.asarray(scene())).all() for view in image.views)
+
+
+def xmp(orientation: int) -> bytes:
+    tag = f'<rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/" tiff:Orientation="{orientation}"/>'
+    return f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF>{tag}</rdf:RDF></x:xmpmeta>'.encode()
+
+
+def png_with_xmp(orientation: int, is_behind: bool = False) -> bytes:
+    text = chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(orientation))
+    whole, mark = encoded(scene(), "PNG"), b"\0\0\0\0IEND" if is_behind else b"IDAT"
+    place = whole.index(mark) - (0 if is_behind else 4)
+    return whole[:place] + text + whole[place:]
+
+
+WITH_XMP: dict[str, Callable[[int], bytes]] = {
+    "JPEG": lambda number: encoded(scene(), "JPEG", quality=95, xmp=xmp(number)),
+    "MPO": lambda number: encoded(scene(), "MPO", quality=95, save_all=True, append_images=[scene()], xmp=xmp(number)),
+    "PNG": png_with_xmp,
+    "PNG, behind the pixels": lambda number: png_with_xmp(number, is_behind=True),
+    "WEBP": lambda number: encoded(scene(), "WEBP", lossless=True, xmp=xmp(number)),
+    "AVIF": lambda number: encoded(scene(), "AVIF", quality=100, xmp=xmp(number)),
+    "TIFF": lambda number: encoded(scene(), "TIFF", tiffinfo={700: xmp(number)}),
+    "TIFF, orientation as a byte": lambda number: encoded(scene(), "TIFF", tiffinfo=byte_tag(number)),
+}
+
+
+def byte_tag(orientation: int) -> TiffImagePlugin.ImageFileDirectory_v2:
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags.tagtype[ORIENTATION] = TiffTags.BYTE
+    tags[ORIENTATION] = bytes([orientation])
+    return tags
+
+
+def turned(pixels: Pixels, orientation: int) -> Pixels:
+    return np.asarray(Image.fromarray(pixels).transpose(SHOWN[orientation]))
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+@pytest.mark.parametrize("name", WITH_XMP)
+def test_an_orientation_that_only_some_viewers_follow_is_judged_both_ways(name: str, orientation: int) -> None:
+    image, upright = (decode(WITH_XMP[name](number), ImageLimits()) for number in (orientation, 1))
+    assert isinstance(image, DecodedImage)
+    assert isinstance(upright, DecodedImage)
+    assert (image.width, image.height, len(upright.views)) == (*scene().size, image.num_frames)
+    views = [*upright.views, *(turned(view, orientation) for view in upright.views)]
+    assert all((one == other).all() for one, other in zip(image.views, views, strict=True))
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+@pytest.mark.parametrize("name", ["JPEG", "MPO", "PNG", "PNG, behind the pixels", "WEBP"])
+def test_a_cleaned_or_covered_picture_has_no_orientation_that_its_exif_had_not(name: str, orientation: int) -> None:
+    """An area may have been found in either view, so it is covered as it lies in both."""
+    content = WITH_XMP[name](orientation)
+    area = (0.1, 0.2, 0.3, 0.4)
+    for after in (cleaned(content, 2), covered(content, [area], "solid")):
+        image = decode(after or b"", ImageLimits())
+        assert isinstance(image, DecodedImage)
+        assert len(image.views) == 1
+        assert dict(Image.open(io.BytesIO(after or b"")).getexif()) == {}
+    for shown in (image.views[0], turned(image.views[0], orientation)):
+        height, width = shown.shape[:2]
+        part = shown[int(0.2 * height) + 2 : int(0.4 * height) - 2, int(0.1 * width) + 2 : int(0.3 * width) - 2]
+        assert part.max() <= 8
+
+
+def test_exif_wins_over_xmp() -> None:
+    image = decode(encoded(stored(6), "JPEG", exif=exif(6), xmp=xmp(3)), ImageLimits())
+    tiff = decode(encoded(stored(6), "TIFF", tiffinfo={ORIENTATION: 6, 700: xmp(3)}), ImageLimits())
+    for found in (image, tiff):
+        assert isinstance(found, DecodedImage)
+        assert (len(found.views), found.width, found.height) == (1, *scene().size)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from PIL import Image, ImageFile
 
 from ingest.images.files.copies import Pixels
-from ingest.images.files.metadata import PNG_MAGIC, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, png_metadata, without_xmp
 
 Plane = npt.NDArray[np.uint8]
 """Shape (height, width), dtype uint8."""
@@ -175,6 +175,7 @@ def skipped(encoded: bytes, index: int) -> list[Image.Image]:
     readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
     image = Image.open(io.BytesIO(readable), formats=("BMP", "PNG", "TIFF"))
     image.seek(index)
+    without_xmp(image)
     layouts = [_layout(tile) for tile in image.tile]
     try:
         if image.mode.startswith("I;16"):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, TiffImagePlugin
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -23,6 +23,8 @@ EXIF_MAGIC = b"Exif\0\0"
 IPTC_MAGIC = b"8BIM\x04\x04"
 """Photoshop's image resource that holds IPTC; a name, a length and the datasets follow."""
 XMP_OPENING, XMP_CLOSING = b"<rdf:RDF", b"</rdf:RDF"
+_XMP_NAMES = ("xmp", "XML:com.adobe.xmp")
+_XMP_ORIENTATION = re.compile(rb"tiff:Orientation(?:=[\"']|>)\s*([1-8])")
 MAX_BLOCKS = 64
 MAX_EXIF_BYTES = 2**16
 MAX_XMP_BYTES = 2**24
@@ -86,23 +88,60 @@ _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
 _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
 
 
-def frame_metadata(image: Image.Image) -> tuple[set[str], int | None]:
-    """Return the kinds in the frame's EXIF, and the EXIF orientation (1…8) that is still to be applied to its pixels;
-    None if there is none.
+@dataclass(frozen=True)
+class Orientation:
+    """EXIF orientations, 1…8, of a frame."""
+
+    stated: int | None
+    """What is still to be applied to the pixels; None if EXIF states none."""
+
+    doubtful: int | None
+    """What some viewers apply to the pixels instead and others do not; None if there is no doubt."""
+
+
+def frame_metadata(image: Image.Image) -> tuple[set[str], Orientation]:
+    """Return the kinds in the frame's EXIF, and how it is turned.
 
     A PNG is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it then and takes the
     orientation away. Errors of the pixels are those of Pillow.
     """
+    doubtful = without_xmp(image)
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        image._reload_exif()  # that of a later page was read with the XMP
+        doubtful = None if _valid(image.tag_v2.get(ExifTags.Base.Orientation)) else doubtful
     if image.format in ("PNG", "TIFF"):
         image.load()
-    kinds = {"description"} if image.info.get("comment") else set()
-    try:
+        doubtful = without_xmp(image) or doubtful
+    kinds = {"description"} if image.info.get("comment") else set[str]()
+    stated: object = None
+    with suppress(*_DAMAGED):
         exif = image.getexif()
-        kinds.update(_exif_kinds(exif))  # one by one: those before any damage are kept
         stated = exif.get(ExifTags.Base.Orientation)
-        return kinds, stated if isinstance(stated, int) and 1 <= stated <= 8 else None
-    except _DAMAGED:
-        return kinds, None
+        kinds.update(_exif_kinds(exif))  # one by one: those before any damage are kept
+    if isinstance(stated, bytes) and len(stated) == 1:  # only some viewers take a byte for a number
+        return kinds, Orientation(None, _valid(stated[0]))
+    return kinds, Orientation(_valid(stated), None if _valid(stated) else _valid(doubtful))
+
+
+def _valid(orientation: object) -> int | None:
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else None
+
+
+def xmp_orientation(image: Image.Image) -> int | None:
+    """Return the orientation in the XMP of the frame, which macOS follows, and browsers, libvips and OpenCV do not."""
+    for name in _XMP_NAMES:
+        packet = image.info.get(name, b"")
+        if match := _XMP_ORIENTATION.search(packet if isinstance(packet, bytes) else str(packet).encode()):
+            return int(match[1])
+    return None
+
+
+def without_xmp(image: Image.Image) -> int | None:
+    """Return the same, and take the XMP away: Pillow would take that for EXIF, and turn a TIFF by it."""
+    found = xmp_orientation(image)
+    for name in _XMP_NAMES:
+        image.info.pop(name, None)
+    return found
 
 
 def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
