@@ -216,6 +216,7 @@ def _decode(
     stored_frames = StoredFrames(encoded)
     for index in range(num_decoded):
         image.seek(index)
+        tiff.mend_palette(image)
         num_skipped = hidden.num_skipped(image)
         has_more = stored_frames.has_more(image, index)
         is_read_twice = num_skipped > 0 or has_more

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from PIL import Image, ImagePalette, TiffImagePlugin
+
 from ingest.images.files import jpeg
 from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
@@ -154,6 +156,15 @@ def num_pages(encoded: bytes) -> int:
             visited.add(page)
             page = file.following(page)
     return len(visited)
+
+
+def mend_palette(image: Image.Image) -> None:
+    """Let a page that is not loaded yet have the colours that libtiff shows: a colour map without a value above 255 has
+    8 bits instead of 16. To Pillow, such a picture is black throughout."""
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode in ("P", "PA"):
+        colours = image.tag_v2[_COLOUR_MAP]
+        if max(colours) < 256:
+            image.palette = ImagePalette.raw("RGB;L", bytes(colours))
 
 
 def second_directory(encoded: bytes) -> bytes | None:
