@@ -121,6 +121,8 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     except UnidentifiedImageError:
         return _unidentified(encoded)
     except Exception as error:  # the edge: hostile bytes make the parsers raise anything
+        if str(error).startswith("Unsupported BMP"):
+            return _unread("BMP")
         return Rejected("corrupt", f"the header cannot be read ({type(error).__name__})")
     width, height = image.size
     name = format_name(image)
@@ -134,6 +136,8 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     except Exception as error:  # the edge, as above
         if re.search("premature end|truncated", str(error), re.IGNORECASE):
             return Rejected("truncated", "the data ends before the picture does", width, height, name)
+        if name == "tiff" and image.info.get("compression") == "webp":
+            return _unread("TIFF")
         message = f"the pixels cannot be decoded ({type(error).__name__})"
         return Rejected("corrupt", message, width, height, name)
 
@@ -142,9 +146,16 @@ def _unidentified(encoded: bytes) -> Rejected:
     name = picture_format(encoded[:HEAD_BYTES])
     if name is None:
         return Rejected("not_an_image", "the content is not a known image format")
+    if (name == "TIFF" and tiff.is_sound(encoded)) or (name == "JPEG" and jpeg.is_unusual(encoded)):
+        return _unread(name)
     if name in FORMATS:
         return Rejected("corrupt", "the header is damaged or cut")
     return Rejected("unsupported_format", f"{name} is not decoded")
+
+
+def _unread(name: str) -> Rejected:
+    """Return why a sound file of a format that is decoded has no pixels: few programs write such files."""
+    return Rejected("unsupported_format", f"this kind of {name} is not decoded", format=name.lower())
 
 
 def _check_size(size: Size, name: str, limits: ImageLimits) -> None:

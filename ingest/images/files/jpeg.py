@@ -114,6 +114,13 @@ def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
     return pictures
 
 
+def is_unusual(encoded: bytes) -> bool:
+    """Return whether a JPEG has other samples than 8 bits of 1, 3 or 4 colours."""
+    first = next((first for marker, first, _ in streams(encoded, [0])[0].segments if marker in _FRAMES), None)
+    header = b"" if first is None else encoded[first + _HEADER_BYTES : first + _HEADER_BYTES + 6]
+    return len(header) == 6 and (header[0] != 8 or header[5] not in (1, 3, 4))
+
+
 def _marks(encoded: bytes) -> bytes:
     """Return 1 for each 0xFF not followed by zero, where a marker may be, and 0 for other bytes."""
     values = np.frombuffer(encoded, np.uint8)

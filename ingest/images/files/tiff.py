@@ -158,6 +158,17 @@ def num_pages(encoded: bytes) -> int:
     return len(visited)
 
 
+def is_sound(encoded: bytes) -> bool:
+    """Return whether the first directory of a TIFF can be read, and says where in the file its pixels are."""
+    file = TiffFile(encoded)
+    try:
+        directory = file.directory(file.first_page)
+        parts = _pixels(file, directory)[0]
+    except struct.error:
+        return False
+    return bool(parts) and all(first < last <= len(encoded) for first, last in parts)
+
+
 def mend_palette(image: Image.Image) -> None:
     """Let a page that is not loaded yet have the colours that libtiff shows: a colour map without a value above 255 has
     8 bits instead of 16. To Pillow, such a picture is black throughout."""
