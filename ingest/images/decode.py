@@ -41,6 +41,9 @@ from ingest.images.pixels import ImageLimits, Pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's names of the formats that are opened; all others are rejected by content."""
 
+MAX_SIDE_PX = 2**63 - 1
+"""Largest side that fits into a row; a BigTIFF can claim more."""
+
 MAX_SCANS = 100
 """Limit of scans in one JPEG, since each goes over the whole picture. Encoders make about ten."""
 MAX_SCANS_OF_LARGEST = 20
@@ -162,7 +165,8 @@ def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
     width, height = size
     if width * height > limits.max_pixels:
         message = f"{width}x{height} pixels, the limit is {limits.max_pixels} (--max-pixels-in)"
-        raise _RejectionError(Rejected("too_many_pixels", message, width, height, name))
+        across, down = (side if side <= MAX_SIDE_PX else None for side in size)
+        raise _RejectionError(Rejected("too_many_pixels", message, across, down, name))
 
 
 def _too_large(error: TooLargeError, name: str) -> Rejected:

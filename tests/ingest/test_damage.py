@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -39,6 +40,10 @@ def cut(whole: bytes) -> bytes:
     return whole[: len(whole) * 6 // 10]
 
 
+def tiff(compression: str) -> bytes:
+    return encoded(BITMAP if "group" in compression else NOISE, "TIFF", compression=compression)
+
+
 DAMAGES = {"flipped": flipped, "zeroed": zeroed, "empty": empty, "cut": cut}
 TIFF_NOTICED = {
     "tiff_adobe_deflate": "flipped zeroed empty cut",
@@ -65,13 +70,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "AVIF": (lambda: encoded(NOISE, "AVIF"), "cut"),
     "BMP": (lambda: encoded(NOISE, "BMP"), "cut"),
     "PPM": (lambda: encoded(NOISE, "PPM"), "cut"),
-    **{
-        f"TIFF {name}": (
-            lambda name=name: encoded(BITMAP if "group" in name else NOISE, "TIFF", compression=name),
-            noticed,
-        )
-        for name, noticed in TIFF_NOTICED.items()
-    },
+    **{f"TIFF {name}": (partial(tiff, name), noticed) for name, noticed in TIFF_NOTICED.items()},
 }
 
 

@@ -152,12 +152,14 @@ def test_a_cleaned_or_covered_picture_has_no_orientation_that_its_exif_had_not(n
     """An area may have been found in either view, so it is covered as it lies in both."""
     content = WITH_XMP[name](orientation)
     area = (0.1, 0.2, 0.3, 0.4)
+    views = list[Pixels]()
     for after in (cleaned(content, 2), covered(content, [area], "solid")):
         image = decode(after or b"", ImageLimits())
         assert isinstance(image, DecodedImage)
         assert len(image.views) == 1
         assert dict(Image.open(io.BytesIO(after or b"")).getexif()) == {}
-    for shown in (image.views[0], turned(image.views[0], orientation)):
+        views.append(image.views[0])
+    for shown in (views[1], turned(views[1], orientation)):
         height, width = shown.shape[:2]
         part = shown[int(0.2 * height) + 2 : int(0.4 * height) - 2, int(0.1 * width) + 2 : int(0.3 * width) - 2]
         assert part.max() <= 8

@@ -153,10 +153,10 @@ def float_rgb() -> bytes:
     """A TIFF of three floats per pixel, as programs for photography write it."""
     pixels = (np.asarray(drawn()) / np.float32(255)).astype("<f4").tobytes()
     tags = ((256, 3, 1, WIDTH), (257, 3, 1, HEIGHT), (258, 3, 3, 122), (259, 3, 1, 1), (262, 3, 1, 2), (273, 4, 1, 134))
-    tags = (*tags, (277, 3, 1, 3), (279, 4, 1, len(pixels)), (339, 3, 3, 128))
-    entries = b"".join(struct.pack("<HHII", *tag) for tag in tags)
+    more = ((277, 3, 1, 3), (279, 4, 1, len(pixels)), (339, 3, 3, 128))
+    entries = b"".join(struct.pack("<HHII", *tag) for tag in (*tags, *more))
     values = struct.pack("<6H", 32, 32, 32, 3, 3, 3)
-    return b"II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4) + values + pixels
+    return b"II*\0" + struct.pack("<IH", 8, len(tags) + len(more)) + entries + bytes(4) + values + pixels
 
 
 def bmp_of_16_bits(masks: tuple[int, int, int]) -> bytes:
