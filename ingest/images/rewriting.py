@@ -32,7 +32,7 @@ from ingest.images.files.memory import (
     gif_canvas,
     is_wide,
 )
-from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata, xmp_orientation
 from ingest.images.files.profiles import plain_profile, table_profile
 from ingest.images.pixels import ImageLimits
 
@@ -105,7 +105,7 @@ def _in_srgb(encoded: bytes) -> bytes | None:
     if not _is_still(image) or not _is_lossless(image, encoded):
         return None
     check_bytes(image.size, covering_bytes(image, len(encoded), 0))
-    orientation = frame_metadata(image)[1]  # passes over damage behind the pixels of a PNG
+    orientation = frame_metadata(image)[1].stated or 1
     converted = _converted(_true_colour(image))
     return None if converted is None else _written(converted, str(image.format), KeptFacts(None, orientation), True)
 
@@ -138,7 +138,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
     image = opened(encoded)
     is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
-    facts = KeptFacts(_plain_profile(image), frame_metadata(image)[1])
+    facts = KeptFacts(_plain_profile(image), frame_metadata(image)[1].stated or 1)
     is_still = _is_still(image)
     has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
     image.close()  # each file is examined next, which takes memory too
@@ -154,7 +154,6 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     if is_still and _is_lossless(image, encoded):
         image = opened(encoded)
         check_bytes(image.size, covering_bytes(image, len(encoded), 0))
-        frame_metadata(image)  # passes over damage behind the pixels of a PNG
         anew = _written(_true_colour(image), str(image.format), facts, is_lossless=True)
         image.close()
         yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts)
@@ -220,7 +219,7 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
             image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
         )
         check_bytes(image.size, num_bytes)
-        orientation = frame_metadata(image)[1]  # as in `decode`: passes over damage behind the pixels of a PNG
+        orientation = frame_metadata(image)[1].stated or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))
         pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
         hashes.append(_digest((image.size, orientation), pixels))
@@ -277,6 +276,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
     """
     try:
         image, colours = opened(encoded), None
+        doubtful = xmp_orientation(image)
         if image.format == "MPO":
             first = cleaned(encoded, ImageLimits().max_frames)  # fewer frames would be searched as unknown parts
             if first is None:
@@ -285,7 +285,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None
         check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
-        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded))
+        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded), doubtful)
         made = cleaned(drawn, 1)
         return None if made is None else replace(made, colours="converted" if is_converted else made.colours or colours)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
@@ -293,10 +293,13 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
 
 
 def _drawn(
-    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool
+    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool, doubtful: int | None
 ) -> tuple[bytes, bool]:
     """Return the file with areas covered, and whether its pixels were converted to sRGB."""
-    profile, orientation = image.info.get("icc_profile"), frame_metadata(image)[1]
+    turned, profile = frame_metadata(image)[1], image.info.get("icc_profile")
+    orientation, doubtful = turned.stated or 1, turned.doubtful or doubtful
+    if not turned.stated and doubtful:  # an area may have been found in either view
+        areas = [*areas, *(_stored(area, doubtful) for area in areas)]
     drawn = image.convert("L") if image.mode == "1" else _true_colour(image)
     converted = None if _keeps_profile(image) else _converted(drawn)
     if converted is not None:

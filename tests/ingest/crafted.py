@@ -362,7 +362,7 @@ def png_with_more_rows(more: bytes, is_interlaced: bool = False) -> bytes:
     """Interlaced it has one shade of grey, and the sizes of its seven passes written out."""
     if is_interlaced:
         header = struct.pack(">IIBBBBB", 5, 5, 8, 0, 0, 0, 1)
-        rows = b"".join(b"\0" + b"\x50" * num for num in (1, 1, 2, 1, 1, 3, 3, 3, 2, 2, 2, 5, 5))
+        rows = b"".join(b"\0" + b"\x50" * num for num in (1, 1, 2, 1, 1, 3, 2, 2, 2, 5, 5))
     else:
         header = struct.pack(">IIBBBBB", SIDE_PX, 192, 8, 2, 0, 0, 0)
         rows = b"".join(b"\0" + row.tobytes() for row in np.asarray(scene()))

@@ -35,21 +35,22 @@ def inside(pixels: Pixels) -> tuple[slice, slice]:
     return rows, slice(int(0.1 * width) + BLUR_PX, int(0.4 * width) - BLUR_PX)
 
 
-@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("format_name", ["JPEG", "MPO", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_area_is_black_as_displayed_however_the_picture_is_stored(format_name: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    before = encoded(scene(), format_name, exif=exif.tobytes(), **({"lossless": True} if format_name == "WEBP" else {}))
+    options = {"WEBP": {"lossless": True}, "MPO": {"save_all": True, "append_images": [scene()]}}.get(format_name, {})
+    before = encoded(scene(), format_name, exif=exif.tobytes(), **options)
     after = covered(before, [AREA], "solid")
     assert after is not None
     pixels, original = shown(after), shown(before)
     assert pixels.shape == original.shape
-    assert pixels[inside(pixels)].max() <= (8 if format_name == "JPEG" else 0)
+    assert pixels[inside(pixels)].max() <= (8 if format_name in ("JPEG", "MPO") else 0)
     rest = np.ones(pixels.shape[:2], dtype=bool)
     height, width = pixels.shape[:2]
     rest[int(0.2 * height) - 17 : int(0.5 * height) + 17, int(0.1 * width) - 17 : int(0.4 * width) + 17] = False
-    assert np.abs(pixels[rest].astype(int) - original[rest]).max() <= (24 if format_name == "JPEG" else 0)
+    assert np.abs(pixels[rest].astype(int) - original[rest]).max() <= (24 if format_name in ("JPEG", "MPO") else 0)
 
 
 def test_a_jpeg_keeps_its_quality_outside_of_the_area() -> None:

@@ -24,7 +24,7 @@ from ingest.images.files.pieces import (
 )
 from ingest.images.files.profiles import profile_pieces
 
-START = b"\xff\xd8\xff"
+START, END = b"\xff\xd8\xff", b"\xff\xd9"
 _SOI_BYTES, _EOI, _SOS = 2, 0xD9, 0xDA
 _APP0, _EXIF, _ICC, _ADOBE, _COM = 0xE0, 0xE1, 0xE2, 0xEE, 0xFE
 _GARBAGE = 0x00
@@ -132,7 +132,14 @@ def is_whole(encoded: bytes, start: int) -> bool:
     if not encoded.startswith(START, start):
         return False
     stream = streams(encoded, [start])[0]
-    return stream.num_scans > 0 and encoded[stream.last - 2 : stream.last] == bytes([0xFF, _EOI])
+    return stream.num_scans > 0 and encoded[stream.last - 2 : stream.last] == END
+
+
+def is_unusual(encoded: bytes) -> bool:
+    """Return whether a JPEG has other samples than 8 bits of 1, 3 or 4 colours."""
+    first = next((first for marker, first, _ in streams(encoded, [0])[0].segments if marker in _FRAMES), None)
+    header = b"" if first is None else encoded[first + _HEADER_BYTES : first + _HEADER_BYTES + 6]
+    return len(header) == 6 and (header[0] != 8 or header[5] not in (1, 3, 4))
 
 
 def _marks(encoded: bytes) -> bytes:
@@ -323,7 +330,7 @@ def cleaned(encoded: bytes, stream: Stream, facts: KeptFacts) -> bytes:
     exif = [_segment(_EXIF, b"Exif\0\0" + facts.exif)] if facts.exif else []
     profile = [_segment(_ICC, _PROFILE + b"\1\1" + facts.profile)] if facts.profile else []
     made = [*parts[:num_before], *exif, *profile, *parts[num_before:]]
-    return START[:_SOI_BYTES] + b"".join(made) + bytes([0xFF, _EOI])
+    return START[:_SOI_BYTES] + b"".join(made) + END
 
 
 def _segment(marker: int, content: bytes) -> bytes:
