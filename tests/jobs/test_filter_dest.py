@@ -12,7 +12,7 @@ import pytest
 from jobs.releases.record import ReleaseIdentity
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
-from tests.jobs.releases import KEEP_ALL, files, released
+from tests.jobs.releases import CLEAN, KEEP_ALL, files, released
 
 
 @pytest.fixture(scope="module")
@@ -274,3 +274,18 @@ def test_filter_and_its_card_say_which_files_are_not_for_publication(
     assert said in capsys.readouterr().out
     card = " ".join((tmp_path / "out" / "README.md").read_text().split())
     assert "The publisher keeps `not-for-publication/`" in card
+
+
+def test_names_up_to_the_limit_of_the_file_system_are_released(tmp_path: Path) -> None:
+    """243 bytes and more leave no room for a suffix of an unfinished file."""
+    names = {"n" * (length - 4) + ".jpg": jpeg(length) for length in (239, 244, 255)}
+    (tmp_path / "source").mkdir()
+    for name, content in names.items():
+        (tmp_path / "source" / name).write_bytes(content)
+    scan_in_process(tmp_path / "source", tmp_path / "run")
+    for text in (KEEP_ALL, CLEAN):
+        out = tmp_path / text.split()[1]
+        (tmp_path / "policy.yaml").write_text(text)
+        assert privsieve("filter", tmp_path / "run", "--policy", tmp_path / "policy.yaml", "--out", out) == 0
+        assert released(out).keys() == names.keys()
+        assert privsieve("verify", out) == 0
