@@ -23,6 +23,7 @@ from jobs import hidden_room
 if _hidden := hidden_room():
     raise ImportError(_hidden)
 
+
 from ingest import __version__
 from ingest.errors import (
     EngineError,
@@ -41,12 +42,11 @@ from jobs.console.requests import asked
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.planning import PlanRequest, run_plan
 from jobs.releases.applying_removals import ApplyRemovalsRequest, RemovalsResult, run_apply_removals
-from jobs.releases.checking import Verified, run_verify
+from jobs.releases.checking import Verified, VerifyRequest, run_verify
 from jobs.releases.filtering import FilterResult, run_filter
 from jobs.releases.looking_up import LookupRequest, LookupResult, run_lookup
 from jobs.releases.request import FilterRequest, FilterResources
 from jobs.releases.taking_down import TakedownRequest, TakedownResult, run_takedown
-from jobs.releases.verify_request import VerifyRequest
 from jobs.reporting.reporting import run_report
 from jobs.reporting.request import ReportRequest
 from jobs.runtime.cluster import Executor
@@ -312,10 +312,7 @@ def verify(
     labels: Url | None = None,
     contact_sheet: str | os.PathLike[str] | None = None,
     source: Url | None = None,
-    per_rule: int | None = None,
-    seed: int | None = None,
-    rescan_engine: str | None = None,
-    options: EngineOptions | None = None,
+    per_rule: int = VerifyRequest.per_rule,
 ) -> Verified:
     """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
 
@@ -344,7 +341,7 @@ def takedown(
     sign_key: Url | None = None,
     dry_run: bool = False,
 ) -> TakedownResult:
-    """Remove pictures from a release, as `privsieve takedown`; lines that name no picture are in `unknown`.
+    """Remove pictures from a release, as `privsieve release takedown`; lines that name no picture are in `unknown`.
 
     PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed.
     """
@@ -355,7 +352,7 @@ def takedown(
 def apply_removals(
     copy: Url, listed: Url, *, pdq_distance: int = MAX_DISTANCE, dry_run: bool = False
 ) -> RemovalsResult:
-    """Remove from an older copy of a release's shards what the release has removed, as `privsieve apply-removals`.
+    """Remove from an older copy of a release's shards what the release has removed, as `privsieve release apply`.
 
     PrivsieveError if the list or the copy does not allow it.
     """

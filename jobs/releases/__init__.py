@@ -9,12 +9,11 @@ plan.py           all decisions counted before a byte is written; refusals.py: r
 copying.py        one shard of the source -> one shard of the release; rewriting.py cleans and covers its pictures
 kind.py           the two kinds of release, and which one a release is: shards.py, of pictures; url_list.py, of URLs
 finishing.py      what is written last; documents.py: its card, datasheet and Croissant record
-checking.py       `run_verify`; rescan.py and contact_sheet.py look at the pictures again
+checking.py       `run_verify`; contact_sheet.py shows what was covered
 taking_down.py    `run_takedown`; with entries.py (its list), matching.py (the pictures), journal.py (files in place)
 near.py           hashes by which a picture is found in other sizes and encodings
 applying_removals.py   the same for an older copy; looking_up.py: whether a release holds a picture
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`,
-`jobs.scanning`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`.
 Start at: `record.py` and `files.py`, then `filtering.py`.
 """

@@ -1,4 +1,4 @@
-"""`privsieve apply-removals COPY LIST`: removes from an older copy of a release's shards what the release has removed.
+"""`privsieve release apply COPY LIST`: removes from an older copy of a release's shards what the release has removed.
 
 The copy may be the shards alone. It may be interrupted at any moment, as a takedown may (`jobs.releases.journal`).
 """
@@ -15,16 +15,16 @@ import numpy as np
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import Source, open_source
 from ingest.formats.released import PRIVATE, RELEASE, RELEASE_LEASE, TAKEDOWN_STAGED, Kept
+from ingest.formats.tar_samples import key_and_extension
 from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.entries import Entry, entries_of, looked_for, pdq_names
+from jobs.releases.entries import Entry, PdqDistance, entries_of, looked_for, pdq_names
 from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished, write_rest
 from jobs.releases.matching import HeldPicture, NearMatch, held_pictures
-from jobs.releases.taking_down import PdqDistance
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.runs.lease import lease
 
@@ -67,6 +67,9 @@ class RemovalsResult:
     copies_left: tuple[str, ...]
     """SHARD/KEY of each picture that stays and has the same bytes as one that a row of removed.parquet names."""
 
+    is_by_rows: bool
+    """LIST is a removed.parquet, of which a copy need not hold each picture."""
+
 
 @dataclass
 class _Shard:
@@ -90,8 +93,8 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
         raise PrivsieveError(f"{request.copy} is no folder; give the folder that holds the copied shards")
     if root.at(RELEASE).exists() and root.at(PRIVATE).exists():
         raise PrivsieveError(
-            f"{request.copy} is a whole release, whose records name its pictures; privsieve takedown removes them from "
-            f"both: privsieve takedown {request.copy} {request.listed}"
+            f"{request.copy} is a whole release, whose records name its pictures; this removes them from both: "
+            f"privsieve release takedown {request.copy} {request.listed}"
         )
     refuse_links(root)
     if request.dry_run:
@@ -151,7 +154,8 @@ def _matched(
     absent = [entry.number for name, entry in zip(names_of, entries, strict=True) if name not in pictures_of]
     num_pictures = sum(len(shard.removed) for shard in shards.values())
     counts = (len(entries), num_pictures, len(shards), tuple(absent), tuple(near), num_not_compared)
-    return source, shards, RemovalsResult(*counts, tuple(copies_left))
+    is_by_rows = all(entry.place is not None for entry in entries)
+    return source, shards, RemovalsResult(*counts, tuple(copies_left), is_by_rows)
 
 
 def _name_of(entry: Entry, shards_there: Collection[str], format_: str) -> tuple[str, ...]:
@@ -175,13 +179,17 @@ def _names(picture: HeldPicture, format_: str) -> Iterator[tuple[str, ...]]:
     for name in (picture.sha256, picture.key, path):
         if name is not None:
             yield "sha256", name
-    yield from (("key", name) for name in dict.fromkeys((picture.key, path)))
+    keys = [picture.key]
+    if format_ == "tree":  # a tar that was extracted: its keys have no extension, and those with / lead into folders
+        parts = key_and_extension(path)[0].split("/")
+        keys += ["/".join(parts[first:]) for first in range(len(parts))]
+    yield from (("key", name) for name in dict.fromkeys((*keys, path)))
     if picture.url_sha256 is not None:
         yield "url", picture.url_sha256
     if picture.domain is not None:
         yield "domain", picture.domain
     if picture.sha256 is not None:
-        yield from (("row", picture.sha256, named, _lasting(picture.key, format_)) for named in (shard, ""))
+        yield from (("row", picture.sha256, named, _lasting(key, format_)) for named in (shard, "") for key in keys)
 
 
 def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shard]) -> Replaced:

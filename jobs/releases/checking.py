@@ -7,9 +7,11 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from ingest.errors import IncompleteError, OutageError, PrivsieveError, StorageError, number_of
 from ingest.formats.released import (
@@ -29,6 +31,7 @@ from ingest.formats.released import (
 from ingest.formats.shard import storage_faults
 from ingest.sample import printable
 from ingest.storage.place import Place, place
+from jobs.console.requests import Option, PagePath, Url, checked_request
 from jobs.releases.contact_sheet import write_contact_sheet
 from jobs.releases.contents import everything_below
 from jobs.releases.files import (
@@ -46,10 +49,8 @@ from jobs.releases.files import (
 from jobs.releases.kind import kind_of
 from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
-from jobs.releases.rescan import Rescan, rescanned
 from jobs.releases.signing import local_file, signer_of
 from jobs.releases.tombstones import OF_PICTURE, Tombstones, tombstones_of
-from jobs.releases.verify_request import VerifyRequest
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.reserved import ReservedRule
@@ -62,6 +63,36 @@ UNCHECKED = (
     f"a published copy, without {PRIVATE}/: not checked is whether its pictures are those that the policy released, "
     "and whether all that was taken down is gone"
 )
+
+
+@checked_request
+class VerifyRequest:
+    release: Annotated[Url, Option(argument="RELEASE")]
+    """Folder or fsspec URL of a release."""
+
+    signer: Annotated[Url | None, Option(metavar="ALLOWED_SIGNERS")] = None
+    """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
+
+    labels: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
+
+    contact_sheet: Annotated[PagePath | None, Option(metavar="FILE")] = None
+    """Write a page with covered pictures before and after, by rule. It shows private pictures uncovered."""
+
+    source: Url | None = None
+    """Where the scanned pictures of --contact-sheet are now. [default: where they were scanned]"""
+
+    per_rule: Annotated[Annotated[int, Field(ge=1, le=50)], Option(metavar="N")] = 12
+    """Pictures of each rule on --contact-sheet."""  # at most: a pair takes up to 100 kB of the page
+
+    def __post_init__(self) -> None:
+        if self.source is not None and self.contact_sheet is None:
+            raise PrivsieveError("--source is of --contact-sheet FILE; give it")
+        if self.contact_sheet is not None and place(str(self.contact_sheet)).is_within(place(self.release)):
+            raise PrivsieveError(
+                f"--contact-sheet {self.contact_sheet} is inside of the release, and the page shows private pictures "
+                "uncovered; write it to another folder"
+            )
 
 
 @dataclass(frozen=True)
@@ -89,9 +120,6 @@ class Verified:
 
     left: MayBeLeft | None = None
     """What labels say of the pictures; None without --labels, and of a release with faults."""
-
-    rescan: Rescan | None = None
-    """What another look found; None without --rescan-engine, and of a release with faults."""
 
     num_on_sheet: int | None = None
     """Pictures on the contact sheet; None without --contact-sheet, and of a release with faults."""
@@ -150,23 +178,31 @@ def _looked_at(
     """Add what labels and further looks at the pictures say."""
     if request.labels is not None and decisions is not None:
         verified = replace(verified, left=may_be_left(request.labels, decisions))
-    if request.rescan_engine is not None:
-        if not kind_of(release.urls).has_pictures:
-            raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
-        rescan = rescanned(request.release, request.rescan_engine, request.options, release, feedback)
-        verified = replace(verified, rescan=rescan)
     if request.contact_sheet is not None:
         source = request.source or source_of(place(request.release), request.release)
-        num_on_sheet = write_contact_sheet(request, source, release.format, release.image_columns, feedback)
+        num_on_sheet = write_contact_sheet(
+            request.contact_sheet,
+            request.release,
+            request.per_rule,
+            source,
+            release.format,
+            release.image_columns,
+            feedback,
+        )
         verified = replace(verified, num_on_sheet=num_on_sheet)
     return verified
 
 
 def _sums_faults(root: Place, expected: bytes) -> list[str]:
-    """Compare `SHA256SUMS` with what it must be; all hashes have been checked before."""
-    return _content_faults(
-        root, SHA256SUMS, hashlib.sha256(expected).hexdigest(), "its hashes are not those of the files"
-    )
+    """Compare `SHA256SUMS` with what it must be; the hashes that `release.json` names have been checked before."""
+    wrong = "its hashes are not those of the files"
+    faults = _content_faults(root, SHA256SUMS, hashlib.sha256(expected).hexdigest(), wrong)
+    if faults == [f"{SHA256SUMS}: {wrong}"]:
+        there = root.at(SHA256SUMS).read().splitlines()
+        differing = [line for line in expected.splitlines() if line not in there]
+        if len(differing) == 1 and differing[0].endswith(f"  {RELEASE}".encode()):
+            return [f"{RELEASE}: it is not the one whose hash is in {SHA256SUMS}; one of them was changed"]
+    return faults
 
 
 def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple[str, ...]]:

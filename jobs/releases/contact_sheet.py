@@ -8,6 +8,7 @@ import hashlib
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,14 +24,12 @@ from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.releases.decisions import read_decisions
 from jobs.releases.files import read_own
-from jobs.releases.verify_request import VerifyRequest
 from jobs.reporting.gallery import thumbnail
 from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import Feedback
 from reports.pages import fill, write_page
 from reports.words import percent
 
-PER_RULE, SEED = 12, 0
 SIDE_PX, QUALITY = 480, 70
 """Longer side and JPEG quality of a picture on the page: large enough to see writing that is left."""
 
@@ -72,21 +71,27 @@ class CoveredByRule:
 
 
 def write_contact_sheet(
-    request: VerifyRequest, source_url: str, format_name: str, image_names: Sequence[str], feedback: Feedback
+    page: Path,
+    url: str,
+    per_rule: int,
+    source_url: str,
+    format_name: str,
+    image_names: Sequence[str],
+    feedback: Feedback,
 ) -> int:
     """Write the page, and return how many pictures it shows.
 
-    source_url, format_name, image_names: of the scanned pictures. PrivsieveError if no picture is covered; SourceError
-    if the source cannot be read, or holds none of the pictures as they were scanned; StorageError.
+    url: of the release. per_rule: pictures of each rule. source_url, format_name, image_names: of the scanned pictures.
+    PrivsieveError if no picture is covered; SourceError if the source cannot be read, or holds none of the pictures as
+    they were scanned; StorageError.
     """
-    assert request.contact_sheet is not None
-    root, seed = place(request.release), SEED if request.seed is None else request.seed
-    decisions = read_decisions(root, request.release)
+    root = place(url)
+    decisions = read_decisions(root, url)
     released = decisions.filter(pc.is_valid(decisions["released_sha256"]))
     covered = released.filter(pc.equal(released["action"], "redact"))
     if not covered.num_rows:
-        raise PrivsieveError(f"--contact-sheet: no picture of {request.release} is covered")
-    drawn = _drawn(covered, PER_RULE if request.per_rule is None else request.per_rule, seed)
+        raise PrivsieveError(f"--contact-sheet: no picture of {url} is covered")
+    drawn = _drawn(covered, per_rule)
 
     try:
         before = _jpegs(
@@ -103,10 +108,10 @@ def write_contact_sheet(
         )
     if num_missing:
         feedback.notice(f"{num_missing:,} of {number_of(len(drawn), 'picture')} are not in the source as scanned")
-    release = open_source(request.release, None, None)
+    release = open_source(url, None, None)
     after = _jpegs(release, _as_released(release, drawn, released))
 
-    steps = read_own(root, REDACTIONS, request.release)
+    steps = read_own(root, REDACTIONS, url)
     of_pictures = _steps_of(drawn, steps)
     cleared = _cleared_by(covered, steps)
     shown = [
@@ -117,14 +122,14 @@ def write_contact_sheet(
         CoveredByRule(rule, reason, cleared[rule], [picture for row, picture in shown if row["rule"] == rule])
         for rule, reason in {row["rule"]: row["reason"] for row in drawn}.items()
     ]
-    write_page(render(root.name, rules, seed), request.contact_sheet)
+    write_page(render(root.name, rules), page)
     return len(drawn)
 
 
-def _drawn(covered: pa.Table, per_rule: int, seed: int) -> list[Mapping[str, Any]]:
-    """Draw this many rows of each rule at random, in their order. The draw follows from the seed and their places."""
+def _drawn(covered: pa.Table, per_rule: int) -> list[Mapping[str, Any]]:
+    """Draw this many rows of each rule at random, in their order. The draw follows from their places."""
     places = zip(covered["shard"].to_pylist(), covered["index"].to_pylist(), strict=True)
-    marks = [hashlib.sha256(f"{seed}/{shard}#{index}".encode()).digest() for shard, index in places]
+    marks = [hashlib.sha256(f"0/{shard}#{index}".encode()).digest() for shard, index in places]
     numbers = dict[str, list[int]]()
     for number, rule in enumerate(covered["rule"].to_pylist()):
         numbers.setdefault(rule, []).append(number)
@@ -183,13 +188,12 @@ def _cleared_by(covered: pa.Table, steps: pa.Table) -> dict[str, dict[str, int]]
     return counts
 
 
-def render(release: str, rules: Sequence[CoveredByRule], seed: int) -> str:
+def render(release: str, rules: Sequence[CoveredByRule]) -> str:
     """Return the contact sheet as one HTML page, which needs no other file and may load none."""
     return fill(
         "contact_sheet.html.j2",
         release=release,
         rules=rules,
-        seed=seed,
         step_in_words=step_in_words,
         version=__version__,
     )

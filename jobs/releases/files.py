@@ -182,7 +182,9 @@ def read_release(root: Place, what: str) -> ReleaseRecord:
     content = content_of(root, what)
     release, listed = record_of(content, what), root.at(SHA256SUMS)
     if not listed.exists() or listed.read() != sums(release, content):
-        raise PrivsieveError(f"{what}: {RELEASE} is not the one of {SHA256SUMS}; privsieve verify {what} says more")
+        raise PrivsieveError(
+            f"{what}: {RELEASE} is not the one of {SHA256SUMS}; privsieve release verify {what} says more"
+        )
     return release
 
 
@@ -215,7 +217,7 @@ def read_own(root: Place, name: str, what: str, columns: Collection[str] | None 
     assert schema is not None
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     if table is None or not table.schema.equals(wanted):
-        raise IncompleteError(f"{what}: {name} cannot be read; privsieve verify {what} says more")
+        raise IncompleteError(f"{what}: {name} cannot be read; privsieve release verify {what} says more")
     return table
 
 
@@ -224,7 +226,7 @@ def source_of(root: Place, what: str) -> str:
     try:
         return str(json.loads(root.at(SOURCE).read())["source"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise IncompleteError(f"{what}: {SOURCE} cannot be read; privsieve verify {what} says more") from None
+        raise IncompleteError(f"{what}: {SOURCE} cannot be read; privsieve release verify {what} says more") from None
 
 
 def sha256_of(file: Place) -> str:

@@ -34,6 +34,7 @@ from jobs.releases.previous import PreviousRelease, write_changes
 from jobs.releases.record import DamagedShards, EngineFacts, ReleaseIdentity, ReleaseRecord
 from jobs.releases.refusals import scope
 from scoring.runs.record import RunRecord
+from scoring.table import presence_only
 
 MAX_KINDS = 100
 """Limit on the kinds of members and columns that are counted one by one."""
@@ -80,7 +81,10 @@ def finish(
         num_removed_before=0 if previous is None else previous.num_removed,
         format=record.format,
         image_columns=list(record.image_columns),
-        engine=EngineFacts(**{name: record.engine[name] for name in ("name", "protocol", "assessed")}),
+        engine=EngineFacts(
+            **{name: record.engine[name] for name in ("name", "protocol", "assessed")},
+            only_affirmed=list(presence_only(record.engine)),
+        ),
         takedowns=[],
         sha256=dict(sorted(hashes.items())),
         own_sha256=own_sha256,

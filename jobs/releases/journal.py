@@ -49,8 +49,13 @@ class Journal(BaseModel):
 
 
 def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:
-    """Write a shard without the pictures to remove, and return file -> sha256."""
-    written = FORMATS[source.format].write(source.root, shard, rest, staged)
+    """Write a shard without the pictures to remove, and return file -> sha256. IncompleteError if it has changed."""
+    try:
+        written = FORMATS[source.format].write(source.root, shard, rest, staged)
+    except IncompleteError:  # it speaks of a scan
+        raise IncompleteError(
+            f"{printable(shard)} is not what was released; nothing was taken down; restore it from a copy"
+        ) from None
     if written.num_samples != len(rest.sha256):
         raise IncompleteError(f"{printable(shard)} cannot be written again as it is; nothing was taken down")
     return written.files
@@ -68,7 +73,7 @@ def command_sha256(*facts: object) -> str:
 def refuse_unfinished(root: Place) -> None:
     """Raise PrivsieveError if an interrupted removal has to be finished before anything can be said."""
     if root.at(TAKEDOWN_JOURNAL).exists() or root.at(TAKEDOWN_STAGED).exists():
-        raise PrivsieveError(f"{root.url}: a takedown or apply-removals is unfinished; run the same command again")
+        raise PrivsieveError(f"{root.url}: a takedown or release apply is unfinished; run the same command again")
 
 
 def put_in_place(

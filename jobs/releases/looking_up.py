@@ -1,7 +1,6 @@
-"""`privsieve lookup RELEASE PICTURE|URL`: says whether a release, or a copy of its shards, holds a picture."""
+"""`privsieve release lookup RELEASE PICTURE|URL`: says whether a release, or a copy of its shards, holds a picture."""
 
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -19,19 +18,15 @@ from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
-from jobs.releases.entries import looked_for
+from jobs.releases.entries import PdqDistance, is_url, looked_for
 from jobs.releases.files import is_published_copy, read_release
 from jobs.releases.journal import refuse_unfinished
 from jobs.releases.kind import kind_of
 from jobs.releases.matching import held_pictures, scanned_distances
 from jobs.releases.near import pdq_hashes
-from jobs.releases.taking_down import PdqDistance
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
 from scoring.runs import RUN_RECORD
-
-URL = re.compile("https?://", re.IGNORECASE)
-
 
 State = Literal["released", "taken down", "dropped", "found"]
 """`found` is in a folder that is no release."""
@@ -96,7 +91,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
         raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
     refuse_unfinished(root)
     content = None
-    if URL.match(request.wanted):
+    if is_url(request.wanted):
         column, name = "url_sha256", url_sha256_of(request.wanted) or ""
     else:
         content = given_content(place(request.wanted), request.wanted, MAX_IMAGE_BYTES)
@@ -160,7 +155,7 @@ def _covered(decisions: pa.Table, wanted: Hashes, max_distance: int) -> Iterator
 def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:
     """Yield what the decisions of a release say of pictures with these bytes, or with this URL. PrivsieveError if they
     name no URLs."""
-    if decisions[column].null_count == decisions.num_rows and column == "url_sha256":
+    if column == "url_sha256" and 0 < decisions.num_rows == decisions[column].null_count:
         raise PrivsieveError("the release records no URLs, since its source or its policy gives none; give the picture")
     is_named = pc.equal(decisions[column], name).fill_null(False)
     if column == "sha256":

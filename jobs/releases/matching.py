@@ -229,7 +229,7 @@ def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> d
             for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
                 rows_of.setdefault((kind, name), []).append(row)
         typed = [entry for entry in entries if entry.kind == kind]
-        if typed and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
+        if typed and kind in ("url", "domain") and 0 < decisions.num_rows == columns[kind][0].null_count:
             raise PrivsieveError(
                 f"line {typed[0].number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records "
                 "none, since its source or its policy gives none; write the sha256, or SHARD/KEY"

@@ -110,7 +110,7 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         tombstones[name] = root.at(name).read()
         if hashlib.sha256(tombstones[name]).hexdigest() != release.own_sha256[name]:
             raise IncompleteError(
-                f"--previous {url}: {name} is not what was released; privsieve verify {url} says more"
+                f"--previous {url}: {name} is not what was released; privsieve release verify {url} says more"
             )
     rows = tombstones_of(tombstones[TAKEN_DOWN], root.at(TAKEN_DOWN).path) if tombstones else []
     pictures = {row[name] for row in rows for name in ("sha256", "released_sha256")} - {None}

@@ -206,6 +206,9 @@ class EngineFacts(_Facts):
     assessed: list[Text]
     """Keys of the attributes that it judges."""
 
+    only_affirmed: list[Text]
+    """Those of them of which it can only say that they are there."""
+
 
 class Takedown(_Facts):
     on: Text

@@ -62,7 +62,7 @@ class Shards:
         replaced, removed = dict[str, str](), list[str]()
         for shard in dict.fromkeys(shards[is_taken]):
             if shard not in names:
-                raise IncompleteError(f"{root.url}: {shard} is not there; privsieve verify says more")
+                raise IncompleteError(f"{root.url}: {shard} is not there; privsieve release verify says more")
             here = np.flatnonzero(shards == shard)
             places = source.picture_indices(names[shard])
             released = decisions["released_sha256"].take(pa.array(here)).to_pylist()

@@ -1,4 +1,4 @@
-"""`privsieve takedown RELEASE LIST`: removes pictures from a release that exists already.
+"""`privsieve release takedown RELEASE LIST`: removes pictures from a release that exists already.
 
 The shards that held them, `decisions.parquet`, `release.json` and what follows from it are written again, and put in
 place as `jobs.releases.journal` says.
@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 
-from ingest.errors import IncompleteError, PrivsieveError, number_of
+from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import (
     DECISIONS,
     REDACTIONS,
@@ -34,9 +33,8 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.console.terminal import write_line
 from jobs.releases.decisions import read_decisions
-from jobs.releases.entries import Entry, entries_of
+from jobs.releases.entries import Entry, PdqDistance, entries_of
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
     OWN_FILES,
@@ -58,8 +56,7 @@ from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import lease
 
-PdqDistance = Annotated[int, Field(ge=0, le=64)]
-"""Unrelated pictures differ in about half of the bits."""
+MAX_NAMED = 20
 
 
 @checked_request
@@ -90,9 +87,11 @@ class TakedownRequest:
     def __post_init__(self) -> None:
         if self.received is not None:
             try:
-                date.fromisoformat(self.received)
+                is_future = date.fromisoformat(self.received) > date.today()
             except ValueError:
                 raise PrivsieveError("--received takes a day, such as 2026-11-24") from None
+            if is_future:
+                raise PrivsieveError(f"--received {self.received} is in the future; give the day on which they came")
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,9 @@ class TakedownResult:
 
     num_shards: int
     """Shards that held them."""
+
+    names: tuple[str, ...]
+    """SHARD/KEY of the first MAX_NAMED of them."""
 
     gone_before: tuple[int, ...]
     unknown: tuple[int, ...]
@@ -165,8 +167,8 @@ def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
     signed_sums = sums(release, content)
     if not root.at(SIGNATURE).exists() or not is_signed_by(signed_sums, root.at(SIGNATURE).read(), sign_key):
         raise PrivsieveError(
-            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve verify "
-            f"says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
+            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve release "
+            f"verify says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
         )
     with feedback.meter("check files", len(release.hashes)) as meter:
         for name, sha256 in release.hashes.items():
@@ -191,11 +193,12 @@ def _matched(
         request.release, decisions, entries, request.pdq_distance, kind.has_pictures, feedback
     )
     matches = kind.with_all_rows(decisions, matched(decisions, entries, request.release, near))
-    num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
+    rows = decisions.select(["shard", "key"]).take(pa.array(sorted(matches.taken), pa.int64()))
     result = TakedownResult(
         len(entries),
         len(matches.taken),
-        num_shards,
+        len(pc.unique(rows["shard"])),
+        tuple(f"{row['shard']}/{row['key']}" for row in rows.slice(0, MAX_NAMED).to_pylist()),
         matches.gone_before,
         matches.unknown,
         matches.near,
@@ -274,34 +277,3 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         column = pc.if_else(pa.array(is_taken), pa.scalar(value, field.type), decisions[name])
         decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
     return decisions
-
-
-def write_copies_left(copies: Sequence[str]) -> None:
-    """Print how many pictures have the bytes of removed ones and stay."""
-    if copies:
-        shown = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
-        stay, first = ("stays", "") if len(copies) == 1 else ("stay", " first")
-        write_line(
-            f"  {shown} with the same bytes {stay}, {copies[0]}{first}; a line with the sha256 of the picture takes "
-            "all down"
-        )
-
-
-MAX_PRINTED = 20
-
-
-def write_near(near: Sequence[NearMatch], num_not_compared: int) -> None:
-    """Print what PDQ hashes found, since a near picture can be another one."""
-    for match in near[:MAX_PRINTED]:
-        write_line(f"  line {match.number}: {match.name}, {match.distance} of 256 bits differ")
-    if len(near) > MAX_PRINTED:
-        write_line(f"  and {number_of(len(near) - MAX_PRINTED, 'more near picture')}")
-    if num_not_compared:
-        write_line(f"  {number_of(num_not_compared, 'picture')} cannot be decoded, so not compared with PDQ hashes")
-
-
-def write_numbers(numbers: Sequence[int], why: str) -> None:
-    """Print lines of the list by their numbers. The lines themselves may name people."""
-    if numbers:
-        shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
-        write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")

@@ -48,7 +48,7 @@ _FILE = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
 OWN = "privsieve_"
 """The columns that the list adds begin like this; a table that has such columns loses them."""
 
-_DAMAGED = "is not what was released; privsieve verify says more"
+_DAMAGED = "is not what was released; privsieve release verify says more"
 
 _SPACE = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
 _URL_SHA256 = f"sha256(nullif(trim(CAST(url AS VARCHAR), {_SPACE}), ''))"

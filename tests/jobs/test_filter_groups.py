@@ -61,7 +61,7 @@ def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     summary = json.loads((out / "release.json").read_text())
     counts = {"num_groups": 2, "num_pictures": num_in_groups, "num_overruled": num_overruled}
     assert summary["groups"] == {"by": groups, **counts}
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_groups_by_hashes_that_the_scan_did_not_store_are_refused(

@@ -120,7 +120,7 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     assert all(step["is_examined"] and step["num_areas"] >= 1 for step in steps)
     assert all((step["left"] == []) == step["released"] for step in steps)
     assert 0.02 < next(step["share_covered"] for step in steps if step["key"] == "woman.png") < 0.6
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
     summary = json.loads((out / "release.json").read_text())
     assert summary["actions"] == {"keep": 1, "flag": 0, "redact": 3, "drop": 1}
     assert summary["second_look"] == "detectors-5"
@@ -200,10 +200,10 @@ def test_a_covered_picture_that_is_taken_down_leaves_the_record_of_its_steps(see
     policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="faces"))
     assert privsieve("filter", seen, "--policy", policy, "--out", out) == 0
     listed.write_text("woman.png\n")
-    assert privsieve("takedown", out, listed) == 0
+    assert privsieve("release", "takedown", out, listed) == 0
     keys = pq.read_table(out / "not-for-publication/redactions.parquet")["key"].to_pylist()
     assert sorted({*keys} - {"frames.gif"}) == ["turned.jpg", "woman.jpg"]
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_a_rule_spares_a_kind_of_evidence(seen: Path, tmp_path: Path) -> None:

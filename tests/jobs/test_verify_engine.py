@@ -81,7 +81,7 @@ def test_detectors_as_the_other_engine_say_what_is_covered_wider_whole_or_droppe
     )
     summary = json.loads((out / "release.json").read_text())
     assert (summary["second_look"], summary["verified_by"]) == ("detectors-5", "detectors (detectors-5)")
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_what_a_rule_spares_is_covered_if_the_other_engine_sees_it(run: Path, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
         assert privsieve(*command) == 0
         said = capsys.readouterr()
         assert (said.out + said.err).count(caution) == 1, command
-    made_set = ("tune-set", source, "--labels", of_pictures, "--target", "binary", "--out", tmp_path / "set")
+    made_set = ("tune", "set", source, "--labels", of_pictures, "--target", "binary", "--out", tmp_path / "set")
     assert privsieve(*made_set, "--quiet") == 0
     assert "1 of 12 labels contradicts itself" in capsys.readouterr().err
     root, record = read_record(str(run))

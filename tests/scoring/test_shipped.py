@@ -32,7 +32,7 @@ def test_a_file_goes_before_the_old_place(tmp_path: Path, monkeypatch: pytest.Mo
             'there is no policy strikt (did you mean "strict"?); give a YAML file, or one that is shipped: strict',
         ),
         ("policies/strict.yaml", "there is no policy policies/strict.yaml; give a YAML file"),
-        (".", "--policy .: cannot be read: is a directory"),
+        (".", "--policy . cannot be read: is a directory"),
     ],
 )
 def test_what_is_no_policy(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

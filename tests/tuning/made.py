@@ -44,7 +44,7 @@ def drawn_pictures(folder: Path, per_class: int, seed: int, grain: float = 0) ->
 
 
 def make_set(out: Path, of: Pictures, *options: object) -> Path:
-    assert privsieve("tune-set", of.folder, "--labels", of.labels, "--out", out, "--quiet", *options) == 0
+    assert privsieve("tune", "set", of.folder, "--labels", of.labels, "--out", out, "--quiet", *options) == 0
     return out
 
 
