@@ -43,9 +43,8 @@ from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.planning import PlanRequest, run_plan
 from jobs.releases.applying_removals import ApplyRemovalsRequest, RemovalsResult, run_apply_removals
 from jobs.releases.checking import Verified, VerifyRequest, run_verify
-from jobs.releases.filtering import FilterResult, run_filter
+from jobs.releases.filtering import FilterRequest, FilterResources, FilterResult, run_filter
 from jobs.releases.looking_up import LookupRequest, LookupResult, run_lookup
-from jobs.releases.request import FilterRequest, FilterResources
 from jobs.releases.taking_down import TakedownRequest, TakedownResult, run_takedown
 from jobs.reporting.reporting import run_report
 from jobs.reporting.request import ReportRequest
@@ -77,7 +76,6 @@ from privsieve.tuning import tune, tune_set
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
-from reports.labels.joining import Drawn
 from reports.report import opened
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
@@ -238,24 +236,16 @@ def report(
 @takes(FilterRequest, FilterResources)
 def filter(
     run: Url,
-    policy: Url | None,
+    policy: Url,
     out: Url,
     *,
-    guarantee: float | None = None,
-    confidence: float | None = None,
     labels: Url | None = None,
-    guarantee_by: str | None = None,
-    drawn: Drawn | None = None,
-    accept_all: bool = False,
     resume: bool = False,
     overwrite: bool = False,
-    groups: Literal["phash", "pdq"] | None = None,
     urls: Url | None = None,
     hash_list: Url | None = None,
     previous: Url | None = None,
     boxes: Url | None = None,
-    verify_engine: str | None = None,
-    options: EngineOptions | None = None,
     sign_key: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,

@@ -2,7 +2,7 @@
 
 record.py         what `release.json` says
 files.py          which files a release has beside its shards, and which may be published; signing.py signs them
-filtering.py      `run_filter`: a release from start to end; request.py is what it is asked
+filtering.py      `run_filter`: a release from start to end
 decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; threshold.py: of a guarantee;
                   overruling.py: what follows from other pictures; decisions.py: decisions as a table
 plan.py           all decisions counted before a byte is written; refusals.py: reasons to write nothing

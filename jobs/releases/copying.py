@@ -31,7 +31,7 @@ from jobs.releases.decisions import (
 )
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Share
-from jobs.releases.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritten_rows
+from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
 from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
@@ -83,7 +83,6 @@ class ShardCopier:
     """Whether files that an earlier filter copied are used again, if they are whole."""
 
     reviewed: ReviewedBoxes = field(default_factory=dict)
-    verify: VerifyEngine | None = None
 
     copies_pictures: bool = True
     """False for a list of URLs, which holds none."""
@@ -156,7 +155,7 @@ class ShardCopier:
             )
         rewrite = None
         if self.policy.writes_again:
-            rewrite = Rewriter(self.policy, self.decider.removed, rewriters, self.verify)
+            rewrite = Rewriter(self.policy, self.decider.removed, rewriters)
         return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite)
 
     def _released(self, share: Share, decided: _ShardDecisions) -> Written:

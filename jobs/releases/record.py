@@ -63,7 +63,7 @@ class _Facts(BaseModel):
 
 
 class GuaranteeRecord(_Facts):
-    """What `--guarantee` promised, and what proves it."""
+    """What `guarantee` of the policy promised, and what proves it."""
 
     recall: float
     """At least this share of the private pictures of the run is dropped, …"""
@@ -131,7 +131,7 @@ GroupsBy = Literal["phash", "pdq"]
 
 
 class GroupCounts(_Facts):
-    """Groups of near duplicates, by --groups."""
+    """Groups of near duplicates, by `groups` of the policy."""
 
     by: GroupsBy
     num_groups: Count
@@ -240,7 +240,7 @@ class ReleaseIdentity(_Facts):
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
 
     verified_by: Text | None
-    """Name and protocol of the other engine that examined covered pictures, by --verify-engine."""
+    """Name and protocol of the other engine that examined covered pictures, by `verify` of the policy."""
 
     residual_max_level: Count | None
     """Most severe level that the second look might find in a covered picture; None: only what rules cover is gone."""

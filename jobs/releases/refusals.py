@@ -8,13 +8,13 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from ingest.errors import PrivsieveError, StorageError, number_of
+from ingest.errors import PrivsieveError, StorageError
 from ingest.formats.released import RELEASE, RELEASE_LEASE, REMOVED, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
 from jobs.releases.contents import refuse_others
 from jobs.releases.files import identity_of, record_of
 from jobs.releases.plan import Plan
-from jobs.releases.record import GroupCounts, ReleaseIdentity
+from jobs.releases.record import ReleaseIdentity
 from reports.report.opened import open_run
 from scoring.policies.policy import Policy
 from scoring.privacy import LEVEL_0_ADVICE, PROBABILITIES, matches_level_0_too, unanswered_columns
@@ -133,13 +133,3 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy, unanswered: Collecti
     for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
         if chosen_rule.then != "keep" and matches_level_0_too(sql):
             yield f'  rule "{chosen_rule.name}" {LEVEL_0_ADVICE}'
-
-
-def notes_of_groups(groups: GroupCounts | None) -> Iterator[str]:
-    """Yield a line about groups of near duplicates."""
-    if groups is not None:
-        pictures = number_of(groups.num_overruled, "picture")
-        yield (
-            f"  {number_of(groups.num_pictures, 'picture')} in {number_of(groups.num_groups, 'group')} of near "
-            f"duplicates ({groups.by}): {pictures} with a stricter decision than of their own"
-        )

@@ -213,8 +213,8 @@ CASES: tuple[Case, ...] = (
     (
         "filter",
         lambda made: [
-            *(made.run(), "--guarantee", "recall=0.5", "--labels", made.labels(), "--guarantee-by", f"score-{ODD}"),
-            *("--out", made.folder / "out"),
+            *(made.run(), "--labels", made.labels(), "--out", made.folder / "out", "--policy"),
+            made.policy('name: p\ndefault: keep\nrules: []\nguarantee: {recall: 0.5, by: "score-ODD"}\n'),
         ],
     ),
     ("filter", lambda made: [made.run(), "--policy", f"absent-{ODD}", "--out", made.folder / "out"]),

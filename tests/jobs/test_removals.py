@@ -257,10 +257,7 @@ def test_other_files_of_a_copied_folder_stay(whole: dict[str, Path], tmp_path: P
 def test_what_is_no_copy_of_shards_is_refused_and_stays(tars: Path, tmp_path: Path, capsys: Capture) -> None:
     before = files(tars)
     assert privsieve("release", "apply", tars, asked(tars, "three")) == 2
-    assert (
-        f"{tars} is a whole release, whose records name its pictures; this removes them from both: privsieve release takedown"
-        in (capsys.readouterr().err)
-    )
+    assert f"{tars} is a whole release, whose records name its pictures; this removes" in capsys.readouterr().err
     assert files(tars) == before
     assert privsieve("release", "apply", tars / "0.tar", asked(tars, "three")) == 2
     assert "is no folder; give the folder that holds the copied shards" in capsys.readouterr().err

@@ -12,8 +12,7 @@ import pytest
 
 from ingest.errors import IncompleteError, PrivsieveError, StorageError
 from ingest.sample import url_sha256_of
-from jobs.releases.filtering import carry_out, plan_filter
-from jobs.releases.request import FilterRequest, FilterResources
+from jobs.releases.filtering import FilterRequest, FilterResources, carry_out, plan_filter
 from jobs.releases.taking_down import TakedownRequest, run_takedown
 from jobs.runtime.progress import SILENT
 from tests.jobs.in_process import scan_in_process
