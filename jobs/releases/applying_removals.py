@@ -7,14 +7,15 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import Source, open_source
-from ingest.formats.released import PRIVATE, RELEASE, RELEASE_LEASE, TAKEDOWN_STAGED, Kept
+from ingest.formats.released import PRIVATE, RELEASE, Kept
 from ingest.formats.tar_samples import key_and_extension
 from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
 from ingest.images.pdq import MAX_DISTANCE
@@ -23,10 +24,9 @@ from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.entries import Entry, PdqDistance, entries_of, looked_for, pdq_names
-from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished, write_rest
+from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely, write_rest
 from jobs.releases.matching import HeldPicture, NearMatch, held_pictures
 from jobs.runtime.progress import SILENT, Feedback
-from scoring.runs.lease import lease
 
 
 @checked_request
@@ -97,17 +97,15 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
             f"privsieve release takedown {request.copy} {request.listed}"
         )
     refuse_links(root)
+
+    def find() -> Found[RemovalsResult]:
+        source, shards, result = _matched(root, entries, request, feedback)
+        return result, partial(_staged, root, source, shards) if shards else None
+
     if request.dry_run:
         refuse_unfinished(root)
-        return _matched(root, entries, request, feedback)[2]
-    command = command_sha256(request, entries)
-    with lease(root.at(RELEASE_LEASE), request.copy, takeover=None) as own_lease:
-        if (interrupted := finished(root, command, RemovalsResult)) is not None:
-            return interrupted
-        source, shards, result = _matched(root, entries, request, feedback)
-        if shards:
-            put_in_place(root, own_lease, command, asdict(result), lambda folder: _staged(root, folder, source, shards))
-    return result
+        return find()[0]
+    return remove_safely(root, repr((request, entries)), RemovalsResult, find)
 
 
 def _matched(
@@ -192,7 +190,7 @@ def _names(picture: HeldPicture, format_: str) -> Iterator[tuple[str, ...]]:
         yield from (("row", picture.sha256, named, _lasting(key, format_)) for named in (shard, "") for key in keys)
 
 
-def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shard]) -> Replaced:
+def _staged(root: Place, source: Source, shards: Mapping[str, _Shard], staged: Place) -> Replaced:
     """Write the shards again, without the pictures to remove, into a folder below `takedown.unfinished/`."""
     replaced, removed = dict[str, str](), list[str]()
     for shard, contents in shards.items():
@@ -205,7 +203,7 @@ def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shar
                 "removed"
             )
         rest = Kept(contents.kept, contents.num_samples, members="all")
-        replaced |= write_rest(source, shard, rest, root.at(TAKEDOWN_STAGED, folder))
+        replaced |= write_rest(source, shard, rest, staged)
     return replaced, removed
 
 

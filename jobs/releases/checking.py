@@ -46,11 +46,11 @@ from jobs.releases.files import (
     source_of,
     sums,
 )
-from jobs.releases.kind import kind_of
 from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
 from jobs.releases.signing import local_file, signer_of
 from jobs.releases.tombstones import OF_PICTURE, Tombstones, tombstones_of
+from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.reserved import ReservedRule

@@ -23,7 +23,7 @@ from ingest.sample import printable
 from ingest.storage.place import PART, Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.files import OWN_FILES, UNHASHED, identity_of, record_of
-from jobs.releases.kind import kind_of
+from jobs.releases.url_list import kind_of
 from scoring.runs.lease import Lease
 
 _OWN = frozenset([*OWN_FILES, *UNHASHED, RELEASE_LEASE, UNFINISHED, TAKEDOWN_JOURNAL])

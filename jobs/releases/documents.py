@@ -22,8 +22,8 @@ from ingest.formats.released import CARD, CROISSANT, DATASHEET
 from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.kind import kind_of
 from jobs.releases.record import ReleaseRecord
+from jobs.releases.url_list import kind_of
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from jobs.releases.decider import Decider
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import Guarantee, guarantee
-from jobs.releases.kind import kind_of
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, counts_of, plan_release
 from jobs.releases.plan import Share as ShardShare
@@ -47,7 +46,7 @@ from jobs.releases.rewriting import (
     shown_engine,
 )
 from jobs.releases.signing import signed
-from jobs.releases.url_list import count_urls, refuse_unlistable
+from jobs.releases.url_list import count_urls, kind_of, refuse_unlistable
 from jobs.runtime.cluster import Executor, inline_session, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld

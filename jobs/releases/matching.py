@@ -18,11 +18,28 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from ingest.formats import Source, open_source
+from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from jobs.releases.entries import Entry, looked_for, pdq_names
-from jobs.releases.near import pdq_hashes
 from jobs.runtime.progress import Feedback, Meter
+
+_LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
+
+
+def pdq_texts(encoded: bytes) -> list[str]:
+    """Return the hashes of all that a file shows, as `DecodedImage.pdq` has them; empty if nothing can be decoded.
+    Content without a hash, such as a frame after the first 16, is left out."""
+    decoded = decode(encoded, _LIMITS)
+    return [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
+
+
+def pdq_hashes(encoded: bytes) -> npt.NDArray[np.uint64] | None:
+    """Return the same as numbers, shape (pictures, NUM_HASHES, 4); None if nothing can be decoded."""
+    texts = pdq_texts(encoded)
+    return hashes_of(texts, NUM_HASHES) if texts else None
+
 
 MAX_THREADS = 8
 """Limit, since each may need as much memory as a picture takes to decode (`ingest.images.decode`)."""

@@ -14,7 +14,7 @@ from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
 from ingest.storage.place import place
 from jobs.releases.decisions import TAKEN_DOWN_BEFORE
-from jobs.releases.near import pdq_texts
+from jobs.releases.matching import pdq_texts
 from reports.words import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription
 from scoring.engines import engine_module

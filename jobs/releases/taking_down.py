@@ -5,9 +5,10 @@ place as `jobs.releases.journal` says.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,10 +21,8 @@ from ingest.formats.released import (
     DECISIONS,
     REDACTIONS,
     RELEASE,
-    RELEASE_LEASE,
     SHA256SUMS,
     SIGNATURE,
-    TAKEDOWN_STAGED,
     UNFINISHED,
 )
 from ingest.formats.shard import storage_faults
@@ -45,16 +44,15 @@ from jobs.releases.files import (
     sums,
 )
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
-from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished
-from jobs.releases.kind import kind_of
+from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely
 from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
 from jobs.releases.signing import is_signed_by, signed
 from jobs.releases.tombstones import Why, write_tombstones
+from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
-from scoring.runs.lease import lease
 
 MAX_NAMED = 20
 
@@ -136,28 +134,20 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
     refuse_links(root)
-    if request.dry_run:
-        refuse_unfinished(root)
-        return _matched(root, request, entries, feedback)[2]
-    command = command_sha256(request, entries)
-    with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as own_lease:
-        if (interrupted := finished(root, command, TakedownResult)) is not None:
-            return interrupted
+
+    def find() -> Found[TakedownResult]:
         decisions, matches, result = _matched(root, request, entries, feedback)
-        if not result.num_pictures:
-            return result
+        if not result.num_pictures or request.dry_run:
+            return result, None
         if request.sign_key is not None:
             _refuse_unsigned(root, request.sign_key, feedback)
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
-        result = replace(result, is_signature_void=is_void)
-        put_in_place(
-            root,
-            own_lease,
-            command,
-            asdict(result),
-            lambda folder: _staged(root, folder, request, decisions, matches),
-        )
-    return result
+        return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, matches)
+
+    if request.dry_run:
+        refuse_unfinished(root)
+        return find()[0]
+    return remove_safely(root, repr((request, entries)), TakedownResult, find)
 
 
 def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
@@ -177,7 +167,7 @@ def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
             if not is_same:
                 raise IncompleteError(
                     f"--sign-key: {printable(name)} is not what was signed, so nothing was taken down; privsieve "
-                    "verify says more"
+                    "release verify says more"
                 )
             meter.advance(1)
 
@@ -208,9 +198,9 @@ def _matched(
     return decisions, matches, result
 
 
-def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Replaced:
+def _staged(root: Place, request: TakedownRequest, decisions: pa.Table, matches: Matches, staged: Place) -> Replaced:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
-    staged, release = root.at(TAKEDOWN_STAGED, folder), read_release(root, request.release)
+    release = read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
     is_taken[list(matches.taken)] = True
     (replaced, removed), urls, num_rows = kind_of(release.urls).rest(root, staged, release, decisions, is_taken)
@@ -219,7 +209,10 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     marked = _marked(decisions, is_taken)
     replaced[DECISIONS] = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
     if REDACTIONS in release.own_sha256:
-        replaced[REDACTIONS] = _rest_of_redactions(root, request.release, staged, decisions, is_taken)
+        steps = read_own(root, REDACTIONS, request.release)
+        gone = {*_places(decisions.filter(pa.array(is_taken)))}
+        rest = steps.filter(pa.array([where not in gone for where in _places(steps)], pa.bool_()))
+        replaced[REDACTIONS] = write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
     replaced |= write_tombstones(root, staged, _tombstones(decisions, matches, request))
     takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_rows)
     release = release.changed(
@@ -236,6 +229,10 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     return replaced, removed
 
 
+def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
+
+
 def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
     """Return what `removed.parquet` says of the removed pictures, in the order of the decisions. decisions: as they
     were before."""
@@ -248,19 +245,6 @@ def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest)
         row | {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind}
         for row, entry in zip(removed, entries, strict=True)
     ]
-
-
-def _rest_of_redactions(
-    root: Place, url: str, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
-) -> str:
-    """Write how the pictures that stay were covered, and return the hash of the file."""
-    taken = {
-        *zip(*(decisions[name].filter(pa.array(is_taken)).to_pylist() for name in ("shard", "index")), strict=True)
-    }
-    steps = read_own(root, REDACTIONS, url)
-    places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
-    rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
-    return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
 
 
 def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:

@@ -32,6 +32,7 @@ from jobs.releases.matching import Matches
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
+from jobs.releases.shards import Shards
 from jobs.releases.tombstones import Tombstones
 from jobs.runtime.progress import Feedback
 from scoring.captions import masked
@@ -245,6 +246,15 @@ class UrlList:
             for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
                 urls = batch.column(self.counts.column).cast(pa.string()).to_pylist()
                 yield batch, [None if url is None else url_sha256_of(url) for url in urls]
+
+
+ReleaseKind = Shards | UrlList
+"""The two kinds of release. Both have the same methods, so that what is common to all reads without branches."""
+
+
+def kind_of(urls: UrlCounts | None) -> ReleaseKind:
+    """Return the kind of a release. urls: what its record or its plan counts of a list."""
+    return Shards() if urls is None else UrlList(urls)
 
 
 def _load_released(connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, decider: Decider) -> None:

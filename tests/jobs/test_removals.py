@@ -18,7 +18,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.releases.near import pdq_hashes
+from jobs.releases.matching import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
@@ -293,7 +293,7 @@ def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
         state = "to be ended" if (copy / TAKEDOWN_JOURNAL).exists() else "not begun"
         if state == "to be ended":
             assert privsieve(*command, "--dry-run") == 2
-            assert "a takedown or release apply is unfinished; run the same command again" in capsys.readouterr().err
+            assert "a takedown or apply is unfinished; run the same command again" in capsys.readouterr().err
         else:
             assert files(copy).items() >= before.items()
         states.add(state)

@@ -281,7 +281,7 @@ JOURNAL = {"folder": "a", "replaced": {}, "removed": [], "command": "0" * 64, "r
 def test_an_unfinished_takedown_is_said_by_verify(tars: Path, capsys: Capture) -> None:
     (tars / TAKEDOWN_JOURNAL).write_text(json.dumps(JOURNAL))
     assert privsieve("release", "takedown", tars, asked(tars, "a"), "--dry-run") == 2
-    assert "a takedown or release apply is unfinished; run the same command again" in capsys.readouterr().err
+    assert "a takedown or apply is unfinished; run the same command again" in capsys.readouterr().err
     capsys.readouterr()
     assert privsieve("release", "verify", tars) == 1
     assert capsys.readouterr().out == "a takedown is unfinished; run the same takedown again\n"
