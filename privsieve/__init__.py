@@ -41,11 +41,12 @@ from ingest.images.pixels import ImageLimits
 from jobs.console.requests import asked
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.planning import PlanRequest, run_plan
-from jobs.releases.applying_removals import ApplyRemovalsRequest, RemovalsResult, run_apply_removals
+from jobs.releases.applying_removals import ApplyRemovalsRequest, run_apply_removals
 from jobs.releases.checking import Verified, VerifyRequest, run_verify
 from jobs.releases.filtering import FilterRequest, FilterResources, FilterResult, run_filter
 from jobs.releases.looking_up import LookupRequest, LookupResult, run_lookup
-from jobs.releases.taking_down import TakedownRequest, TakedownResult, run_takedown
+from jobs.releases.matching import RemovalResult
+from jobs.releases.taking_down import TakedownRequest, run_takedown
 from jobs.reporting.reporting import run_report
 from jobs.reporting.request import ReportRequest
 from jobs.runtime.cluster import Executor
@@ -330,7 +331,7 @@ def takedown(
     why: Literal["objection", "erasure", "copyright", "safety", "other"] | None = None,
     sign_key: Url | None = None,
     dry_run: bool = False,
-) -> TakedownResult:
+) -> RemovalResult:
     """Remove pictures from a release, as `privsieve release takedown`; lines that name no picture are in `unknown`.
 
     PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed.
@@ -339,9 +340,7 @@ def takedown(
 
 
 @takes(ApplyRemovalsRequest)
-def apply_removals(
-    copy: Url, listed: Url, *, pdq_distance: int = MAX_DISTANCE, dry_run: bool = False
-) -> RemovalsResult:
+def apply_removals(copy: Url, listed: Url, *, pdq_distance: int = MAX_DISTANCE, dry_run: bool = False) -> RemovalResult:
     """Remove from an older copy of a release's shards what the release has removed, as `privsieve release apply`.
 
     PrivsieveError if the list or the copy does not allow it.

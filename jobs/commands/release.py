@@ -1,6 +1,6 @@
 """The verb `release`: checks a release, looks pictures up in it, and takes pictures out of it and of older copies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -13,7 +13,7 @@ from jobs.releases.applying_removals import ApplyRemovalsRequest, run_apply_remo
 from jobs.releases.checking import UNCHECKED, VerifyRequest, run_verify
 from jobs.releases.entries import is_url
 from jobs.releases.looking_up import LookupRequest, run_lookup
-from jobs.releases.matching import NearMatch
+from jobs.releases.matching import RemovalResult
 from jobs.releases.taking_down import TakedownRequest, run_takedown
 from jobs.runtime.progress import on_terminal
 
@@ -119,13 +119,7 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
     Example: privsieve release takedown my-release requests.txt --dry-run
     """
     result = run_takedown(request, on_terminal(quiet))
-    _write_counts(result.num_pictures, result.num_shards, request.dry_run, "taken down", result.num_entries)
-    near = {match.name for match in result.near}
-    _write_first([name for name in result.names if name not in near], "picture", result.num_pictures - len(near))
-    _write_near(result.near, result.num_not_compared)
-    _write_copies_left(result.copies_left)
-    _write_numbers(result.gone_before, "not in the release any more, or never")
-    _write_numbers(result.unknown, "no picture that the release knows")
+    _write_removed(result, request.dry_run, "taken down", "no picture that the release knows")
     if result.is_signature_void:
         write_line(f"the signature was of the release as it was, so {SIGNATURE} is removed; --sign-key signs anew")
     if not request.dry_run and result.num_pictures:
@@ -141,22 +135,39 @@ def apply(request: ApplyRemovalsRequest, quiet: bool) -> int:
 
     LIST is the removed.parquet of the release as it is now: the same pictures go, and no others with the same bytes.
     The shards that hold them are written again; everything else stays as it is. May be interrupted at any moment; the
-    same command continues. Of a text file as LIST, the exit code is 1 if a line names no picture of the copy.
+    same command continues. The exit code is 1 if a line of a text file names no picture of the copy.
 
     Example: privsieve release apply copied-shards removed.parquet --dry-run
     """
     result = run_apply_removals(request, on_terminal(quiet))
-    _write_counts(result.num_pictures, result.num_shards, request.dry_run, "removed", result.num_entries)
-    _write_near(result.near, result.num_not_compared)
-    _write_copies_left(result.copies_left)
-    _write_numbers(result.absent, "no picture of this copy")
-    return 1 if result.absent and not result.is_by_rows else 0
+    _write_removed(result, request.dry_run, "removed", "no picture of this copy")
+    return 1 if result.unknown and not result.is_by_rows else 0
 
 
-def _write_counts(num_pictures: int, num_shards: int, is_dry_run: bool, done: str, num_lines: int) -> None:
-    pictures, shards = number_of(num_pictures, "picture"), number_of(num_shards, "shard")
-    verb = "would be" if is_dry_run else "was" if num_pictures == 1 else "were"
-    write_line(f"{pictures} in {shards} {verb} {done}; the list has {number_of(num_lines, 'line')}")
+def _write_removed(result: RemovalResult, is_dry_run: bool, done: str, unknown: str) -> None:
+    """Print what was removed, and which lines of the list found what; the lines themselves may name people. done,
+    unknown: words for a removed picture, and for lines that found none."""
+    pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
+    verb = "would be" if is_dry_run else "was" if result.num_pictures == 1 else "were"
+    write_line(f"{pictures} in {shards} {verb} {done}; the list has {number_of(result.num_entries, 'line')}")
+    lines = [f"line {match.number}: {match.name}, {match.distance} of 256 bits differ" for match in result.near]
+    near = {match.name for match in result.near}
+    _write_first([name for name in result.names if name not in near], "picture", result.num_pictures - len(near))
+    _write_first(lines, "near picture")
+    if result.num_not_compared:
+        pictures = number_of(result.num_not_compared, "picture")
+        write_line(f"  {pictures} cannot be decoded, so not compared with PDQ hashes")
+    if copies := result.copies_left:
+        shown = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
+        stay, first = ("stays", "") if len(copies) == 1 else ("stay", " first")
+        write_line(
+            f"  {shown} with the same bytes {stay}, {copies[0]}{first}; a line with the sha256 of the picture takes "
+            "all down"
+        )
+    for numbers, why in ((result.gone_before, "not in the release any more, or never"), (result.unknown, unknown)):
+        if numbers:
+            few = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+            write_line(f"  {number_of(len(numbers), 'line')}: {why} ({few})")
 
 
 def _write_first(lines: Sequence[str], noun: str, num_all: int | None = None, indent: str = "  ") -> None:
@@ -165,29 +176,3 @@ def _write_first(lines: Sequence[str], noun: str, num_all: int | None = None, in
         write_line(f"{indent}{line}")
     if (num_more := (len(lines) if num_all is None else num_all) - MAX_PRINTED) > 0:
         write_line(f"{indent}and {number_of(num_more, f'more {noun}')}")
-
-
-def _write_near(near: Iterable[NearMatch], num_not_compared: int) -> None:
-    """Print what PDQ hashes found, since a near picture can be another one."""
-    lines = [f"line {match.number}: {match.name}, {match.distance} of 256 bits differ" for match in near]
-    _write_first(lines, "near picture")
-    if num_not_compared:
-        write_line(f"  {number_of(num_not_compared, 'picture')} cannot be decoded, so not compared with PDQ hashes")
-
-
-def _write_copies_left(copies: Sequence[str]) -> None:
-    """Print how many pictures have the bytes of removed ones and stay."""
-    if copies:
-        shown = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
-        stay, first = ("stays", "") if len(copies) == 1 else ("stay", " first")
-        write_line(
-            f"  {shown} with the same bytes {stay}, {copies[0]}{first}; a line with the sha256 of the picture takes "
-            "all down"
-        )
-
-
-def _write_numbers(numbers: Sequence[int], why: str) -> None:
-    """Print lines of the list by their numbers. The lines themselves may name people."""
-    if numbers:
-        shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
-        write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")

@@ -23,9 +23,9 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.entries import Entry, PdqDistance, entries_of, looked_for, pdq_names
+from jobs.releases.entries import Entry, PdqDistance, entries_of, is_of_rows, looked_for, pdq_names
 from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely, write_rest
-from jobs.releases.matching import HeldPicture, NearMatch, held_pictures
+from jobs.releases.matching import MAX_NAMED, HeldPicture, NearMatch, RemovalResult, held_pictures
 from jobs.runtime.progress import SILENT, Feedback
 
 
@@ -44,33 +44,6 @@ class ApplyRemovalsRequest:
     """Say what would be removed; write nothing."""
 
 
-@dataclass(frozen=True)
-class RemovalsResult:
-    num_entries: int
-    """Lines of the list."""
-
-    num_pictures: int
-    """Pictures that were removed, copies too."""
-
-    num_shards: int
-    """Shards that held them."""
-
-    absent: tuple[int, ...]
-    """Numbers of lines that name no picture of the copy."""
-
-    near: tuple[NearMatch, ...]
-    """Pictures that PDQ hashes found."""
-
-    num_not_compared: int
-    """Pictures that cannot be decoded, so that no PDQ hash finds them."""
-
-    copies_left: tuple[str, ...]
-    """SHARD/KEY of each picture that stays and has the same bytes as one that a row of removed.parquet names."""
-
-    is_by_rows: bool
-    """LIST is a removed.parquet, of which a copy need not hold each picture."""
-
-
 @dataclass
 class _Shard:
     """What a shard holds."""
@@ -85,7 +58,7 @@ class _Shard:
     """Samples without a picture included."""
 
 
-def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILENT) -> RemovalsResult:
+def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILENT) -> RemovalResult:
     """Remove what the list names. PrivsieveError if the list or the copy does not allow it."""
     root = place(request.copy)
     entries = entries_of(request.listed)
@@ -98,19 +71,19 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
         )
     refuse_links(root)
 
-    def find() -> Found[RemovalsResult]:
+    def find() -> Found[RemovalResult]:
         source, shards, result = _matched(root, entries, request, feedback)
         return result, partial(_staged, root, source, shards) if shards else None
 
     if request.dry_run:
         refuse_unfinished(root)
         return find()[0]
-    return remove_safely(root, repr((request, entries)), RemovalsResult, find)
+    return remove_safely(root, repr((request, entries)), RemovalResult, find)
 
 
 def _matched(
     root: Place, entries: Sequence[Entry], request: ApplyRemovalsRequest, feedback: Feedback
-) -> tuple[Source, dict[str, _Shard], RemovalsResult]:
+) -> tuple[Source, dict[str, _Shard], RemovalResult]:
     """Return the copy, its shards that hold something to remove, and the result if that is removed."""
     source, pdq = open_source(request.copy, None, None), pdq_names(entries)
     shards_there = {entry.place[0] for entry in entries if entry.place is not None and root.at(entry.place[0]).exists()}
@@ -149,11 +122,10 @@ def _matched(
                 f"line {by_name[named].number} of the list is the key of {num_pictures:,} pictures; write SHARD/KEY, "
                 "or the sha256"
             )
+    removed = [f"{printable(name)}/{key}" for name, shard in shards.items() for key in shard.removed.values()]
     absent = [entry.number for name, entry in zip(names_of, entries, strict=True) if name not in pictures_of]
-    num_pictures = sum(len(shard.removed) for shard in shards.values())
-    counts = (len(entries), num_pictures, len(shards), tuple(absent), tuple(near), num_not_compared)
-    is_by_rows = all(entry.place is not None for entry in entries)
-    return source, shards, RemovalsResult(*counts, tuple(copies_left), is_by_rows)
+    counts = (len(entries), len(removed), len(shards), tuple(removed[:MAX_NAMED]), tuple(absent), tuple(near))
+    return source, shards, RemovalResult(*counts, num_not_compared, tuple(copies_left), is_of_rows(entries))
 
 
 def _name_of(entry: Entry, shards_there: Collection[str], format_: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Of a published copy, which lacks what must not be published, that is checked whi
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import pyarrow as pa
@@ -141,56 +141,47 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         return Verified(len(release.sha256), faults=("a takedown is unfinished; run the same takedown again",))
     if request.contact_sheet is not None and REDACTIONS not in release.own_sha256:
         raise PrivsieveError(f"--contact-sheet: {url} holds no picture that was covered")
-    is_copy = is_published_copy(root)
+    is_copy, kind = is_published_copy(root), kind_of(release.urls)
     if request.contact_sheet is not None or request.labels is not None:
         refuse_published_copy(root, url)
     expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}
     of_files = list(_file_faults(root, expected, feedback))
     faults = [fault for _, fault in of_files]
-    num_pictures, decisions = 0, None
-    kind = kind_of(release.urls)
-    if is_copy and not faults:
+    num_pictures, decisions, signed_by = 0, None, None
+    if not is_copy:
+        wrong = {name for name, _ in of_files}
+        decisions, num_pictures, more = _decided(root, url, release, wrong, feedback)
+        faults += more
+    elif not faults:
         removed, faults = _tombstones(root, REMOVED)
-        num_pictures, count_faults = kind.counted(root, release, feedback)
-        faults += [*_log_faults(release, removed), *count_faults]
-    elif not is_copy:
-        decisions, num_pictures, decision_faults = _decided(
-            root, url, release, {name for name, _ in of_files}, feedback
+        num_pictures, more = kind.counted(root, release, feedback)
+        faults += [*_log_faults(release, removed), *more]
+    faults += [] if faults else _sums_faults(root, sums(release, content))
+    if not faults and request.signer is not None:
+        if root.at(SIGNATURE).exists():
+            signed_by = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), request.signer)
+            faults += [] if signed_by else [f"{SIGNATURE}: no one whom --signer names has signed this release"]
+        else:
+            faults.append(f"{SIGNATURE}: it is not there, so no one has signed the release")
+    left = num_on_sheet = None
+    if not faults and request.labels is not None and decisions is not None:
+        left = may_be_left(request.labels, decisions)
+    if not faults and request.contact_sheet is not None:
+        source = request.source or source_of(root, url)
+        num_on_sheet = write_contact_sheet(
+            request.contact_sheet, url, request.per_rule, source, release.format, release.image_columns, feedback
         )
-        faults += decision_faults
-    faults += _sums_faults(root, sums(release, content)) if not faults else ()
-    signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
-    verified = Verified(
+    return Verified(
         len(release.sha256),
         num_pictures,
-        (*faults, *signature_faults),
+        tuple(faults),
         is_copy,
         kind.in_words(num_pictures),
         signed_by,
         has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
+        left=left,
+        num_on_sheet=num_on_sheet,
     )
-    return verified if verified.faults else _looked_at(verified, request, release, decisions, feedback)
-
-
-def _looked_at(
-    verified: Verified, request: VerifyRequest, release: ReleaseRecord, decisions: pa.Table | None, feedback: Feedback
-) -> Verified:
-    """Add what labels and further looks at the pictures say."""
-    if request.labels is not None and decisions is not None:
-        verified = replace(verified, left=may_be_left(request.labels, decisions))
-    if request.contact_sheet is not None:
-        source = request.source or source_of(place(request.release), request.release)
-        num_on_sheet = write_contact_sheet(
-            request.contact_sheet,
-            request.release,
-            request.per_rule,
-            source,
-            release.format,
-            release.image_columns,
-            feedback,
-        )
-        verified = replace(verified, num_on_sheet=num_on_sheet)
-    return verified
 
 
 def _sums_faults(root: Place, expected: bytes) -> list[str]:
@@ -203,16 +194,6 @@ def _sums_faults(root: Place, expected: bytes) -> list[str]:
         if len(differing) == 1 and differing[0].endswith(f"  {RELEASE}".encode()):
             return [f"{RELEASE}: it is not the one whose hash is in {SHA256SUMS}; one of them was changed"]
     return faults
-
-
-def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """Return the name of the signer, and what is wrong with the signature."""
-    if allowed_signers is None:
-        return None, ()
-    if not root.at(SIGNATURE).exists():
-        return None, (f"{SIGNATURE}: it is not there, so no one has signed the release",)
-    name = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), allowed_signers)
-    return name, () if name is not None else (f"{SIGNATURE}: no one whom --signer names has signed this release",)
 
 
 def _file_faults(root: Place, expected: Mapping[str, str], feedback: Feedback) -> Iterator[tuple[str, str]]:
@@ -323,7 +304,10 @@ def _log_faults(release: ReleaseRecord, removed: Tombstones) -> list[str]:
     if len(removed) != num_logged:
         shown = number_of(len(removed), "picture")
         faults.append(f"{REMOVED}: it has {shown}, and the takedowns in {RELEASE} count {num_logged:,}")
-    return faults + kind_of(release.urls).log_faults(release)
+    num_rows = sum(takedown.num_rows for takedown in release.takedowns)
+    if release.urls is not None and num_rows != (counted := release.urls.num_taken_down):
+        faults.append(f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted:,}")
+    return faults
 
 
 def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:

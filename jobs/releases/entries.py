@@ -97,6 +97,11 @@ def entries_of(url: str) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def is_of_rows(entries: Iterable[Entry]) -> bool:
+    """Return whether a list is the `removed.parquet` of a release."""
+    return all(entry.place is not None for entry in entries)
+
+
 def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the PDQ hashes that a list names, each once, in the order of `looked_for`."""
     return tuple(dict.fromkeys(entry.name for entry in entries if entry.kind == "pdq"))

@@ -101,6 +101,46 @@ class NearMatch:
     """Number of bits that differ, of 256."""
 
 
+@dataclass(frozen=True)
+class RemovalResult:
+    """What a takedown or an apply has removed."""
+
+    num_entries: int
+    """Lines of the list."""
+
+    num_pictures: int
+    """Pictures that were removed, copies too."""
+
+    num_shards: int
+    """Shards that held them."""
+
+    names: tuple[str, ...]
+    """SHARD/KEY of the first MAX_NAMED of them."""
+
+    unknown: tuple[int, ...]
+    """Numbers of lines that name no picture that the release knows, or that the copy holds."""
+
+    near: tuple[NearMatch, ...]
+    """Pictures that PDQ hashes found."""
+
+    num_not_compared: int
+    """Pictures that cannot be decoded, so that no PDQ hash finds them."""
+
+    copies_left: tuple[str, ...]
+    """SHARD/KEY of each picture that stays and has the same bytes as one that was removed by another name."""
+
+    is_by_rows: bool
+    """The list is a removed.parquet, of which a copy need not hold each picture."""
+
+    gone_before: tuple[int, ...] = ()
+    """As in `Matches`."""
+
+    is_signature_void: bool = False
+    """The release was signed, and no key was given to sign it again."""
+
+
+MAX_NAMED = 20
+
 Near = tuple[str, int, int]
 """What a PDQ hash found: the hash, the row of a picture, and the number of bits that differ."""
 

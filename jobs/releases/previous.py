@@ -97,13 +97,13 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         raise PrivsieveError(
             f"--out {out} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
         )
-    content_of(root, f"--previous {url}")
+    content = content_of(root, f"--previous {url}")
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"--previous {url}: a takedown is unfinished; run the same takedown again")
     worker = holder(root.at(RELEASE_LEASE))
     if worker is not None and not worker.is_stale():
         raise PrivsieveError(f"--previous {url} is being worked on by {worker}; wait for it, or stop it")
-    content, release = content_of(root, url), read_release(root, f"--previous {url}")
+    release = read_release(root, f"--previous {url}")
     decisions = read_decisions(root, url).select(_RELEASED)
     tombstones = dict[str, bytes]()
     for name in {REMOVED, TAKEN_DOWN} & release.own_sha256.keys():

@@ -64,7 +64,12 @@ def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseIdentity, 
             f"(one that was killed on another machine is given up after {STALE_S} s)"
         )
     if out.exists() and not is_release and not _was_just_begun(out):
-        _refuse_foreign(out, url, overwrite)
+        foreign = [name for name in (RELEASE, UNFINISHED) if out.at(name).exists()]
+        why = f" (its {foreign[0]} is of something else)" if foreign else ""
+        remedy = (
+            ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
+        )
+        raise StorageError(f"{url} holds no release of privsieve{why}{remedy}")
     if overwrite and is_release:
         refuse_others(out, url, source)
         if out.at(REMOVED).exists():
@@ -95,13 +100,6 @@ def _was_just_begun(out: Place) -> bool:
     return out.is_dir() and all(
         entry["type"] == "file" and _JUST_BEGUN.fullmatch(posixpath.basename(entry["name"])) for entry in out.entries()
     )
-
-
-def _refuse_foreign(out: Place, url: str, overwrite: bool) -> None:
-    foreign = [name for name in (RELEASE, UNFINISHED) if out.at(name).exists()]
-    why = f" (its {foreign[0]} is of something else)" if foreign else ""
-    remedy = ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
-    raise StorageError(f"{url} holds no release of privsieve{why}{remedy}")
 
 
 def unanswered_in(url: str, record: RunRecord, policy: Policy) -> frozenset[str]:

@@ -108,17 +108,9 @@ class Shards:
                 if again is not None:
                     yield again
 
-    def log_faults(self, release: ReleaseRecord) -> list[str]:
-        """Compare the takedowns with the counts."""
-        return []
-
     def in_words(self, num_pictures: int) -> str:
         """Return what was compared."""
         return number_of(num_pictures, "picture")
-
-    def file_format(self, release: ReleaseRecord) -> str:
-        """Return the format of the files that the documents describe."""
-        return release.format
 
 
 def _kept(

@@ -6,7 +6,7 @@ place as `jobs.releases.journal` says.
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from typing import Annotated, Any
@@ -33,7 +33,7 @@ from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.decisions import read_decisions
-from jobs.releases.entries import Entry, PdqDistance, entries_of
+from jobs.releases.entries import Entry, PdqDistance, entries_of, is_of_rows
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
     OWN_FILES,
@@ -45,7 +45,7 @@ from jobs.releases.files import (
 )
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
 from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely
-from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures
+from jobs.releases.matching import MAX_NAMED, Matches, RemovalResult, copies_left, matched, near_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
 from jobs.releases.signing import is_signed_by, signed
@@ -53,8 +53,6 @@ from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
-
-MAX_NAMED = 20
 
 
 @checked_request
@@ -92,39 +90,7 @@ class TakedownRequest:
                 raise PrivsieveError(f"--received {self.received} is in the future; give the day on which they came")
 
 
-@dataclass(frozen=True)
-class TakedownResult:
-    """What was removed. Fields without a docstring are those of `Matches`."""
-
-    num_entries: int
-    """Lines of the list that name a picture."""
-
-    num_pictures: int
-    """Pictures that were removed, copies too."""
-
-    num_shards: int
-    """Shards that held them."""
-
-    names: tuple[str, ...]
-    """SHARD/KEY of the first MAX_NAMED of them."""
-
-    gone_before: tuple[int, ...]
-    unknown: tuple[int, ...]
-
-    near: tuple[NearMatch, ...] = ()
-    """Pictures that PDQ hashes found."""
-
-    num_not_compared: int = 0
-    """Pictures that cannot be decoded, so that no PDQ hash finds them."""
-
-    copies_left: tuple[str, ...] = ()
-    """SHARD/KEY of each picture that stays and has the same bytes as one that was removed by its key or domain."""
-
-    is_signature_void: bool = False
-    """The release was signed, and no key was given to sign it again."""
-
-
-def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> TakedownResult:
+def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> RemovalResult:
     """Take pictures down. PrivsieveError if list or release forbids it; IncompleteError if the release has changed."""
     root = place(request.release)
     if request.sign_key is not None:
@@ -135,7 +101,7 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
     refuse_links(root)
 
-    def find() -> Found[TakedownResult]:
+    def find() -> Found[RemovalResult]:
         decisions, matches, result = _matched(root, request, entries, feedback)
         if not result.num_pictures or request.dry_run:
             return result, None
@@ -147,7 +113,7 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     if request.dry_run:
         refuse_unfinished(root)
         return find()[0]
-    return remove_safely(root, repr((request, entries)), TakedownResult, find)
+    return remove_safely(root, repr((request, entries)), RemovalResult, find)
 
 
 def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
@@ -174,7 +140,7 @@ def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
 
 def _matched(
     root: Place, request: TakedownRequest, entries: Sequence[Entry], feedback: Feedback
-) -> tuple[pa.Table, Matches, TakedownResult]:
+) -> tuple[pa.Table, Matches, RemovalResult]:
     """Return the decisions, which of them the list names, and the result of the removal."""
     release = read_release(root, request.release)
     decisions = read_decisions(root, request.release)
@@ -184,16 +150,17 @@ def _matched(
     )
     matches = kind.with_all_rows(decisions, matched(decisions, entries, request.release, near))
     rows = decisions.select(["shard", "key"]).take(pa.array(sorted(matches.taken), pa.int64()))
-    result = TakedownResult(
+    result = RemovalResult(
         len(entries),
         len(matches.taken),
         len(pc.unique(rows["shard"])),
         tuple(f"{row['shard']}/{row['key']}" for row in rows.slice(0, MAX_NAMED).to_pylist()),
-        matches.gone_before,
         matches.unknown,
         matches.near,
         num_not_compared,
-        copies_left=copies_left(decisions, matches),
+        copies_left(decisions, matches),
+        is_of_rows(entries),
+        matches.gone_before,
     )
     return decisions, matches, result
 

@@ -221,17 +221,8 @@ class UrlList:
     def removed_again(self, root: Place, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
         return iter(())
 
-    def log_faults(self, release: ReleaseRecord) -> list[str]:
-        num_rows, counted = sum(takedown.num_rows for takedown in release.takedowns), self.counts.num_taken_down
-        if num_rows == counted:
-            return []
-        return [f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted:,}"]
-
     def in_words(self, num_pictures: int) -> str:
         return f"{number_of(self.counts.num_released, 'row')} with URLs"
-
-    def file_format(self, release: ReleaseRecord) -> str:
-        return "parquet"
 
     def _row_faults(self, num_rows: int) -> list[str]:
         said = self.counts.num_released

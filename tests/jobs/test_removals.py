@@ -181,7 +181,7 @@ def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path
     command = ("release", "apply", shards, release / "removed.parquet", "--quiet")
     capsys.readouterr()
     assert privsieve(*command, "--dry-run") == 0
-    assert capsys.readouterr().out == "2 pictures in 1 shard would be removed; the list has 2 lines\n"
+    assert capsys.readouterr().out.startswith("2 pictures in 1 shard would be removed; the list has 2 lines\n  ")
     assert files(shards) == before
     assert privsieve(*command) == 0
     assert shards_of(release) == files(shards)
@@ -299,7 +299,7 @@ def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
         states.add(state)
         capsys.readouterr()
         assert privsieve(*command) == 0
-        assert capsys.readouterr().out == "2 pictures in 2 shards were removed; the list has 2 lines\n"
+        assert capsys.readouterr().out.startswith("2 pictures in 2 shards were removed; the list has 2 lines\n  ")
         assert keys(copy, "tars") == {
             "one.png",
             "one.txt",

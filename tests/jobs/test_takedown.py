@@ -13,7 +13,8 @@ import pytest
 from ingest.errors import StorageError
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from ingest.storage.place import place
-from jobs.releases.taking_down import TakedownRequest, TakedownResult, run_takedown
+from jobs.releases.matching import RemovalResult
+from jobs.releases.taking_down import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease, lease
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, URL, Capture, asked, decisions, files, pictures, stopped_at, with_policy
@@ -246,7 +247,7 @@ def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_
     releases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     request = TakedownRequest(str(tmp_path / name), str(asked(tmp_path / name, "c", "c.gif")))
-    whole, ended = dict[str, bytes](), list[TakedownResult]()
+    whole, ended = dict[str, bytes](), list[RemovalResult]()
     for number in range(1, 60):
         release = tmp_path / name
         shutil.rmtree(release, ignore_errors=True)
