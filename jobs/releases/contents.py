@@ -109,8 +109,8 @@ def failures_say_what_is_left(out: Place, url: str, own_lease: Lease, is_replace
                 names = {name for name, _ in everything_below(out)} - _OWN
                 num_files = sum(not f"{name}/".startswith(_FOLDERS_AT_WORK) for name in names)
                 left += (
-                    f"; {url} holds {number_of(num_files, 'file')} of an unfinished release: continue with --resume, or "
-                    "delete the folder"
+                    f"; {url} holds {number_of(num_files, 'file')} of an unfinished release: continue with --resume, "
+                    "or delete the folder"
                 )
         error.args = (f"{error}{left}",)
         raise

@@ -3,7 +3,6 @@
 import hashlib
 import pickle
 import posixpath
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,7 +21,6 @@ from jobs.releases.decider import Decider
 from jobs.releases.decisions import (
     KeptHash,
     as_written,
-    counted,
     kept_of,
     kept_rows,
     redactions_of,
@@ -30,7 +28,7 @@ from jobs.releases.decisions import (
     unseen_in,
 )
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
-from jobs.releases.plan import Share
+from jobs.releases.plan import Counts, Share, counts_in
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -47,14 +45,8 @@ class Copied:
     """Number of the share in the plan."""
 
     written: Written = NOTHING
-    by_rule: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(action, rule) -> rows, after the copy."""
-
-    num_unseen: int = 0
-    """Released images that hold content that was not scanned."""
-
-    unseen_kinds: Counter[str] = field(default_factory=Counter)
-    """Kind of this content -> images."""
+    counts: Counts = field(default_factory=Counts)
+    """After the copy."""
 
     changed: str = ""
     """Why the shard cannot be released; the other shards are copied all the same."""
@@ -108,12 +100,10 @@ class ShardCopier:
         write_checked(table_of(self.out, share, DECISIONS), decisions)
         if self.policy.redacts:
             write_checked(table_of(self.out, share, REDACTIONS), redactions_of(decisions, written.pictures.steps))
-        kinds_of_images = [kinds for index, kinds in unseen.items() if index not in gone]
         # The decisions have these: no need to hold them for all shards.
         pictures = RewriteRecord(num_without_origin=written.pictures.num_without_origin)
         written = replace(written, dropped={}, pictures=pictures)
-        kinds = Counter(kind for kinds in kinds_of_images for kind in kinds)
-        return Copied(number, written, counted(decisions), len(kinds_of_images), kinds)
+        return Copied(number, written, counts_in(decisions))
 
     def _refuse_replaced(self, share: Share) -> None:
         """Raise IncompleteError if the shard's content is not what it was when it was scanned.

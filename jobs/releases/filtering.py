@@ -10,7 +10,6 @@ sample that cannot be released safely is dropped then, and its decision says so.
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
-from jobs.releases.plan import Counts, Plan, counts_of, plan_release
+from jobs.releases.plan import Counts, Plan, plan_release
 from jobs.releases.plan import Share as ShardShare
 from jobs.releases.previous import PreviousRelease, previous_release
 from jobs.releases.record import GroupCounts, GuaranteeRecord, ReleaseIdentity, ReleaseRecord, UrlCounts
@@ -358,8 +357,7 @@ def _copy_all(
     If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
     is raised at once, and so is the error that another filter has taken the release over.
     """
-    by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
-    num_unseen, unseen_kinds = 0, Counter[str]()
+    counts, written, changed = Counts(), dict[int, Written](), dict[int, str]()
     with feedback.meter("filter", plan.num_kept) as meter:
         for copied in copy(copier, plan.shares):
             own_lease.check()
@@ -369,14 +367,11 @@ def _copy_all(
                 changed[copied.number] = copied.changed
                 continue
             written[copied.number] = copied.written
-            by_rule.update(copied.by_rule)
-            num_unseen += copied.num_unseen
-            unseen_kinds.update(copied.unseen_kinds)
+            counts += copied.counts
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:
         num_others = len(changed) - 1
         have = "has" if num_others == 1 else "have"
         others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
         raise IncompleteError(f"{changed[min(changed)]}{others}")
-    counts = counts_of(by_rule, num_unseen, unseen_kinds)
     return counts, [written[number] for number in sorted(written)]
