@@ -237,6 +237,27 @@ def test_a_copy_loses_the_removed_picture_and_not_its_equal(layout: str, tmp_pat
             assert files(copy) == {re.sub("^0", shard, n): content for n, content in shards_of(release).items()}
 
 
+def test_tars_that_were_extracted_lose_the_picture_by_its_key_or_by_removed_parquet(
+    tars: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """Files have extensions, which keys of tars have not."""
+    for name in ("by-key", "by-rows"):
+        for shard in (0, 1):
+            with tarfile.open(tars / f"{shard}.tar") as archive:
+                archive.extractall(tmp_path / name / str(shard), filter="data")
+    before = files(tmp_path / "by-key")
+    assert privsieve("release", "takedown", tars, asked(tars, "three"), "--quiet") == 0
+    for name, listed in (("by-key", asked(tars, "three", "absent")), ("by-rows", tars / "removed.parquet")):
+        capsys.readouterr()
+        code = privsieve("release", "apply", tmp_path / name, listed, "--quiet")
+        output = capsys.readouterr().out
+        assert output.startswith("1 picture in 1 shard was removed; ")
+        assert (code, "  1 line: no picture of this copy (4)\n" in output) == (
+            (1, True) if name == "by-key" else (0, False)
+        )
+        assert before.keys() - files(tmp_path / name).keys() == {"0/three.png", "0/three.txt"}, name
+
+
 @pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])
 def test_a_copy_takes_the_lines_of_a_takedown(tars: Path, line: str) -> None:
     without_own_files(tars)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.releases.files import record_of, sums
 from tests.jobs.made import privsieve
 from tests.jobs.releases import FIRST_DROPPED, Capture, asked, decisions, files, with_policy
 
@@ -41,6 +42,11 @@ def test_a_changed_checksum_is_a_fault_and_so_is_none(tars: Path, capsys: Captur
     (tars / "SHA256SUMS").write_text("")
     assert privsieve("release", "verify", tars) == 1
     assert "SHA256SUMS: its hashes are not those of the files" in capsys.readouterr().out
+    text = (tars / "release.json").read_text()
+    (tars / "SHA256SUMS").write_bytes(sums(record_of(text.encode(), "it"), text.encode()))
+    (tars / "release.json").write_text(text.replace('"made_up": ', '"made_up":  '))
+    assert privsieve("release", "verify", tars) == 1
+    assert "release.json: it is not the one whose hash is in SHA256SUMS" in capsys.readouterr().out
     (tars / "SHA256SUMS").unlink()
     assert privsieve("release", "verify", tars) == 1
     assert "SHA256SUMS: it is not there" in capsys.readouterr().out
@@ -72,7 +78,9 @@ def test_somebody_elses_signature_and_none_are_faults(signed: Path, tars: Path, 
     assert privsieve("release", "verify", tars, "--signer", key.parent / "nowhere") == 2
     assert f"--signer {key.parent / 'nowhere'}: there is no such file on this machine" in capsys.readouterr().err
     assert privsieve("release", "verify", tars, "--signer", key.parent / "signers") == 1
-    assert "SHA256SUMS.sig: it is not there, so no one has signed the release" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "SHA256SUMS.sig: it is not there, so no one has signed the release" in out
+    assert err == f"privsieve: {tars} is not signed as --signer wants\n"
 
 
 def test_a_signature_of_another_text_is_a_fault(signed: Path, key: Path, capsys: Capture) -> None:

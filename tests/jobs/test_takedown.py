@@ -25,10 +25,11 @@ def held(release: Path, layout: str | None = None) -> dict[str, bytes]:
     return {key[0]: content for key, content in pictures(release, layout or release.name.split("-")[0])}
 
 
-@pytest.mark.parametrize("name", ["sha256", "released_sha256", "key", "shard/key"])
+@pytest.mark.parametrize("name", ["sha256", "released_sha256", "key", "shard/key", "sha256sum"])
 def test_a_picture_goes_by_each_of_its_names_and_the_rest_stays(release: Path, name: str, capsys: Capture) -> None:
     before, row = held(release), decisions(release)["c"]
-    line = f"{row['shard']}/{row['key']}" if name == "shard/key" else str(row[name])
+    lines = {"shard/key": f"{row['shard']}/{row['key']}", "sha256sum": f"{row['sha256']}  photos/mine.jpg"}
+    line = lines.get(name) or str(row[name])
     requests = asked(release, line)
     capsys.readouterr()
     assert privsieve("release", "takedown", release, requests, "--dry-run") == 0
@@ -185,6 +186,7 @@ def test_a_part_of_a_domain_and_a_release_without_urls_are_refused(
 
 def test_removed_parquet_says_when_and_why_and_nothing_of_the_picture(tars: Path) -> None:
     row = decisions(tars)["c"]
+    assert privsieve("release", "takedown", tars, asked(tars, "c"), "--received", "9999-11-02") == 2
     options = ("--received", "2026-11-02", "--why", "objection")
     assert privsieve("release", "takedown", tars, asked(tars, "c"), *options) == 0
     assert privsieve("release", "takedown", tars, asked(tars, "b")) == 0
