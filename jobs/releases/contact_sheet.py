@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 from ingest import __version__
 from ingest.errors import PrivsieveError, SourceError, number_of
 from ingest.formats import Source, open_source
-from ingest.formats.released import REDACTIONS
+from ingest.formats.released import DECISIONS, REDACTIONS
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import place
-from jobs.releases.decisions import read_decisions
 from jobs.releases.files import read_own
 from jobs.reporting.gallery import thumbnail
 from jobs.runtime.pictures import PictureRef, Pictures
@@ -50,7 +49,7 @@ def write_contact_sheet(
     they were scanned; StorageError.
     """
     root = place(url)
-    decisions = read_decisions(root, url)
+    decisions = read_own(root, DECISIONS, url)
     released = decisions.filter(pc.is_valid(decisions["released_sha256"]))
     covered = released.filter(pc.equal(released["action"], "redact"))
     if not covered.num_rows:

@@ -74,7 +74,10 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
     if out.at(RELEASE).exists():
         named |= record_of(out.at(RELEASE).read(), url).sha256.keys()
     if begun is not None:
-        named |= {*_recorded(out)}
+        folder = out.at(DONE)
+        for file in (folder.at(name) for name in (folder.names() if folder.is_dir() else ()) if name.endswith(".json")):
+            with suppress(ValueError):  # damaged
+                named |= Written.from_json(file.read()).files.keys()
     for there, kind in everything_below(out):
         name = _HALF_WRITTEN.sub("", there)
         is_begun = begun is not None and kind_of(begun.urls).may_hold(name, source)
@@ -114,14 +117,3 @@ def failures_say_what_is_left(out: Place, url: str, own_lease: Lease, is_replace
                 )
         error.args = (f"{error}{left}",)
         raise
-
-
-def _recorded(out: Place) -> Iterator[str]:
-    """Yield the files of the shards that an interrupted filter has finished."""
-    folder = out.at(DONE)
-    for name in folder.names() if folder.is_dir() else ():
-        if name.endswith(".json"):
-            try:
-                yield from Written.from_json(folder.at(name).read()).files
-            except ValueError:  # damaged
-                continue

@@ -10,16 +10,15 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from ingest.formats import open_source
-from ingest.formats.released import RELEASE
+from ingest.formats.released import DECISIONS, RELEASE
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.images.pdq import MAX_DISTANCE, NUM_BITS, Hashes
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
-from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import PdqDistance, is_url, looked_for
-from jobs.releases.files import is_published_copy, read_release
+from jobs.releases.files import is_published_copy, read_own, read_release
 from jobs.releases.journal import refuse_unfinished
 from jobs.releases.matching import held_pictures, pdq_hashes, scanned_distances
 from jobs.releases.url_list import kind_of
@@ -96,7 +95,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
     hashes = None
     matches, covered = list[PictureMatch](), list[PictureMatch]()
     if is_release:
-        decisions = read_decisions(root, url)
+        decisions = read_own(root, DECISIONS, url)
         matches += _by_records(decisions, column, name)
         is_there = any(match.state == "released" for match in matches)
         if content is None or request.exact or is_list or is_there:

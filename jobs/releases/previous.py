@@ -8,11 +8,10 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import IncompleteError, PrivsieveError
-from ingest.formats.released import CHANGES, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, TAKEN_DOWN
+from ingest.formats.released import CHANGES, DECISIONS, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, TAKEN_DOWN
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
-from jobs.releases.decisions import read_decisions
-from jobs.releases.files import CHANGES_SCHEMA, content_of, read_release
+from jobs.releases.files import CHANGES_SCHEMA, content_of, read_own, read_release
 from jobs.releases.record import ChangeCounts
 from jobs.releases.tombstones import tombstones_of
 from scoring.policies.reserved import ReservedRule
@@ -104,7 +103,7 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
     if worker is not None and not worker.is_stale():
         raise PrivsieveError(f"--previous {url} is being worked on by {worker}; wait for it, or stop it")
     release = read_release(root, f"--previous {url}")
-    decisions = read_decisions(root, url).select(_RELEASED)
+    decisions = read_own(root, DECISIONS, url).select(_RELEASED)
     tombstones = dict[str, bytes]()
     for name in {REMOVED, TAKEN_DOWN} & release.own_sha256.keys():
         tombstones[name] = root.at(name).read()
@@ -127,7 +126,7 @@ def write_changes(out: Place, url: str, previous: PreviousRelease) -> tuple[Chan
     with duckdb.connect() as connection:
         connection.execute("SET enable_external_access = false")
         connection.register("previous", previous.decisions)
-        connection.register("decisions", read_decisions(out, url).select([*_RELEASED, "rule"]))
+        connection.register("decisions", read_own(out, DECISIONS, url).select([*_RELEASED, "rule"]))
         changes = connection.sql(_CHANGES).to_arrow_table().cast(CHANGES_SCHEMA)
     sha256 = write_checked(out.at(CHANGES), changes)
     kinds = changes["change"].to_pylist()

@@ -32,7 +32,6 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.decisions import read_decisions
 from jobs.releases.entries import Entry, PdqDistance, entries_of, is_of_rows
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
@@ -143,7 +142,7 @@ def _matched(
 ) -> tuple[pa.Table, Matches, RemovalResult]:
     """Return the decisions, which of them the list names, and the result of the removal."""
     release = read_release(root, request.release)
-    decisions = read_decisions(root, request.release)
+    decisions = read_own(root, DECISIONS, request.release)
     kind = kind_of(release.urls)
     near, num_not_compared = near_pictures(
         request.release, decisions, entries, request.pdq_distance, kind.has_pictures, feedback
