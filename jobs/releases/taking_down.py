@@ -5,7 +5,7 @@ place as `jobs.releases.journal` says.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -32,7 +32,7 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.entries import Entry, PdqDistance, entries_of, is_of_rows
+from jobs.releases.entries import Entry, PdqDistance, entries_of
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
     OWN_FILES,
@@ -44,7 +44,7 @@ from jobs.releases.files import (
 )
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
 from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely
-from jobs.releases.matching import MAX_NAMED, Matches, RemovalResult, copies_left, matched, near_pictures
+from jobs.releases.matching import RemovalResult, named_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
 from jobs.releases.signing import is_signed_by, signed
@@ -101,13 +101,15 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Remov
     refuse_links(root)
 
     def find() -> Found[RemovalResult]:
-        decisions, matches, result = _matched(root, request, entries, feedback)
+        url, kind = request.release, kind_of(read_release(root, request.release).urls)
+        decisions = read_own(root, DECISIONS, url)
+        taken, result = named_pictures(url, decisions, entries, request.pdq_distance, kind, feedback)
         if not result.num_pictures or request.dry_run:
             return result, None
         if request.sign_key is not None:
             _refuse_unsigned(root, request.sign_key, feedback)
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
-        return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, matches)
+        return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, taken)
 
     if request.dry_run:
         refuse_unfinished(root)
@@ -137,38 +139,13 @@ def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
             meter.advance(1)
 
 
-def _matched(
-    root: Place, request: TakedownRequest, entries: Sequence[Entry], feedback: Feedback
-) -> tuple[pa.Table, Matches, RemovalResult]:
-    """Return the decisions, which of them the list names, and the result of the removal."""
-    release = read_release(root, request.release)
-    decisions = read_own(root, DECISIONS, request.release)
-    kind = kind_of(release.urls)
-    near, num_not_compared = near_pictures(
-        request.release, decisions, entries, request.pdq_distance, kind.has_pictures, feedback
-    )
-    matches = kind.with_all_rows(decisions, matched(decisions, entries, request.release, near))
-    rows = decisions.select(["shard", "key"]).take(pa.array(sorted(matches.taken), pa.int64()))
-    result = RemovalResult(
-        len(entries),
-        len(matches.taken),
-        len(pc.unique(rows["shard"])),
-        tuple(f"{row['shard']}/{row['key']}" for row in rows.slice(0, MAX_NAMED).to_pylist()),
-        matches.unknown,
-        matches.near,
-        num_not_compared,
-        copies_left(decisions, matches),
-        is_of_rows(entries),
-        matches.gone_before,
-    )
-    return decisions, matches, result
-
-
-def _staged(root: Place, request: TakedownRequest, decisions: pa.Table, matches: Matches, staged: Place) -> Replaced:
+def _staged(
+    root: Place, request: TakedownRequest, decisions: pa.Table, taken: dict[int, Entry], staged: Place
+) -> Replaced:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
     release = read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
-    is_taken[list(matches.taken)] = True
+    is_taken[list(taken)] = True
     (replaced, removed), urls, num_rows = kind_of(release.urls).rest(root, staged, release, decisions, is_taken)
     stay = release.sha256.keys() - removed
     hashes = {name: sha256 for name, sha256 in release.sha256.items() if name in stay} | replaced
@@ -179,7 +156,7 @@ def _staged(root: Place, request: TakedownRequest, decisions: pa.Table, matches:
         gone = {*_places(decisions.filter(pa.array(is_taken)))}
         rest = steps.filter(pa.array([where not in gone for where in _places(steps)], pa.bool_()))
         replaced[REDACTIONS] = write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
-    replaced |= write_tombstones(root, staged, _tombstones(decisions, matches, request))
+    replaced |= write_tombstones(root, staged, _tombstones(decisions, taken, request))
     takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_rows)
     release = release.changed(
         **counts_in(marked).as_json(is_clean=release.files == "clean"),
@@ -199,14 +176,14 @@ def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
     return zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
 
 
-def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
+def _tombstones(decisions: pa.Table, taken: dict[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:
     """Return what `removed.parquet` says of the removed pictures, in the order of the decisions. decisions: as they
     were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
-    rows = sorted(matches.taken)
+    rows = sorted(taken)
     names = ["shard", "key", "sha256", "released_sha256"]
     removed = decisions.select(names).take(pa.array(rows, pa.int64())).to_pylist()
-    entries = [matches.taken[row] for row in rows]
+    entries = [taken[row] for row in rows]
     return [
         row | {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind}
         for row, entry in zip(removed, entries, strict=True)

@@ -6,7 +6,7 @@ not judged: its picture could not be downloaded, or was not scanned. The list le
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
@@ -28,7 +28,6 @@ from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
 from jobs.releases.entries import Entry
 from jobs.releases.journal import Replaced
-from jobs.releases.matching import Matches
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
@@ -161,16 +160,16 @@ class UrlList:
     def may_hold(self, name: str, source: Place) -> bool:
         return _FILE.fullmatch(name) is not None
 
-    def with_all_rows(self, decisions: pa.Table, matches: Matches) -> Matches:
+    def with_all_rows(self, decisions: pa.Table, taken: dict[int, Entry]) -> dict[int, Entry]:
         """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
         of_url = dict[str, Entry]()
-        for row, entry in matches.taken.items():
+        for row, entry in taken.items():
             of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
         is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
         is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
         rows = np.flatnonzero(is_same.to_numpy()).tolist()
         urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
-        return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
+        return {row: of_url[url] for row, url in zip(rows, urls, strict=True)} | taken
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]

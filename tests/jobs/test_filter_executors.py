@@ -28,7 +28,7 @@ from jobs.releases.filtering import (
     plan_filter,
     run_filter,
 )
-from jobs.releases.finishing import join_decisions
+from jobs.releases.finishing import joined
 from jobs.releases.plan import Counts, Plan, Share
 from jobs.runtime.progress import SILENT
 from scoring.runs.results import results
@@ -214,10 +214,10 @@ def test_decisions_that_are_damaged_or_do_not_add_up_release_nothing(tmp_path: P
     pq.write_table(pa.table(texts, schema=DECISIONS_SCHEMA), where)
     for num_counted, num_rows in ((3, 2), (2, 3)):
         with pytest.raises(IncompleteError, match="nothing is released; filter again with --overwrite"):
-            join_decisions(out, [replace(share, num_rows=num_rows)], num_counted)
+            joined(out, [replace(share, num_rows=num_rows)], DECISIONS, num_counted)
     where.write_bytes(where.read_bytes()[:-9])
     with pytest.raises(IncompleteError, match=r"the decisions for a\.tar are damaged or gone .*--resume"):
-        join_decisions(out, [share], 2)
+        joined(out, [share], DECISIONS, 2)
     assert list(files(tmp_path / "out")) == [str(where.relative_to(tmp_path / "out"))]
 
 
