@@ -76,7 +76,7 @@ def finish(
         num_without_origin=sum(done.pictures.num_without_origin for done in written),
         num_texts_masked=sum(done.num_masked for done in written),
         changes=changes,
-        num_removed_before=0 if previous is None else previous.num_removed,
+        num_removed_before=0 if previous is None else len(previous.rows),
         format=record.format,
         image_columns=list(record.image_columns),
         engine=EngineFacts(

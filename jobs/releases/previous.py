@@ -13,7 +13,7 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from jobs.releases.files import CHANGES_SCHEMA, content_of, read_own, read_release
 from jobs.releases.record import ChangeCounts
-from jobs.releases.tombstones import tombstones_of
+from jobs.releases.tombstones import Tombstones, tombstones_of
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
@@ -68,10 +68,13 @@ class PreviousRelease:
     tombstones: Mapping[str, bytes]
     """Content of its `removed.parquet` and `taken_down.parquet`, by name; empty if nothing was taken down from it."""
 
-    removed: frozenset[str] = frozenset()
-    """Hashes of the pictures in it, as scanned and as released."""
+    rows: Tombstones
+    """Rows of the latter."""
 
-    num_removed: int = 0
+    @property
+    def removed(self) -> frozenset[str]:
+        """Return the hashes of the pictures in it, as scanned and as released."""
+        return frozenset(row[name] for row in self.rows for name in ("sha256", "released_sha256") if row[name])
 
     def refuse_changed(self) -> None:
         """Raise IncompleteError if a command has changed the release since it was read, or is about to."""
@@ -89,9 +92,7 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         return None
     root = place(url)
     if root.is_same(place(out)):
-        raise PrivsieveError(
-            "--previous is --out; write the new release to another folder, so that both can be compared"
-        )
+        raise PrivsieveError("--previous is --out; write to another folder, so that both can be compared")
     if root.is_within(place(out)) or place(out).is_within(root):
         raise PrivsieveError(
             f"--out {out} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
@@ -112,10 +113,7 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
                 f"--previous {url}: {name} is not what was released; privsieve release verify {url} says more"
             )
     rows = tombstones_of(tombstones[TAKEN_DOWN], root.at(TAKEN_DOWN).path) if tombstones else []
-    pictures = {row[name] for row in rows for name in ("sha256", "released_sha256")} - {None}
-    return PreviousRelease(
-        root, hashlib.sha256(content).hexdigest(), decisions, tombstones, frozenset(pictures), len(rows)
-    )
+    return PreviousRelease(root, hashlib.sha256(content).hexdigest(), decisions, tombstones, rows)
 
 
 def write_changes(out: Place, url: str, previous: PreviousRelease) -> tuple[ChangeCounts, str]:

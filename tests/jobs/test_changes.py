@@ -99,7 +99,7 @@ def test_what_is_no_release_before_is_refused(v1: Path, tmp_path: Path, capsys: 
     cases = {
         (tmp_path / "v2", tmp_path / "source-v1"): "is no finished release: it has no release.json",
         (tmp_path / "v2", tmp_path / "unfinished"): "a takedown is unfinished; run the same takedown again",
-        (v1, v1): "--previous is --out; write the new release to another folder",
+        (v1, v1): "--previous is --out; write to another folder",
         (v1.parent, v1): f"--out {v1.parent} holds --previous {v1}, or is inside of it",
         (v1 / "v2", v1): f"--out {v1 / 'v2'} holds --previous {v1}, or is inside of it",
     }

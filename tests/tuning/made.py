@@ -54,7 +54,7 @@ def make_recipe(file: Path, **changes: object) -> Path:
 
 
 def tune_command(training_set: Path, recipe: Path, out: Path) -> list[object]:
-    command: list[object] = ["tune", training_set, "--model", BASE, "--recipe", recipe, "--out", out]
+    command: list[object] = ["tune", "fit", training_set, "--model", BASE, "--recipe", recipe, "--out", out]
     return [*command, "--max-pixels", MAX_PIXELS, "--quiet"]
 
 
