@@ -156,7 +156,7 @@ def test_json_of_a_loose_picture_named_like_a_release_s_own_file_is_left_out(
     below = {"below/croissant.jpg", "below/croissant.json"}
     assert released(out).keys() == {"1.jpg", "1.json", "croissant.jpg", *below}
     assert "left out next to the images: 1 json" in capsys.readouterr().out
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_a_second_filter_into_the_same_folder_is_refused(
