@@ -6,8 +6,10 @@ So every frame and page is decoded, and colour under full transparency too.
 """
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -246,8 +248,8 @@ def _decode(
         size = image.size if orientation < 5 else image.size[::-1]
         width, height = (width, height) if index else size
         if name == "jpeg":
-            stream = memoryview(encoded)[streams[-1].first : streams[-1].last]
-            seen = [_jpeg_pixels(encoded if num_frames == 1 else stream, image, limits)]
+            stream = streams[-1] if num_frames > 1 else replace(streams[-1], last=len(encoded))
+            seen = [_jpeg_pixels(encoded, stream, image, limits)]
         else:
             seen = _frame_pixels(image, limits)
             skipped = hidden.skipped(encoded, index) if num_skipped else []
@@ -328,18 +330,48 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
 
 
 def _num_frames(image: Image.Image, encoded: bytes) -> int:
+    if image.format == "MPO":
+        return _num_whole(encoded, getattr(image, "n_frames", 1))
     return tiff.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
 
 
-def _jpeg_pixels(encoded: bytes | memoryview, image: Image.Image, limits: ImageLimits) -> Pixels:
-    """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
+def _num_whole(encoded: bytes, num_listed: int) -> int:
+    """Return how many pictures of an MPO are there before the first one that is not where the index says, or is cut:
+    many programs keep the index and drop what follows the first picture."""
+    image = opened(encoded, FORMATS)  # another one, since a failed `seek` leaves it between two pictures
+    for index in range(1, num_listed):
+        try:
+            image.seek(index)
+        except (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error):
+            return index
+        if not jpeg.is_whole(encoded, getattr(image, "offset", 0)):
+            return index
+    return num_listed
+
+
+def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, image: Image.Image, limits: ImageLimits) -> Pixels:
+    """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data. If it
+    warns of something else, the picture is decoded again without that.
 
     For a smaller picture it decodes in steps of 1/8 of the size, which gives most of the speed.
     """
     scale = _scale(image.size, limits.max_side_px)
     wanted = {"min_width": round(image.width * scale), "min_height": round(image.height * scale)} if scale < 1 else {}
     is_cmyk = image.mode == "CMYK"
-    pixels: Pixels = simplejpeg.decode_jpeg(encoded, colorspace="CMYK" if is_cmyk else "RGB", strict=True, **wanted)
+    decoded = partial(simplejpeg.decode_jpeg, colorspace="CMYK" if is_cmyk else "RGB", **wanted)
+    pixels: Pixels
+    try:
+        pixels = decoded(memoryview(encoded)[stream.first : stream.last])
+    except ValueError as flawed:
+        plain = jpeg.without_flaws(encoded, stream, str(flawed))
+        if plain is None:
+            raise
+        try:
+            pixels = decoded(plain)
+        except ValueError as still_flawed:
+            if not jpeg.ends_in_stray_bytes(str(still_flawed)):
+                raise
+            pixels = decoded(plain, strict=False)
     if is_cmyk:
         np.subtract(255, pixels, out=pixels)
         pixels = _rgb(Image.fromarray(pixels, "CMYK"))

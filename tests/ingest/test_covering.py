@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.images.rewriting import CoverMethod, covered
-from tests.ingest.crafted import frames, scene, tiff
+from ingest.images.rewriting import CoverMethod
+from tests.ingest.crafted import frames, scene, table_profile, tiff
 from tests.ingest.hiding import HIDING
+from tests.ingest.remade import covered
 from tests.ingest.test_cleaning import mutants, ordinary
 from tests.nasty import encoded
 
@@ -139,3 +141,21 @@ def is_covered(before: bytes) -> bool:
     rows, columns = slice(int(0.35 * height), int(0.65 * height)), slice(int(0.25 * width), int(0.55 * width))
     assert max(view[rows, columns].max(initial=0) for view in again.views) < 12
     return True
+
+
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
+def test_a_covered_picture_with_tables_in_its_profile_is_converted(format_name: str) -> None:
+    made = rewriting.covered(encoded(scene(), format_name, icc_profile=table_profile()), [AREA], "solid")
+    assert made is not None
+    assert made.colours == "converted"
+    image = Image.open(io.BytesIO(made.content))
+    assert "icc_profile" not in image.info
+    assert np.abs(np.asarray(image.convert("RGB")).astype(int)[90, 190] - (180, 90, 40)).max() < 9
+
+
+def test_covered_inks_become_colours_of_screens() -> None:
+    before = encoded(scene().convert("CMYK"), "JPEG", icc_profile=table_profile("CMYK"))
+    made = rewriting.covered(before, [AREA], "solid")
+    assert made is not None
+    image = Image.open(io.BytesIO(made.content))
+    assert (made.colours, image.mode, "icc_profile" in image.info) == ("converted", "RGB", False)

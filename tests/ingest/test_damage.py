@@ -60,7 +60,7 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "JPEG": (lambda: encoded(NOISE, "JPEG"), "zeroed empty cut"),
     "JPEG progressive": (lambda: encoded(NOISE, "JPEG", progressive=True), "zeroed empty cut"),
     "JPEG CMYK": (lambda: encoded(NOISE.convert("CMYK"), "JPEG"), "zeroed empty cut"),
-    "MPO": (lambda: encoded(NOISE, "MPO", **SECOND), "zeroed empty cut"),
+    "MPO": (lambda: encoded(NOISE, "MPO", **SECOND), "zeroed empty"),  # cut: the first of both is whole
     "PNG": (lambda: encoded(NOISE, "PNG"), "flipped zeroed empty cut"),
     "PNG palette": (lambda: encoded(NOISE.quantize(64), "PNG"), "flipped zeroed empty cut"),
     "PNG animated": (lambda: encoded(NOISE, "PNG", **SECOND), "flipped zeroed empty cut"),

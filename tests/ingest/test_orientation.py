@@ -10,8 +10,8 @@ from PIL import Image, TiffImagePlugin, TiffTags
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import phash
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.images.rewriting import cleaned, covered
 from tests.ingest.crafted import scene
+from tests.ingest.remade import cleaned, covered
 from tests.nasty import chunk, encoded
 
 ORIENTATION = 0x0112
