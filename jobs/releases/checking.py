@@ -33,7 +33,8 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.console.requests import Option, PagePath, Url, checked_request
 from jobs.releases.contact_sheet import write_contact_sheet
-from jobs.releases.contents import everything_below
+from jobs.releases.destination import everything_below
+from jobs.releases.entries import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.files import (
     UNHASHED,
     content_of,
@@ -49,7 +50,6 @@ from jobs.releases.files import (
 from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
 from jobs.releases.signing import local_file, signer_of
-from jobs.releases.tombstones import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left

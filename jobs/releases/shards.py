@@ -19,11 +19,10 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, unfinished_stem
 from jobs.releases.decider import Decider
-from jobs.releases.entries import Entry
+from jobs.releases.entries import OF_PICTURE, Entry, Tombstones
 from jobs.releases.journal import Replaced, write_rest
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
-from jobs.releases.tombstones import OF_PICTURE, Tombstones
 from jobs.runtime.progress import Feedback
 
 

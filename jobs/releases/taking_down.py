@@ -32,7 +32,7 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.entries import Entry, PdqDistance, entries_of
+from jobs.releases.entries import Entry, PdqDistance, Why, entries_of, write_tombstones
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
     OWN_FILES,
@@ -48,7 +48,6 @@ from jobs.releases.matching import RemovalResult, named_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
 from jobs.releases.signing import is_signed_by, signed
-from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule

@@ -26,13 +26,12 @@ from ingest.storage.place import Place
 from jobs.fetching.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
-from jobs.releases.entries import Entry
+from jobs.releases.entries import Entry, Tombstones
 from jobs.releases.journal import Replaced
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
 from jobs.releases.shards import Shards
-from jobs.releases.tombstones import Tombstones
 from jobs.runtime.progress import Feedback
 from scoring.captions import masked
 from scoring.policies.policy import ACTIONS, Action, Policy
