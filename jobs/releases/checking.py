@@ -163,9 +163,9 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
             faults += [] if signed_by else [f"{SIGNATURE}: no one whom --signer names has signed this release"]
         else:
             faults.append(f"{SIGNATURE}: it is not there, so no one has signed the release")
-    left = num_on_sheet = None
+    may_be = num_on_sheet = None
     if not faults and request.labels is not None and decisions is not None:
-        left = may_be_left(request.labels, decisions)
+        may_be = may_be_left(request.labels, decisions)
     if not faults and request.contact_sheet is not None:
         source = request.source or source_of(root, url)
         num_on_sheet = write_contact_sheet(
@@ -179,7 +179,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         kind.in_words(num_pictures),
         signed_by,
         has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
-        left=left,
+        left=may_be,
         num_on_sheet=num_on_sheet,
     )
 

@@ -44,9 +44,9 @@ class Shards:
         others = folder.names() if folder.is_dir() else ()
         return any(len(other) > len(stem) and unfinished_stem(other) == stem for other in others)
 
-    def with_all_rows(self, decisions: pa.Table, taken: dict[int, Entry]) -> dict[int, Entry]:
+    def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
         """Return what is taken down with the pictures that a list names: row -> the line that names it."""
-        return taken
+        return entry_of
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
