@@ -53,7 +53,7 @@ def test_a_screen_that_takes_the_time_it_saves_is_not_recommended(
 def test_a_plan_shows_both_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     planted_corpus(tmp_path / "corpus", 5, 5, 1)
     made = fitted(np.random.default_rng(7), 0.05, 130, 200, 7, ("caption",))
-    write_screen(str(tmp_path / "screen"), made.record, made.predictor, np.array([1], np.uint64), {})
+    write_screen(str(tmp_path / "screen"), made.record, made.predictor, np.array([1], np.uint64), None)
     given = ("plan", tmp_path / "corpus", "--engine", "canned", "--screen", tmp_path / "screen", "--quiet")
     assert privsieve(*given) == 2  # its features are planted ones, which no version computes
     assert "the screen was fitted with other features of the modality caption" in capsys.readouterr().err
