@@ -3,6 +3,6 @@
 planning.py     `run_plan`: a scan of at most half a minute, and what follows from it for the whole source
 measuring.py    the scan, the images of a few shards, and the CPU time of pictures
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`, `jobs.scanning`.
+May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`, `jobs.scanning`.
 Start at: `planning.py`.
 """

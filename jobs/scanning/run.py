@@ -16,9 +16,10 @@ from ingest.errors import (
     number_of,
 )
 from ingest.formats import Source, StatedCounts, refuse_without_pictures, stated_counts
+from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.runtime.cluster import inline_session, num_cores, ray_session
+from jobs.runtime.cluster import inline_session, ray_session
 from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
