@@ -170,7 +170,7 @@ def _images(prepared: Prepared, num_chosen: int | None) -> tuple[Rough, str]:
         return Rough(sum(counts)), "counted"
     stated = stated_counts(source)
     if stated.num_images is not None and stated.difference(dict(zip(shards, counts, strict=True))) is None:
-        return Rough(stated.num_images), f"stated next to the shards, and right for {len(shards)} of them"
+        return Rough(stated.num_images), f"stated next to them, and right for {len(shards)} of them"
     mean = _mean(counts)
     return Rough(mean.value * len(source.shards), mean.error), f"from {len(shards)} of the shards, at random"
 
