@@ -40,7 +40,8 @@ def inside(pixels: Pixels) -> tuple[slice, slice]:
 def test_the_area_is_black_as_displayed_however_the_picture_is_stored(format_name: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    options = {"WEBP": {"lossless": True}, "MPO": {"save_all": True, "append_images": [scene()]}}.get(format_name, {})
+    pages: dict[str, object] = {"save_all": True, "append_images": [scene()]}
+    options: dict[str, object] = pages if format_name == "MPO" else {"lossless": True} if format_name == "WEBP" else {}
     before = encoded(scene(), format_name, exif=exif.tobytes(), **options)
     after = covered(before, [AREA], "solid")
     assert after is not None
