@@ -134,6 +134,7 @@ def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[
         "released_sha256": [rewritten.get(index, sha256) for index, sha256 in rows],
         "unseen": [unseen.get(index) for index, _ in rows],
         "pdq": [written.pictures.pdq.get(index) for index, _ in rows],
+        "colours": [written.pictures.colours.get(index) for index, _ in rows],
         **{name: decisions[name] for name in ORIGIN},
     }
     for name, values in of_pictures.items():

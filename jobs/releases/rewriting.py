@@ -85,13 +85,13 @@ class Rewriter:
             return Rewritten(encoded)
         if decided["status"] != "scored":
             return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
-        content = cleaned(encoded, decided["num_frames_scanned"] or 1)
-        if content is None:
+        made = cleaned(encoded, decided["num_frames_scanned"] or 1)
+        if made is None:
             message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
             return NotReleased(NOT_CLEANED, message)
-        if hashlib.sha256(content).hexdigest() in self.removed:
+        if hashlib.sha256(made.content).hexdigest() in self.removed:
             return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)
-        return Rewritten(content)
+        return Rewritten(made.content, colours=made.colours)
 
     def _covered(self, encoded: bytes, rule: Rule, decided: Mapping[str, Any]) -> Rewritten | NotReleased:
         if WHOLE_IMAGE in rule.cover:

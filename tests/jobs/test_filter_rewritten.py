@@ -17,6 +17,7 @@ from scoring.assessment import Assessment, View
 from scoring.engines.canned import CannedEngine
 from scoring.engines.detectors.covering import examiner
 from scoring.taxonomy import ATTRIBUTES, KEYS
+from tests.ingest.crafted import profile, scene, table_profile
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows, tar
 from tests.jobs.releases import (
@@ -26,11 +27,13 @@ from tests.jobs.releases import (
     FACES,
     PICTURES,
     decided,
+    decisions,
     make_corpus,
     pictures,
     released,
     with_policy,
 )
+from tests.nasty import encoded
 
 
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
@@ -66,6 +69,25 @@ def test_a_clean_release_holds_pixels_and_nothing_else(
     released(out)
     summary = json.loads((out / "release.json").read_text())
     assert (summary["files"], summary["num_unseen_kept"], summary["num_unseen_removed"]) == ("clean", 0, 3)
+
+
+def test_the_decisions_say_which_pictures_lost_their_colour_profile(tmp_path: Path) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    source.mkdir()
+    given = {"a.png": table_profile(), "b.jpg": table_profile(), "c.jpg": profile(), "d.png": b""}
+    for name, colours in given.items():
+        (source / name).write_bytes(
+            encoded(scene(), "JPEG" if name.endswith("jpg") else "PNG", icc_profile=colours or None)
+        )
+    scan_in_process(source, run)
+    assert privsieve("filter", run, "--policy", with_policy(tmp_path, CLEAN), "--out", out) == 0
+    assert {key: row["colours"] for key, row in decisions(out).items()} == {
+        "a": "converted",
+        "b": "removed",
+        "c": None,
+        "d": None,
+    }
+    assert privsieve("verify", out) == 0
 
 
 def test_an_interrupted_clean_release_goes_on_to_the_same_result(tmp_path: Path) -> None:
