@@ -151,7 +151,7 @@ def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any
         if only_public and not is_public(str(target[0])):
             continue
         try:
-            connection = socket.create_connection(target[:2], _left_seconds(ends))
+            connection = socket.create_connection((str(target[0]), int(target[1])), _left_seconds(ends))
             connection.settimeout(_left_seconds(ends))  # of the handshake of https
         except OSError as failure:
             error = failure

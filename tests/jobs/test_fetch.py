@@ -102,6 +102,11 @@ def test_nothing_is_installed_against_the_answer(tmp_path: Path) -> None:
     pq.write_table(LAION, tmp_path / "part.parquet")
     request = FetchRequest(str(tmp_path / "part.parquet"), str(tmp_path / "out"))
     asked = list[str]()
+
+    def refuse(what: str) -> bool:
+        asked.append(what)
+        return False
+
     with pytest.raises(EngineError, match="nothing is downloaded without img2dataset"):
         run_fetch(
             request, FetchResources(environment=tmp_path / "e"), may_install=lambda what: bool(asked.append(what))
