@@ -108,9 +108,7 @@ def test_nothing_is_installed_against_the_answer(tmp_path: Path) -> None:
         return False
 
     with pytest.raises(EngineError, match="nothing is downloaded without img2dataset"):
-        run_fetch(
-            request, FetchResources(environment=tmp_path / "e"), may_install=lambda what: bool(asked.append(what))
-        )
+        run_fetch(request, FetchResources(environment=tmp_path / "e"), may_install=refuse)
     assert "about 0.8 GB in" in asked[0]
     assert not (tmp_path / "e").exists()
 
