@@ -56,12 +56,8 @@ def write_screen(
         root.at(name).write(content)
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     described = record.model_copy(update={"files": hashes})
-    text = (
-        described.model_copy(update={"sha256": _own_hash(described.model_dump_json())})
-        .model_dump_json(indent=1)
-        .encode()
-    )
-    root.at(RECORD).write(text)
+    described = described.model_copy(update={"sha256": _own_hash(described.model_dump_json())})
+    root.at(RECORD).write(described.model_dump_json(indent=1).encode())
     return read_screen(url)
 
 
