@@ -240,7 +240,7 @@ def _votes(url: str) -> Votes:
 
 def _text_table(content: bytes, url: str) -> pa.Table:
     if not content.startswith(b"PAR1"):
-        return text_columns(content, url, COLUMNS)
+        return text_columns(content, url)
     with refuse_damage(f"{url}:", "cannot be read as labels of pairs", LabelsError):
         file = pq.ParquetFile(pa.BufferReader(content))
         if file.metadata.num_rows > MAX_ROWS:
