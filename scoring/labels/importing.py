@@ -137,9 +137,9 @@ JUDGED = ("private", "class", "score", "vote", *KEYS)
 
 _ROWS_AT_ONCE = 10_000
 
-_ROWS_WRITTEN_AT_ONCE = 100_000
+_ROWS_WRITTEN_AT_ONCE = 50_000
 
-_MAX_MEMORY_BYTES = 256 * 2**20
+_MAX_MEMORY_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def import_labels(
     annotator: who gave the labels, if the source does not name anyone; None for the name of the data set.
     advance: called with the number of pictures done and of all, for a display of progress.
     LabelsError if a file of labels is wrong or lists no picture, or the mapping or annotator would change nothing.
-    Nothing is written then. Memory does not grow with the number of pictures: they are in a temporary file and database.
+    Nothing is written then. Memory does not grow with the number of pictures: they are in temporary files.
     """
     with spilling_database("the import of labels", _MAX_MEMORY_BYTES) as database:
         database.execute("SET preserve_insertion_order = true; SET threads = 2")
