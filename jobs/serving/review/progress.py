@@ -154,7 +154,7 @@ class ReviewPage:
             for name, answer in zip(answers["annotator"].to_pylist(), answers["answer"].to_pylist(), strict=True)
             if answer not in (SKIP, UNCLEAR)
         ]
-        if not judged:
+        if not judged or self.asking.judged == "same":
             return ()
         run, labels = shlex.quote(self.run_url), shlex.quote(self.reviews_url)
         if self.asking.kind == "audit":  # takes the labels of all people, and finds the majority

@@ -44,7 +44,7 @@ class ReviewRequest:
 
     judged: Annotated[Judged, Option("--for")] = "private"
     """What people say of a picture: whether it is private, one of four classes from clearly private to clearly public,
-    or which attributes it shows."""
+    which attributes it shows, or whether its two halves show the same person or thing."""
 
     reviewer: Annotated[Name | None, Option("--as", metavar="NAME")] = None
     """Who looks; without it the page asks for a name."""
@@ -82,6 +82,8 @@ class ReviewRequest:
             checked_name(self.reviewer)
         if (self.assign is None) != (self.per_person is None):
             raise PrivsieveError("--assign and --per-person belong together: give both, or neither")
+        if self.judged == "same" and (self.gold is not None or self.queue in (None, "audit", "borderline")):
+            raise PrivsieveError("--for same wants --queue SQL or LABELS, such as --queue true, and takes no --gold")
 
 
 @contextmanager
