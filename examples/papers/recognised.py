@@ -1,15 +1,15 @@
-"""Ask people whether they recognise changed pictures, and count their answers, as the study of SemSim does.
+r"""Ask people whether they recognise changed pictures, and count their answers, as the study of SemSim does.
 
     python examples/papers/recognised.py ask ORIGINALS STUDY --method all --sample 100
-    privsieve review STUDY/run --for same --queue true --n 3000
+    privsieve review STUDY/run --queue true --n 3000 --for question \
+      --question "Do both halves show the same person or thing?"
     python examples/papers/recognised.py votes STUDY
     privsieve similarity compare ORIGINALS --method all --sample 100 --out pairs.parquet
     python examples/papers/rank_metrics.py STUDY/votes.csv pairs.parquet
 
-`ask` writes STUDY/pictures: the changed picture on the left, an original on the right, to be answered with "the same"
-or not. --decoys is the share of questions with another original on the right; the paper names no share. `votes` says
-how often each person was right on them, and --min-attention leaves out who was right less often. The majority of at
-least --min-votes people counts.
+`ask` writes STUDY/pictures: the changed picture on the left, an original on the right. --decoys is the share of
+questions with another original on the right; the paper names no share. `votes` says how often each person was right on
+them, and --min-attention leaves out who was right less often. Pairs with fewer than --min-votes votes are left out.
 
 Published: five votes a pair. Source: Sun et al., "Privacy Assessment on Reconstructed Images", second set-up (the same,
 or not). The first one, a choice of 20, is not made here.
@@ -87,12 +87,12 @@ def votes(args: argparse.Namespace) -> None:
     given, right = defaultdict(list), defaultdict(list)
     for row in standing(read_reviews(place(f"{args.study}/run/reviews"))).to_pylist():
         question = questions[row["key"]]
-        if row["answer"] not in ("same", "different"):
+        if row["answer"] not in ("yes", "no"):
             continue
         if question["is_decoy"] == "1":
-            right[row["annotator"]].append(row["answer"] == "different")
+            right[row["annotator"]].append(row["answer"] == "no")
         else:
-            given[question["set"], question["key"]].append((row["annotator"], int(row["answer"] == "same")))
+            given[question["set"], question["key"]].append((row["annotator"], int(row["answer"] == "yes")))
     for name, answers in sorted(right.items()):
         print(f"{name}: right on {sum(answers)} of {len(answers)} decoys")
     left_out = {name for name, answers in right.items() if np.mean(answers) < args.min_attention}

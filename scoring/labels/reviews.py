@@ -31,10 +31,10 @@ UNDO = "undo"
 UNCLEAR = "unclear"
 OF_ATTRIBUTES = "attributes"
 OF_VOTE = "vote"
-SAME, DIFFERENT = "same", "different"
-ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, SAME, DIFFERENT, UNCLEAR, SKIP, UNDO)
+YES, NO = "yes", "no"
+ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, YES, NO, UNCLEAR, SKIP, UNDO)
 """private, public: of the whole picture. vote: the column of this name. attributes: values of all.
-same, different: whether the two halves of the picture show one person or thing.
+yes, no: to a question of the user's.
 unclear: the person looked and cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 
 REVIEW_COLUMNS: tuple[Column, ...] = (

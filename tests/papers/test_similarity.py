@@ -30,16 +30,16 @@ def test_people_say_which_halves_are_the_same_and_the_metrics_are_ranked_by_it(
     assert Image.open(study / "pictures" / "000000.jpg").size == (2 * 320 + 24, 240)
 
     # Two look, and recognise everything but what only a few pixels are left of; a third says yes to everything.
-    with served(study / "run", "true", judged="same") as server:
+    with served(study / "run", "true", judged="question", question="The same?") as server:
         people = [Person(server.address, name) for name in ("ana", "ben", "yes")]
-        assert people[0].get("/api/state").json["rules"] == []
+        assert people[0].get("/api/state").json["question"] == "The same?"
         page = server.page.asking
         for person in people:
             while numbers := person.next():
                 for number in numbers:
                     asked = questions[page.rows["key"][number].as_py()]
                     is_same = person.name == "yes" or (asked.endswith(",0") and not asked.startswith("downscale"))
-                    answer = person.say(number, "same" if is_same else "different")
+                    answer = person.say(number, "yes" if is_same else "no")
                     assert answer.json == {"model": {}}, "the key is not shown: it may say which half is wrong"
         assert people[0].say(0, "private").status == 400
         assert server.page.next_commands() == ()
