@@ -174,9 +174,8 @@ def test_a_benchmark_has_exact_numbers_and_no_picture(tmp_path: Path, monkeypatc
     for person, is_wrong in (("ana", False), ("ben", False), ("cleo", True)):
         for sha256, class_ in zip(hashes, classes, strict=True):
             yes, no = ("yes", "no") if class_ in PRIVATE_CLASSES else ("public", "private")
-            answers.add(
-                {"sha256": sha256, "key": sha256, "annotator": person, "answer": no if is_wrong else yes, **asked}
-            )
+            says = {"sha256": sha256, "annotator": person, "answer": no if is_wrong else yes}
+            answers.add(says | {"key": sha256, "queue": "sql", "is_gold": False})
     inputs = (write(tmp_path / "candidates.parquet", **{"url": urls, "class": classes}), tmp_path / "run")
     run("privbench", *inputs, tmp_path / "out", "--hard", "--per-class", 1, monkeypatch=monkeypatch)
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
