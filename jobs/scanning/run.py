@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -15,9 +16,10 @@ from ingest.errors import (
     number_of,
 )
 from ingest.formats import Source, StatedCounts, refuse_without_pictures, stated_counts
+from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.runtime.cluster import inline_session, num_cores, ray_session
+from jobs.runtime.cluster import inline_session, ray_session
 from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
@@ -51,7 +53,7 @@ from scoring.runs.ledger import (
     finished,
     has_any_result,
     result_names,
-    shard_id_in,
+    shard_id_of,
     shard_id_of_result,
 )
 from scoring.runs.record import (
@@ -96,15 +98,19 @@ def run_scan(
     resources: ScanResources | None = None,
     supervision: Supervision | None = None,
     feedback: Feedback = SILENT,
+    *,
+    in_random_order: bool = False,
 ) -> ScanResult:
     """Scan what the run lacks: afterwards each image of the request has one row.
 
+    in_random_order: of the shards, so that the first ones say what the others take.
     IncompleteScanError if images are left without a row, IncompleteError if the scan had to stop before its end; any
     other error of `ingest.errors` before a row is written.
     """
     with feedback.meter("scan", None) as progress, weights_shown(feedback, progress):
         progress.phase("listing shards", is_logged="://" in request.source)
-        return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
+        scan = _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress)
+        return scan.run(in_random_order)
 
 
 class _Scan:
@@ -125,16 +131,13 @@ class _Scan:
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
         self._run = place(request.run)
-        self._prepared = prepare(request, self._run)
-        self._request = self._prepared.request
-        if self._request.options.protocol != request.options.protocol:
-            feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
+        self._prepared, self._request = prepare(request), request
         self._engine_time = EngineTimeFile(self._run)
         if self._prepared.source.is_folder and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
         self._on_cluster = is_on_cluster(self._resources)
 
-    def run(self) -> ScanResult:
+    def run(self, in_random_order: bool) -> ScanResult:
         self._notice(own_names_notice(self._prepared.source))
         self._notice(unread_notice(self._prepared.source))
         with ExitStack() as stack:
@@ -151,7 +154,7 @@ class _Scan:
             stack.enter_context(_discounting_interruption(self._run))
             if not self._on_cluster:
                 stack.enter_context(self._session())
-            return self._scanned(own_lease)
+            return self._scanned(own_lease, in_random_order)
 
     def _described(self) -> EngineDescription:
         """Describe the engine, on a cluster by a machine that can run it: this one may lack the packages."""
@@ -182,7 +185,7 @@ class _Scan:
         refuse_without_pictures(self._prepared.source, self._request.source)
         self._notice(check_category(self._prepared.source))
 
-    def _scanned(self, own_lease: Lease) -> ScanResult:
+    def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
         executor, notice = self._resources.executor, self._feedback.notice
         chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
@@ -194,7 +197,9 @@ class _Scan:
         refuse_other_shards(self._request.run, shards, before)
         settings = self._settings(begun)
         unfinished = [shard for shard in shards if not finished(shard, before.ledger)]
-        if unfinished and begun.code not in (None, self._record.code):
+        if in_random_order:
+            random.Random(0).shuffle(unfinished)
+        if unfinished and begun.code != self._record.code:
             self._feedback.notice(
                 f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
             )
@@ -295,17 +300,14 @@ class _Scan:
         return ScanSettings(
             source=self._prepared.source,
             run=self._run,
-            engine=self._request.engine,
+            record=begun,
             options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
             num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
-            limits=self._prepared.limits(description),
-            settings_hash=begun.settings_hash(),
-            code=self._record.code or "",
+            code=self._record.code,
             stall_s=self._supervision.stall_seconds,
             description=description,
             hash_list=self._prepared.hash_list,
             screen=self._prepared.screen,
-            engine_record=begun.engine,
             image_memory_bytes=self._supervision.image_memory_bytes,
         )
 
@@ -342,7 +344,7 @@ class _Scan:
         """Compare shards that this scan has read from their first image to their last."""
         now = results(self._run).ledger if self._stated.by_shard else earlier
         whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
-        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole}))
+        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_of(item)] for item in whole}))
 
     def _notice_silence(self, silence_s: float) -> None:
         self._feedback.notice(
@@ -372,7 +374,7 @@ class _Scan:
             num_screened=tally_.guard.num_screened,
         )
         self._notice_drift(tally_.guard)
-        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
+        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_of(s)) == CONFLICT]
         why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
         if why is not None:
             raise IncompleteScanError(why, result)

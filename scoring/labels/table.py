@@ -21,9 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic_core import from_json
 
 from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.sample import printable
+from ingest.storage.file_format import FORMAT, refuse_other_format
 from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import place
@@ -97,7 +99,9 @@ def write_label_batches(batches: Iterable[pa.Table], url: str, origin: LabelsOri
             for number, labels in enumerate(batches):
                 file.write(as_csv(labels, has_header=number == 0))
             return
-        schema = LABELS_SCHEMA.with_metadata({FOOTER_KEY: json.dumps(asdict(origin), sort_keys=True)})
+        schema = LABELS_SCHEMA.with_metadata(
+            {FOOTER_KEY: json.dumps({"format": FORMAT, **asdict(origin)}, sort_keys=True)}
+        )
         with pq.ParquetWriter(file, schema) as writer:
             for labels in batches:
                 writer.write_table(labels.replace_schema_metadata(schema.metadata))
@@ -168,11 +172,12 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
         return labels_from_csv(content, url), None
     what = "is a damaged Parquet file, or holds text that is not UTF-8; write it again"
     with refuse_damage(f"{url}:", what, LabelsError):
+        footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {}).get(FOOTER_KEY)
+        origin = None if footer is None else _origin(footer, url)
         table = bounded_table(content, url, LABELS_SCHEMA.names)
-    footer = (table.schema.metadata or {}).get(FOOTER_KEY)
     labels = _as_labels(table, url)
     _refuse_labelled_twice(labels, url)
-    return labels, _origin(footer, url)
+    return labels, origin
 
 
 def labels_from_csv(content: bytes, name: str) -> pa.Table:
@@ -325,11 +330,10 @@ def _as_labels(table: pa.Table, name: str, num_before: int = 0) -> pa.Table:
     return check_cells(with_private_of_votes(labels, name, num_before), name, num_before)
 
 
-def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
-    if footer is None:
-        return None
+def _origin(footer: bytes, url: str) -> LabelsOrigin:
     try:
-        stored = json.loads(footer)
+        stored = from_json(footer)
+        refuse_other_format(stored, url, "write the labels again", LabelsError)
         return LabelsOrigin(
             stored["source"], stored["mapping"], stored["num_pictures"], stored["unmapped"], tuple(stored["notes"])
         )
@@ -340,10 +344,7 @@ def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
 def labels_sha256(url: str) -> str:
     """Return the hex hash of a labels file, or of the labels of a folder of reviews. Errors as in `read_labels`."""
     if place(url).is_dir():
-        labels = read_labels(url)
-        if labels["vote"].null_count == labels.num_rows:
-            labels = labels.drop_columns("vote")  # answers from before there were votes keep their hash
-        return hashlib.sha256(as_csv(labels)).hexdigest()
+        return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
     return hashlib.sha256(labels_content(url)).hexdigest()
 
 

@@ -66,7 +66,7 @@ def test_words_in_captions_make_candidates_of_the_first_class(
     captions = ["My Visa and a selfie", "a selfie", "selfies", "Toy  cars on a table", "a car", None, "SELFIE again"]
     urls = [f"https://images.invalid/{n}.jpg" for n in range(7)]
     metadata = write(tmp_path / "meta.parquet", url=[*urls, urls[1]], caption=[*captions, "a selfie"])
-    words = PAPERS.parents[1] / "jobs" / "fetching" / "keywords.yaml"
+    words = PAPERS / "privbench-keywords.yaml"
     run("keyword_candidates", metadata, words, tmp_path / "list.parquet", monkeypatch=monkeypatch)
     classes = {row["url"]: row["class"] for row in pq.read_table(tmp_path / "list.parquet").to_pylist()}
     # A visa is of passport, but face comes before.
@@ -359,7 +359,7 @@ def test_conversations_are_written_only_after_yes_and_become_a_training_set(
     finally:
         server.close()
     assert sum('private, class \\"passport' in json.dumps(body["messages"]) for body in server.bodies) == 3
-    made_set = ("tune-set", source, "--labels", labels, "--target", "dialogue", "--dialogues", out)
+    made_set = ("tune", "set", source, "--labels", labels, "--target", "dialogue", "--dialogues", out)
     assert privsieve(*made_set, "--out", tmp_path / "set", "--validation", 0, "--quiet") == 0
     assert "6 usable" in capsys.readouterr().out
 

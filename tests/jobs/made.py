@@ -7,6 +7,7 @@ import signal
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,11 @@ from PIL import Image
 
 from ingest.errors import Fault
 from jobs.cli import main
-from jobs.planning.measuring import Measured
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
-from tests.records import write_result
+from tests.records import run_record, write_result
 
 SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
 
@@ -86,53 +86,18 @@ def _rows(shard: str, first: int, count: int) -> pa.Table:
     )
 
 
-def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) -> Path:
+def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: Any) -> Path:
     """A run and its corpus of (empty) tars; `shards`: rows of each slice of each shard."""
     run = folder / "run"
     (run / "scores").mkdir(parents=True)
     (folder / "corpus").mkdir()
+    engine = {"name": "canned", "protocol": "canned", "assessed": list(KEYS)}
+    settings = run_record(record.pop("engine", engine)).model_dump() | {"source": str(folder / "corpus")}
+    (run / "run.json").write_text(json.dumps(settings | record))
     for number, slices in enumerate(shards):
         shard, first = f"{number:05d}.tar", 0
         tar(folder / "corpus" / shard, {})
         for n, count in enumerate(slices):
             write_result(run, shard, n, n == len(slices) - 1, _rows(shard, first, count))
             first += count
-    settings = {
-        "privsieve": "0.1.0",
-        "source": str(folder / "corpus"),
-        "format": "webdataset",
-        "category": None,
-        "sample": None,
-        "seed": None,
-        "limit": None,
-        "max_pixels": 1,
-        "max_frames": 1,
-        "taxonomy": "cprt-1",
-        "engine": {"name": "canned", "protocol": "canned", "assessed": list(KEYS)},
-    }
-    (run / "run.json").write_text(json.dumps(settings | record))
     return run
-
-
-MEASURED = Measured(
-    num_shards=3,
-    listed=(1_000_000, 2_000_000, 3_000_000),
-    num_stated=None,
-    difference=None,
-    num_slices=6_000,
-    num_sampled=4,
-    broken={"truncated": 1},
-    num_bytes=(100_000, 200_000, 300_000, 400_000),
-    decode_s=(0.004, 0.004, 0.004),
-    downscale_s=(),
-    megapixels=(1.0, 1.0, 1.0),
-    seen_megapixels=(1.0, 1.0, 1.0),
-    formats={"jpeg": 3},
-    batches=((8, 0.1), (8, 0.1), (4, 0.05)),
-    speed=None,
-    host_cost=None,
-    row_bytes=100.0,
-    slice_bytes=20_000.0,
-    num_reads=1,
-)
-"""What plan measured, in round figures."""

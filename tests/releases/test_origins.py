@@ -22,10 +22,10 @@ PICTURES = {"a.jpg": with_gps(), "b.png": png(32, 24, 8, 2, (b"\0" + bytes((10, 
 
 OTHER = {"caption", "license", "nsfw", "punsafe", "pwatermark", "similarity", "category", "status", "error_message"}
 KNOWN = sorted(
-    {name for column in COLUMNS if column.name not in OTHER for name in (column.name, *column.known)}
+    {name for column, known in COLUMNS.items() if column not in OTHER for name in (column, *known)}
     | RESERVED - OTHER
     | set("imageurl IMAGEURL imgurl pageurl flickr_id photoid tweet_id post_id tweet_id_str".split())  # noqa: SIM905
-    | set("filehash imagehash ahash64 clip_embedding face_embedding dinov2 imageFeatures".split())  # noqa: SIM905
+    | set("hash filehash imagehash ahash64 clip_embedding face_embedding dinov2 imageFeatures".split())  # noqa: SIM905
     | {"imageUrl", "img_width", "SHA256", "original_phash", "file_size", "__key__", "source_path", "OriginalHeight"}
 )
 POLICIES = {"cleaned": CLEAN, "covered": COVER.format(when="key[1] = 'a'", cover="image")}
@@ -154,7 +154,7 @@ def test_nothing_that_is_published_leads_to_the_original_of_a_picture_that_was_c
     for origins in ("removed", "kept"):
         policy = with_policy(tmp_path, f"{POLICIES[way]}origins: {origins}\n")
         assert privsieve("filter", run, "--policy", policy, "--out", out, "--overwrite") == 0
-        assert privsieve("verify", out) == 0
+        assert privsieve("release", "verify", out) == 0
         printed, text = capsys.readouterr().out, publishable(out)
         rows = {row["key"][0]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
         assert [row["released_sha256"] == row["sha256"] for row in rows.values()] == [False, True]
@@ -183,11 +183,11 @@ def test_a_takedown_by_url_finds_a_covered_picture_whose_url_is_gone_and_so_does
     shutil.copy(out / "0.tar", copy)
     requests = tmp_path / "requests.txt"
     requests.write_text("https://mark-of-a.example.org/a.jpg\n")
-    assert privsieve("apply-removals", copy, requests) == 0
+    assert privsieve("release", "apply", copy, requests) == 1
     assert "0 pictures in 0 shards were removed" in capsys.readouterr().out, "the copy no longer says the URL"
-    assert privsieve("takedown", out, requests) == 0
-    assert privsieve("verify", out) == 0
-    assert privsieve("apply-removals", copy, out / "removed.parquet") == 0
+    assert privsieve("release", "takedown", out, requests) == 0
+    assert privsieve("release", "verify", out) == 0
+    assert privsieve("release", "apply", copy, out / "removed.parquet") == 0
     assert (copy / "0.tar").read_bytes() == (out / "0.tar").read_bytes()
     with tarfile.open(copy / "0.tar") as archive:
         assert archive.getnames() == ["b.json", "b.png", "b.txt"]
