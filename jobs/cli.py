@@ -40,7 +40,7 @@ VERBS: dict[str, str] = {
     "models": "Fetch, list and check the weights of models on this machine.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "help": "Show a page of the documentation.",
-    "purge": "Delete what a run or a study knows of single pictures; its figures stay.",
+    "purge": "Delete what a run knows of single pictures; its figures stay.",
     "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help. The click command has the name of the verb, in `command_module(verb)`."""

@@ -266,7 +266,6 @@ CASES: tuple[Case, ...] = (
     ("labels", lambda made: ["export", made.run(), "--format", "csv", "--out", made.folder / f"{ODD}.csv"]),
     ("labels", lambda made: ["export", made.run(), "--format", "label-studio", "--out", made.folder / f"{ODD}.json"]),
     ("similarity", lambda made: ["compare", made.pictures(f"{ODD}.jpg"), "--method", ODD]),
-    ("similarity", lambda made: ["rank", made.labels()]),
     ("screen", lambda made: ["fit", f"absent-{ODD}", "--labels", made.labels(), "--out", made.folder / "screen"]),
     ("screen", lambda made: ["fit", made.corpus, "--labels", made.labels(), "--out", made.folder / f"{ODD}"]),
     ("screen", lambda made: ["evaluate", f"absent-{ODD}", made.corpus, "--labels", made.labels()]),
