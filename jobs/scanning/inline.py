@@ -51,10 +51,11 @@ def scan_slices(
         for number in range(1, num_processes)
     ]
     num_at_work = len(further)
-    for process in further:
-        process.start()
-    scanner = SliceScanner(settings, on_progress=lambda _, num_images: under_way.on_progress(0, num_images))
+    scanner = None
     try:
+        for process in further:
+            process.start()
+        scanner = SliceScanner(settings, on_progress=lambda _, num_images: under_way.on_progress(0, num_images))
         while True:
             task = tasks.take()
             if task is not None:
@@ -74,7 +75,8 @@ def scan_slices(
     finally:
         for process in further:
             process.stop()
-        scanner.close()
+        if scanner is not None:
+            scanner.close()
 
 
 def _listed(
@@ -177,7 +179,8 @@ class FurtherProcess(threading.Thread):
         with self._lock:
             if self._child is not None:
                 self._child.kill()
-        self.join(STOP_LIMIT_S)
+        if self.is_alive():
+            self.join(STOP_LIMIT_S)
 
     def run(self) -> None:
         try:

@@ -94,7 +94,7 @@ def test_what_no_machine_has_is_refused_at_once_where_none_is_started(
         "`ray start --address`"
     )
     with joined(head):
-        for command in (("scan", CORPUS, "--run", tmp_path / "run"), ("plan", CORPUS)):
+        for command in (("scan", CORPUS, "--run", tmp_path / "run"), ("plan", CORPUS, "--run", tmp_path / "run")):
             assert privsieve(*command, *asked, "--quiet") == 2
             assert capfd.readouterr().err == f"privsieve: {refusal}\n"
         assert list(tmp_path.iterdir()) == []
@@ -111,7 +111,7 @@ def test_dry_run_plan_and_doctor_look_at_a_worker(head: str, tmp_path: Path, cap
         assert privsieve("scan", CORPUS, "--run", tmp_path / "run", *canned, "--dry-run") == 0
         assert "pictures   the first 4:" in capfd.readouterr().out
         assert not (tmp_path / "run").exists()
-        assert privsieve("plan", CORPUS, *canned, "--quiet") == 0
+        assert privsieve("plan", CORPUS, "--run", tmp_path / "run", *canned, "--quiet") == 0
         assert "images" in capfd.readouterr().out
         privsieve("doctor", *canned, "--source", CORPUS)
     shown = capfd.readouterr().out

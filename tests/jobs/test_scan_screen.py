@@ -26,6 +26,7 @@ from scoring.screen.screen_file import read_screen
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows
+from tests.jobs.releases import guaranteed
 from tests.screens import planted_corpus, write_labels
 
 TARGET = 0.05
@@ -333,10 +334,11 @@ def test_a_policy_that_says_nothing_of_them_is_refused_in_one_line(
     )
 
 
-def test_a_guarantee_without_a_policy_drops_what_the_engine_has_not_seen(
+def test_a_guarantee_without_rules_drops_what_the_engine_has_not_seen(
     run: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    promised = ("--guarantee", "recall=0.8", "--labels", made / "labels.csv", "--guarantee-by", "prob_screen")
+    policy = guaranteed(tmp_path, recall=0.8, by="prob_screen")
+    promised = ("--policy", policy, "--labels", made / "labels.csv")
     assert privsieve("filter", run, *promised, "--out", tmp_path / "release", "--dry-run") == 0
     assert "(screened)" in capsys.readouterr().out
 
