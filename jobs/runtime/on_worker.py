@@ -202,7 +202,7 @@ def check_of_program() -> Callable[[str, str], str]:
         try:
             from jobs.runtime.on_worker import code_hash
             from scoring.taxonomy import TAXONOMY
-        except ImportError:  # of an older version
+        except ImportError:
             return f"it has privsieve {__version__}, and the command is of {version}: make them equal"
         except PrivsieveError as error:  # about the file of a taxonomy that the machine itself names
             return str(error)

@@ -35,7 +35,7 @@ from jobs.scanning.joining import (
 from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
 from scoring.runs.footers import hash_of_marks
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import Ledger, shard_id_of_result
+from scoring.runs.ledger import shard_id_of_result
 from scoring.runs.record import RunRecord, read_record
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, ResultPart, manifest, results
 
@@ -96,13 +96,13 @@ def _compacted(run: Place, record: RunRecord, request: CompactRequest, own_lease
     if not record.is_whole:
         slices = list(slices)
         refuse_missing(request.run, record, slices, ledger)
-    new_manifest, parts = _joined(run, len(shards), grouped(slices, request.rows_per_file), ledger, own_lease)
+    new_manifest, parts = _joined(run, len(shards), grouped(slices, request.rows_per_file), own_lease)
     check_seams(run, new_manifest.files, parts)
     return _decide(run, new_manifest, parts, own_lease)
 
 
 def _joined(
-    run: Place, num_shards: int, groups: Iterable[list[SliceFile]], ledger: Ledger, own_lease: Lease
+    run: Place, num_shards: int, groups: Iterable[list[SliceFile]], own_lease: Lease
 ) -> tuple[Manifest, list[ResultPart]]:
     """Take step 1: write a large file for each group. Return what the manifest will say, and where the rows are."""
     files, parts, digest, num_slices, total = list[CompactFile](), list[ResultPart](), hashlib.sha256(), 0, 0
@@ -113,7 +113,7 @@ def _joined(
             if not is_made_of(place, slices):
                 write_joined(connection, run, slices, Path(aside) / "joined.parquet", place)
             files.append(CompactFile(name=place.name, num_rows=rows_in(slices), num_bytes=place.size()))
-            parts.extend(parts_of(slices, len(files) - 1, ledger))
+            parts.extend(parts_of(slices, len(files) - 1))
             digest.update(lines_of(slices))
             num_slices += len(slices)
             total += sum(slice_.mark for slice_ in slices)

@@ -23,7 +23,7 @@ from ingest.storage.place import Place
 from scoring.runs import COMPACT, SCORES
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import footer_of, footers
-from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, shard_id_in, shard_ids_of_others
+from scoring.runs.ledger import Ledger, finished, has_any_result, result_names, shard_id_of, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import CompactFile, ResultPart, RowRange
 from scoring.runs.rows import rows_at
@@ -90,7 +90,7 @@ def slice_files(run: Place, record: RunRecord, shards: list[str], ledger: Ledger
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     found_footers = footers(run, (name for _, name in again), record.settings_hash())
     yield from (
-        SliceFile(shard, name, footer.num_rows, footer.mark(name), footer.blocks_sha256)
+        SliceFile(shard, name, footer.num_rows, footer.mark, footer.blocks_sha256)
         for (shard, name), footer in zip(named, found_footers, strict=True)
     )
 
@@ -128,7 +128,7 @@ def rows_by_shard(inputs: Sequence[SliceFile]) -> Counter[str]:
     return rows
 
 
-def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[ResultPart]:
+def parts_of(inputs: Sequence[SliceFile], file: int) -> list[ResultPart]:
     slices, rows = Counter(slice_.shard for slice_ in inputs), rows_by_shard(inputs)
     blocks = dict[str, set[str]]()
     for slice_ in inputs:
@@ -136,7 +136,7 @@ def parts_of(inputs: Sequence[SliceFile], file: int, ledger: Ledger) -> list[Res
     parts, first_row = list[ResultPart](), 0
     for shard, num_slices in slices.items():
         of_shard = blocks[shard].pop() if len(blocks[shard]) == 1 else ""
-        parts.append(ResultPart(shard_id_in(shard, ledger), num_slices, file, first_row, rows[shard], of_shard))
+        parts.append(ResultPart(shard_id_of(shard), num_slices, file, first_row, rows[shard], of_shard))
         first_row += rows[shard]
     return parts
 

@@ -18,18 +18,18 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
-from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_in, shard_id_of_result
+from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_of, shard_id_of_result
 from scoring.runs.record import parsed
 
-_TEXTS = ("stem", "blocks_sha256")
+_TEXTS = ("shard_id", "blocks_sha256")
 PARTS_SCHEMA = pa.schema(
     [
         pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=False)
-        for name in ("stem", "num_slices", "file", "first_row", "num_rows", "blocks_sha256")
+        for name in ("shard_id", "num_slices", "file", "first_row", "num_rows", "blocks_sha256")
     ]
 )
 """Positions of the rows of each shard: one line per shard and file, in the order of the rows. Columns as in
-`ResultPart`, whose `shard_id` is called `stem` in the file. Older files lack `blocks_sha256`."""
+`ResultPart`."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -55,8 +55,8 @@ class Manifest(BaseModel):
     slices_sha256: str
     """Hash of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
 
-    rows_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    """Hash of the rows before compaction (`scoring.runs.footers`); empty if an older version compacted the run."""
+    rows_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """Hash of the rows before compaction (`scoring.runs.footers`)."""
 
     files: tuple[CompactFile, ...]
 
@@ -92,7 +92,7 @@ class ResultPart:
     """A line of `PARTS_SCHEMA`: rows of one shard in one file."""
 
     shard_id: str
-    """See `scoring.runs.ledger.shard_id_in`."""
+    """See `scoring.runs.ledger.shard_id_of`."""
 
     num_slices: int
     """Slices of the shard in this file."""
@@ -104,7 +104,7 @@ class ResultPart:
     num_rows: int
 
     blocks_sha256: str
-    """`scoring.runs.footers.Footer.blocks_sha256` of the slices; empty if they lack it, or differ."""
+    """`scoring.runs.footers.Footer.blocks_sha256` of the slices; empty if there is none, or if they differ."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Results:
     def of(self, shard: str) -> list[RowRange]:
         """Return the ranges of the shard's rows, in order, for `scoring.runs.rows.rows_at`."""
         if self.ranges is not None:
-            return self.ranges.get(shard_id_in(shard, self.ledger), [])
+            return self.ranges.get(shard_id_of(shard), [])
         return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.ledger)]
 
 
@@ -168,7 +168,7 @@ def manifest(run: Place) -> Manifest | None:
     try:
         return parsed(Manifest, run.at(MANIFEST).read())
     except ValueError:
-        raise RunError(f"{run.at(MANIFEST).path} is damaged or of another version; restore it from a copy") from None
+        raise RunError(f"{run.at(MANIFEST).path} is damaged; restore it from a copy") from None
 
 
 def results(run: Place, listed: RunListing | None = None) -> Results:
@@ -206,10 +206,8 @@ def _parts(run: Place, compacted: Manifest) -> list[ResultPart]:
     manifest's files."""
     file = run.at(COMPACT_SHARDS)
     with refuse_damage(file.path, "is damaged or missing; restore it from a copy"), file.open() as stream:
-        table = pq.read_table(stream, page_checksum_verification=True)
-        if table.column_names == PARTS_SCHEMA.names[:-1]:
-            table = table.append_column(PARTS_SCHEMA.names[-1], pa.array([""] * table.num_rows, pa.string()))
-        table = table.cast(PARTS_SCHEMA)  # ValueError if it has other columns
+        # ValueError if it has other columns
+        table = pq.read_table(stream, page_checksum_verification=True).cast(PARTS_SCHEMA)
     columns = table.to_pydict()
     parts = [ResultPart(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
     if any(column.null_count for column in table.columns) or not _fit(parts, compacted):

@@ -106,7 +106,7 @@ def _compacted(num_shards: int, num_slices: int) -> tuple[float, str]:
 def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
     numbers = range(len(shards))
     columns = {
-        "stem": [shard_id_of(shard) for shard in shards],
+        "shard_id": [shard_id_of(shard) for shard in shards],
         "num_slices": [num_slices] * len(shards),
         "file": [number // SHARDS_PER_FILE for number in numbers],
         "first_row": [number % SHARDS_PER_FILE * 10_000 for number in numbers],
@@ -123,6 +123,7 @@ def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
         num_slices=len(shards) * num_slices,
         num_rows=len(shards) * 10_000,
         slices_sha256="",
+        rows_sha256="0" * 64,
         files=files,
     )
     run.at(MANIFEST).write(described.model_dump_json().encode())

@@ -15,7 +15,6 @@ import ray
 
 from ingest.errors import IncompleteError
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
 from jobs.scanning import on_ray
@@ -29,6 +28,7 @@ from scoring.engines.canned import DRILL
 from scoring.runs.attempts import Attempts
 from tests.conftest import free_ports, joined, ray_folder, ray_node
 from tests.faults.drill import finish, make_shards, rows
+from tests.records import scanned_record
 
 ROOT = Path(__file__).parents[2]
 REFUSES = {"load": "refuse"}
@@ -143,7 +143,7 @@ def test_an_engine_with_other_packages_than_the_run_scores_nothing(tmp_path: Pat
     make_shards(tmp_path / "corpus", 1, 5)
     source = open_source(str(tmp_path / "corpus"), None, None)
     run = place(str(tmp_path / "run"))
-    same = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), settings_hash="", code="")
+    same = ScanSettings(source, run, scanned_record(), EngineOptions(), code="")
     slice_ = next(iter(source.slices("00000.tar")))
     task = SliceTask(slice_, "name.parquet", "", source.version_mark("00000.tar"), "")
     counts = SliceScanner(
