@@ -59,7 +59,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "fetch": (
         'privsieve fetch laion.parquet --out shards --where "punsafe < 0.1" --limit 1000',
-        "privsieve fetch laion.parquet --out shards --retry-failed",
+        "privsieve fetch shards/fetch.parquet --out shards-2 --where \"reason = 'timeout'\"",
     ),
     "plan": ("privsieve plan s3://bucket/shards --run s3://bucket/run --price-per-hour 2.5",),
     "doctor": ("privsieve doctor --source photos/ --run my-run",),
