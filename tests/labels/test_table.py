@@ -161,7 +161,7 @@ def test_a_small_file_that_claims_much_is_refused_before_it_is_decoded(
 
 def test_a_damaged_footer_is_one_line(tmp_path: Path) -> None:
     labels = to_labels({"key": ["a"], "annotator": ["me"]}, 1)
-    for stored in (b"{", b"[]", json.dumps({"source": "csv"}).encode()):
+    for stored in (b"{", json.dumps({"format": 1, "source": "csv"}).encode()):
         pq.write_table(labels.replace_schema_metadata({FOOTER_KEY: stored}), tmp_path / "l.parquet")
         assert "footer privsieve.labels is damaged" in _refused(str(tmp_path / "l.parquet"))
 

@@ -5,16 +5,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import LabelsError
-from ingest.storage.place import place
 from reports.labels.agreement import agreement_table
 from scoring.labels.consensus import consensus
 from scoring.labels.judgements import judgements
-from scoring.labels.reviews import REVIEWS_SCHEMA, read_reviews
-from scoring.labels.table import labels_sha256, read_labels, to_labels
+from scoring.labels.table import read_labels, to_labels
 from tests.jobs.made import privsieve
 from tests.reviewing.made import Person, run_of, served
 from tests.tuning_sets.made import files
@@ -97,7 +94,7 @@ def test_label_studio_asks_for_votes_if_labels_have_them(tmp_path: Path, capsys:
     assert 'the answers to "private" and "vote" contradict each other' in capsys.readouterr().err
 
 
-def test_people_vote_in_a_review_and_older_answers_are_read(tmp_path: Path) -> None:
+def test_people_vote_in_a_review(tmp_path: Path) -> None:
     run = run_of(tmp_path, files(3))
     with served(run, reviewer="ana", judged="votes") as server:
         ana = Person(server.address)
@@ -118,20 +115,6 @@ def test_people_vote_in_a_review_and_older_answers_are_read(tmp_path: Path) -> N
     assert labels == {hashes[first]: ("clearly private", 1), hashes[second]: ("public", 0)}
     with served(run, reviewer="ana") as server:  # whether a picture is private is another question
         assert len(Person(server.address).next()) == 3
-
-
-def test_answers_from_before_there_were_votes_are_read_and_keep_their_hash(tmp_path: Path) -> None:
-    run = run_of(tmp_path, files(2))
-    with served(run, reviewer="ana") as server:
-        Person(server.address).say_all("private")
-    (part,) = (run / "reviews").glob("*.parquet")
-    before = labels_sha256(str(run / "reviews"))
-    table = pq.read_table(part)
-    pq.write_table(table.drop_columns("vote"), part)
-    read = read_reviews(place(str(run / "reviews")))
-    assert read.schema.equals(REVIEWS_SCHEMA)
-    assert read["vote"].to_pylist() == [None, None]
-    assert labels_sha256(str(run / "reviews")) == before
 
 
 def test_pairwise_agreement_is_of_votes_if_two_people_have_them() -> None:

@@ -190,7 +190,7 @@ def test_the_queue_is_what_is_near_the_decision(tmp_path: Path) -> None:
             "--queue is audit, borderline, a file of labels or a SQL condition; subquery is not allowed",
         ),
         (["--as", " "], "a reviewer's name has 1 to 80 printable characters"),
-        (["--gold", "absent.csv"], "absent.csv: cannot be read"),
+        (["--gold", "absent.csv"], "absent.csv cannot be read"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_line(run: Path, capsys: Capture, arguments: list[str], message: str) -> None:
