@@ -6,7 +6,6 @@ prepared.py       before it: its source and lists, the record of the run, a mach
 chosen.py         the samples to scan
 slice_tasks.py    shards -> slices without a result; watchdog.py ends those that stand still
 on_ray.py, inline.py   the two executors, with one signature
-handed_back.py    machines of a cluster that have no engine
 slice_scanner.py  one slice -> its result file; engine_host.py has the engine
 batch.py          samples -> pixels -> answers -> rows, whose columns `scoring.table.to_table` fills
 isolation.py      pictures that kill or hang their worker

@@ -256,7 +256,7 @@ class _Scan:
 
     def _session(self) -> AbstractContextManager[None]:
         if self._resources.executor == "inline":
-            return inline_session("run the same scan again to continue")
+            return inline_session()
         self._progress.phase("starting Ray")
         return ray_session(self._resources.ray_address)
 
@@ -276,7 +276,7 @@ class _Scan:
         refuse_unfit_engine(address, cpus, gpus)
         size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
-        scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
+        scan_left = partial(on_ray.scan_slices, engines=pool)
         if not self._progress.is_shown:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left

@@ -104,14 +104,10 @@ class SliceScanner:
             self._broken = str(error)
         on_progress("", 0)
 
-    @property
-    def has_engine(self) -> bool:
-        return not self._broken
-
     def scan(self, task: SliceTask) -> SliceCounts:
         """Score a slice and write its file. WorkerCrash if an image made a decoder or engine raise."""
         if self._broken:
-            return _handed_back(self._broken)
+            return SliceCounts(failure=self._broken, is_fatal=True)
         counts = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
         try:
             if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
@@ -129,7 +125,7 @@ class SliceScanner:
             with suppress(StorageError):
                 self._attempts.give_back(before)
             self._broken = str(error)
-            return _handed_back(self._broken)
+            return SliceCounts(failure=self._broken, is_fatal=True)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, the error itself says so
                 self._attempts.fail(task.name, str(error))
@@ -229,10 +225,6 @@ class SliceScanner:
             write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
         except StorageError as error:
             raise _WriteError(str(error)) from None
-
-
-def _handed_back(why: str) -> SliceCounts:
-    return SliceCounts(failure=why, is_fatal=True, is_handed_back=True)
 
 
 class _WriteError(StorageError):

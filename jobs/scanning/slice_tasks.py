@@ -109,15 +109,6 @@ class SliceCounts:
     is_fatal: bool = False
     """Whether no other slice would get a result either."""
 
-    is_handed_back: bool = False
-    """Whether nothing was tried, since the machine has no engine. On a cluster another one may scan the slice."""
-
-    machine: str = ""
-    """Host name of the machine that handed it back."""
-
-    node_id: str = ""
-    """Ray's name of that machine."""
-
     name: str = ""
     """`SliceTask.name`; empty for a listing."""
 

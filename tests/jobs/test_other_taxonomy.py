@@ -3,14 +3,13 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ingest import __version__
-from jobs.runtime import on_worker
-from scoring.taxonomy import TAXONOMY, TAXONOMY_VARIABLE
+from jobs.runtime.on_worker import code_hash, other_program
+from scoring.taxonomy import TAXONOMY_VARIABLE
 from tests.faults.drill import make_shards
 from tests.records import SHOP_KEYS, fitted_taxonomy
 
@@ -62,11 +61,8 @@ def test_further_processes_and_isolated_pictures_need_no_file_of_the_taxonomy(tm
     assert counts == "(3, '') (3, '')"
 
 
-def test_a_machine_with_another_taxonomy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as of_the_command:
-        of_the_command.setattr(on_worker, "TAXONOMY", replace(TAXONOMY, version="shop-1-0a1b2c3d"))
-        other_program = on_worker.check_of_program()
-    assert other_program(__version__, on_worker.code_hash()) == (
+def test_a_machine_with_another_taxonomy_is_named() -> None:
+    assert other_program((__version__, code_hash(), "shop-1-0a1b2c3d")) == (
         "it uses the taxonomy cprt-1, and the command shop-1-0a1b2c3d: unset PRIVSIEVE_TAXONOMY on the machine, which "
         "gets the taxonomy of the command"
     )
