@@ -163,8 +163,6 @@ def audit_sample(
 def audit_apply(
     run: Url,
     *labels: Url,
-    sensitivity_from: Url | None = None,
-    private: str | None = None,
     category_sizes: Url | None = None,
 ) -> Audit:
     """Correct the rates of a run by labels of the pictures that `audit_sample` drew, and store them in the run.

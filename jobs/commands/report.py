@@ -163,7 +163,7 @@ def _reasons(report: "Report") -> None:
 
 
 def _corrected(report: "Report") -> None:
-    from reports.report.words import correction_note, labels_of, population
+    from reports.report.words import correction_note, population
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 
@@ -177,7 +177,7 @@ def _corrected(report: "Report") -> None:
     heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
     whole = [row for row in report.corrected if row.category is None]
     if whole:
-        _table(f"Rates of {population(report)}, corrected by {labels_of(report)}", heads, list(map(line, whole)))
+        _table(f"Rates of {population(report)}, corrected by labels of people", heads, list(map(line, whole)))
     groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
     if groups:
         groups.sort(key=lambda row: (-(row.low or 0.0), -(row.corrected_rate or 0.0), str(row.category)))

@@ -21,7 +21,6 @@ from jobs.runtime.pictures import clear_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.audit.compute import audit_of_sample
 from reports.audit.drawing import draw
-from reports.audit.other_run import audit_of_other_run
 from reports.audit.population import audit_of_source, drawn_fractions
 from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
@@ -86,24 +85,12 @@ class AuditApplyRequest:
     labels: Annotated[Urls, Option(argument="LABELS")]
     """Files that were filled in, or RUN/reviews; each can be of other people."""
 
-    sensitivity_from: Annotated[Url | None, Option(metavar="RUN2")] = None
-    """LABELS are of RUN2, another corpus scanned with the same engine (Rogan-Gladen)."""
-
-    private: Annotated[str | None, Option(metavar="CONDITION")] = None
-    """With --sensitivity-from: what counts as private."""
-
     category_sizes: Annotated[Url | None, Option(metavar="FILE")] = None
     """CSV with the columns category and images: for the rates of the source of a run of --sample --per-category."""
 
     def __post_init__(self) -> None:
         if not self.labels:
             raise PrivsieveError("name at least one file of labels")
-        if self.category_sizes is not None and self.sensitivity_from is not None:
-            raise PrivsieveError("--category-sizes weights labels of the run itself; leave out --sensitivity-from")
-        if self.private is not None and self.sensitivity_from is None:
-            raise PrivsieveError("--private is chosen with audit sample; here it goes with --sensitivity-from only")
-        if self.sensitivity_from is not None and place(self.sensitivity_from).is_same(place(self.run)):
-            raise PrivsieveError(f"--sensitivity-from {self.sensitivity_from} is the audited run; give another one")
 
 
 @dataclass(frozen=True)
@@ -292,7 +279,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     """
     run = open_warehouse(request.run)
     _refuse_without_answers(request, run.root)
-    labels = _read(request.labels, is_drawn=request.sensitivity_from is None)
+    labels = _read(request.labels)
     sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
     with OpenRun(run) as opened:
         if sizes is not None and not run.record.per_category:
@@ -301,12 +288,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
             raise PrivsieveError("--category-sizes: the run is not finished, or its source cannot be listed; scan on")
         num_rows = run.checked.num_rows
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
-        if request.sensitivity_from is None:
-            audit = audit_of_sample(run, read_sample(run.root), labels, sizes, cautions)
-        else:
-            other = open_warehouse(request.sensitivity_from)
-            with OpenRun(other):
-                audit = audit_of_other_run(run, other, labels, request.private, cautions)
+        audit = audit_of_sample(run, read_sample(run.root), labels, sizes, cautions)
         coverage = opened.coverage
         kind = design_of(run.record, audit.num_images, coverage.is_complete, coverage.has_all, SourceSizes()).kind
         fractions = drawn_fractions(run, audit.private)
@@ -316,7 +298,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         rows_sha256=run.checked.rows_sha256,
         private=audit.private,
         date=datetime.now(UTC).date().isoformat(),
-        gaps=_gaps(audit, is_of_sample=request.sensitivity_from is None),
+        gaps=_gaps(audit),
         category_sizes=sizes or {},
         has_source_intervals=True,
     )
@@ -334,9 +316,9 @@ def _refuse_without_answers(request: AuditApplyRequest, root: Place) -> None:
             )
 
 
-def _read(urls: Sequence[str], is_drawn: bool) -> JudgedLabels:
+def _read(urls: Sequence[str]) -> JudgedLabels:
     """Read the labels of all files together. LabelsError if a person is in two of them with the same picture."""
-    every = [read_judged(url, is_drawn) for url in urls]
+    every = [read_judged(url) for url in urls]
     if len(every) == 1:
         return every[0]
     tables = [_with_annotator(judged.labels, url) for judged, url in zip(every, urls, strict=True)]
@@ -353,11 +335,9 @@ def _with_annotator(labels: pa.Table, url: str) -> pa.Table:
     return labels.set_column(index, LABELS_SCHEMA.field(index), named)
 
 
-def _gaps(audit: Audit, is_of_sample: bool) -> LabelGaps:
+def _gaps(audit: Audit) -> LabelGaps:
     counts = audit.labels
     num_undecided = {subject.subject: subject.num_undecided for subject in audit.subjects if subject.num_undecided}
-    if not is_of_sample:  # any picture of the other run can have a label, so none lacks one
-        return LabelGaps(num_undecided=num_undecided)
     looks = audit.subjects[0].second_looks
     return LabelGaps(
         num_drawn=counts.num_drawn,

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
-import numpy as np
 import pyarrow as pa
 
 from ingest.errors import LabelsError, RunError
@@ -14,7 +13,6 @@ from reports.audit.population import category_weights, with_unscored
 from reports.audit.results import (
     ALL_LABELLED,
     ASSUMED,
-    CONTRADICTED,
     FEW_IMAGES,
     FEW_LABELS,
     MIN_IMAGES,
@@ -25,13 +23,11 @@ from reports.audit.results import (
     UNDECIDED,
     Audit,
     CategoryRates,
-    Method,
     SubjectRates,
 )
 from reports.run.warehouse import STALE_AUDIT, Run
-from reports.statistics.category_rates import shift_test
-from reports.statistics.estimates import IS_YES, Counts, Estimate, standard_error
-from reports.statistics.paired import SIGNIFICANCE
+from reports.statistics.category_rates import Method
+from reports.statistics.estimates import Counts, Estimate
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, AuditSample
@@ -69,7 +65,6 @@ def audit_of_sample(
         rates, of_categories = _corrected(subject, basis)
         subjects.append(rates)
         categories += of_categories
-    subjects, categories = _tested_together(subjects, categories)
     if run.damage.num_parts:  # the number of images is unknown
         subjects = [replace(rates, with_quarantined=None) for rates in subjects]
     return Audit(
@@ -87,27 +82,6 @@ def audit_of_sample(
     )
 
 
-def _tested_together(
-    subjects: list[SubjectRates], categories: list[CategoryRates]
-) -> tuple[list[SubjectRates], list[CategoryRates]]:
-    """Correct the tests of all subjects for the number of tests, and mark the rates whose assumption a test
-    contradicts."""
-    tests = {rates.subject: rates.shift_test for rates in subjects if rates.shift_test is not None}
-    p_values = {subject: test.p_value for subject, test in tests.items() if test.p_value is not None}
-    corrected = {subject: min(1.0, p_value * len(p_values)) for subject, p_value in p_values.items()}
-    return [
-        replace(rates, shift_test=replace(tests[rates.subject], p_corrected=corrected[rates.subject]))
-        if rates.subject in corrected
-        else rates
-        for rates in subjects
-    ], [
-        replace(category, note=CONTRADICTED)
-        if category.method != "difference" and corrected.get(category.subject, 1.0) < SIGNIFICANCE
-        else category
-        for category in categories
-    ]
-
-
 def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) -> Estimate:
     """Estimate the share of all scored images that is private, from these labels. Without values if no label is usable.
 
@@ -120,7 +94,7 @@ def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) 
     basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, None)
     if not len(weighted(PRIVATE, basis).places):
         return Estimate()
-    return fitted(PRIVATE, basis, with_categories=False, with_parts=False).prevalence
+    return fitted(PRIVATE, basis, with_categories=False).prevalence
 
 
 def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryRates]]:
@@ -136,7 +110,6 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         second_looks=looks_of(subject, basis),
         raw_rate=basis.raw_rate(subject),
         is_raw_lower_bound=whole.is_lower_bound,
-        method="difference",
         note=NO_LABELS,
     )
     if not num_labels:
@@ -148,11 +121,6 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         for name, estimate in zip(basis.counts.categories, fit.categories, strict=False)
         if estimate is not None
     ]
-    test = None
-    if any(category.method != "difference" for category in categories):
-        is_yes = np.asarray(IS_YES[labels.cells], dtype=np.bool_)
-        is_there = labels.is_there == 1
-        test = shift_test(is_there, is_yes, labels.probabilities, labels.categories, SUBJECTS.index(subject))
     note = None
     if is_complete:
         note = ALL_LABELLED
@@ -165,13 +133,11 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     corrected = replace(
         rates,
         corrected=fit.prevalence,
-        standard_error=standard_error(fit.evidence),
         with_quarantined=with_unscored(fit.prevalence, *basis.num_scored_of_all()),
         # An engine that never answers is neither sensitive nor specific.
         sensitivity=fit.sensitivity if whole.num_answered else Estimate(),
         specificity=fit.specificity if whole.num_answered else Estimate(),
         note=note,
-        shift_test=test,
     )
     return corrected, categories
 
@@ -187,7 +153,7 @@ def category_row(
 ) -> CategoryRates:
     if note is None and counts.num_scored < MIN_IMAGES:
         note = FEW_IMAGES
-    elif note is None and method in ("composite", "prior shift"):
+    elif note is None and method == "fay-herriot":
         note = ASSUMED
     return CategoryRates(
         subject, category, counts.num_scored, counts.rate, counts.is_lower_bound, rate, method, num_labels, note
@@ -229,8 +195,8 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
         notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
     if any(category.method != "difference" for category in categories):
         notes.append(
-            f"Rates of categories with fewer than {MIN_LABELS} labels of their own assume that the engine errs alike "
-            "in all categories: as often on pictures that are private, and as often on those that are not."
+            f"Rates of categories with fewer than {MIN_LABELS} labels of their own assume that the true rates scatter "
+            "alike around a line over the rates that the run answers (Fay and Herriot)."
         )
     if not basis.counts.categories:
         notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}.")

@@ -16,11 +16,10 @@ from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed, in_words, num_undecided_of
 from reports.labels.joining import join
 from reports.statistics.agreement import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
-from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, can_tell, category_estimates
+from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, category_estimates
 from reports.statistics.estimates import (
     Counts,
     Estimate,
-    Evidence,
     Flags,
     Numbers,
     evidence,
@@ -217,7 +216,6 @@ def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weig
 
 @dataclass(frozen=True)
 class Fit:
-    evidence: Evidence
     prevalence: Estimate
     sensitivity: Estimate
     specificity: Estimate
@@ -226,65 +224,42 @@ class Fit:
     """Estimates for the categories of `CellCounts.categories`; empty if they are not asked for."""
 
 
-def fitted(subject: str, basis: Basis, with_categories: bool, with_parts: bool = True) -> Fit:
+def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
     """Estimate the rates of a subject, which must have a label.
 
-    with_parts: sensitivity and specificity too, which take most of the time.
     Undecided pictures are left out of the values. The intervals reach from the low end with none of them positive to
     the high end with all positive. Then they are widened for wrong labels and for the draw of the run.
     """
-    fits = [_fit_taking(None, subject, basis, with_categories, with_parts)]
+    fits = [_fit_with(None, subject, basis, with_categories)]
     if basis.labels.undecided[subject].any():
-        fits += [_fit_taking(taken, subject, basis, with_categories, with_parts) for taken in (0.0, 1.0)]
+        fits += [_fit_with(value, subject, basis, with_categories) for value in (0.0, 1.0)]
     fit = Fit(
-        fits[0].evidence,
-        _covering([taken.prevalence for taken in fits]),
-        _covering([taken.sensitivity for taken in fits]),
-        _covering([taken.specificity for taken in fits]),
-        tuple(
-            _covering_categories(of_category) for of_category in zip(*(taken.categories for taken in fits), strict=True)
-        ),
+        _covering([one.prevalence for one in fits]),
+        _covering([one.sensitivity for one in fits]),
+        _covering([one.specificity for one in fits]),
+        tuple(_covering_categories(of_category) for of_category in zip(*(one.categories for one in fits), strict=True)),
     )
     return _of_source(subject, basis, _allowing_for_wrong_labels(subject, basis, fit))
 
 
-def _fit_taking(undecided: float | None, subject: str, basis: Basis, with_categories: bool, with_parts: bool) -> Fit:
+def _fit_with(undecided: float | None, subject: str, basis: Basis, with_categories: bool) -> Fit:
     """Estimate the rates of a subject for one value of its undecided pictures. undecided: as in `weighted`."""
-    number = SUBJECTS.index(subject)
     labels = weighted(subject, basis, undecided)
     known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
-    random = np.random.default_rng([number, 0])
-    rate = prevalence(known, random)
-    share_found = sensitivity(known, random) if with_parts else Estimate()
-    share_right = specificity(known, random) if with_parts else Estimate()
-    categories: list[CategoryEstimate | None] = []
-    if with_categories and rate.value is not None:
-        num_positive = int(labels.is_there.sum())
-        of_categories = basis.counts.of_categories[subject]
-        sizes = basis.weights * of_categories.sum(axis=1)
-        categories = category_estimates(
-            known,
-            rate.value,
-            of_categories,
-            labels,
-            sizes / sizes.sum(),
-            can_tell(known, num_positive, len(labels.places) - num_positive),
-            np.random.default_rng([number, 1]),
-        )
-    return Fit(known, rate, share_found, share_right, tuple(categories))
+    categories = category_estimates(known, basis.counts.of_categories[subject], labels) if with_categories else []
+    return Fit(prevalence(known), sensitivity(known), specificity(known), tuple(categories))
 
 
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
     """Return the value of the first estimate, with an interval that covers the intervals of all."""
-    first = estimates[0]
     ends = [
         (estimate.low, estimate.high)
         for estimate in estimates
         if estimate.low is not None and estimate.high is not None
     ]
-    if first.value is None or not ends:
-        return first
-    return Estimate(first.value, min(low for low, _ in ends), max(high for _, high in ends))
+    if not ends:
+        return estimates[0]
+    return Estimate(estimates[0].value, min(low for low, _ in ends), max(high for _, high in ends))
 
 
 def _covering_categories(estimates: Sequence[CategoryEstimate | None]) -> CategoryEstimate | None:

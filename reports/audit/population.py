@@ -80,8 +80,10 @@ def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> E
     makes the interval too narrow; minus infinity if a single shard was drawn, which gives no interval.
     """
     value, low, high = estimate.value, estimate.low, estimate.high
-    if value is None or low is None or high is None or num_images <= 0:
+    if low is None or high is None or num_images <= 0:
         return estimate
+    if value is None:  # bounds of the sample say nothing certain of its source
+        return Estimate()
     if fraction == -math.inf:
         return Estimate(value)
     by_draw = sampled(value * num_images, num_images, fraction)

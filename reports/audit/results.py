@@ -1,16 +1,13 @@
 """Results of `audit apply`: raw and corrected rates."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import pyarrow as pa
 
 from reports.statistics.agreement import NONE, SecondLooks
-from reports.statistics.category_rates import ShiftTest
+from reports.statistics.category_rates import Method
 from reports.statistics.estimates import Estimate
 from scoring.runs.audit_files import CORRECTED_SCHEMA, MIN_LABELS
-
-Method = Literal["difference", "composite", "prior shift", "rogan-gladen"]
 
 MIN_IMAGES = 20
 """With fewer images in a category its rate is marked."""
@@ -21,11 +18,9 @@ SCORED, SCORED_OF_SOURCE = "the scored images", "the scored images in the source
 NO_LABELS = "no labels"
 UNDECIDED = "the interval covers undecided labels"
 FEW_LABELS = f"fewer than {MIN_LABELS} labels"
-NOT_IDENTIFIED = "not identified"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
 FEW_IMAGES = f"fewer than {MIN_IMAGES} images"
-ASSUMED = "assumes that the engine errs alike in all categories"
-CONTRADICTED = "the labels contradict the assumption"
+ASSUMED = "by a model of all categories"
 ALL_LABELLED = "every image is labelled"
 
 
@@ -34,7 +29,7 @@ class LabelCounts:
     """Counts of drawn pictures and of labels; those of each side add up."""
 
     num_drawn: int
-    """Pictures of the sample; with labels of another run, labelled pictures of that run."""
+    """Pictures of the sample."""
 
     num_labelled: int
     """How many of these have a row in the labels that answers at least one question."""
@@ -83,7 +78,6 @@ class SubjectRates:
 
     corrected: Estimate = field(default_factory=Estimate)
 
-    standard_error: float | None = None
     with_quarantined: tuple[float, float] | None = None
     """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
     shards are damaged, so that the number of images is not known."""
@@ -94,14 +88,8 @@ class SubjectRates:
     specificity: Estimate = field(default_factory=Estimate)
     """Share of the other images that it does not answer with yes."""
 
-    method: Method
-    """`difference` or `rogan-gladen`."""
-
     note: str | None
     """Why there is no corrected rate, or what a reader must know of it."""
-
-    shift_test: ShiftTest | None = None
-    """Whether the engine errs alike in all categories; None if there are no rates of categories."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +162,9 @@ def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
 
 def _row(rates: SubjectRates | CategoryRates, category: str | None) -> dict[str, object]:
     corrected = {"corrected_rate": rates.corrected.value, "low": rates.corrected.low, "high": rates.corrected.high}
-    stored = {name: getattr(rates, name) for name in ("subject", "raw_rate", "method", "num_labels", "note")}
-    return stored | {"category": category} | corrected
+    stored = {name: getattr(rates, name) for name in ("subject", "raw_rate", "num_labels", "note")}
+    method = rates.method if isinstance(rates, CategoryRates) else "difference"
+    return stored | {"category": category, "method": method} | corrected
 
 
 def _named(what: str, estimate: Estimate) -> dict[str, object]:

@@ -8,7 +8,6 @@ from reports.audit.results import (
     ALL_LABELLED,
     FEW_LABELS,
     NO_LABELS,
-    NOT_IDENTIFIED,
     TOO_FEW_FOR_CATEGORIES,
     Audit,
     CategoryRates,
@@ -16,7 +15,6 @@ from reports.audit.results import (
 )
 from reports.statistics.agreement import MIN_TWICE
 from reports.statistics.estimates import Estimate
-from reports.statistics.paired import SIGNIFICANCE
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS
 
@@ -28,7 +26,6 @@ SENTENCES: Mapping[str, str] = {
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
     TOO_FEW_FOR_CATEGORIES: "No rates of categories, since too few labels say yes, or too few say no: {subjects}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
-    NOT_IDENTIFIED: "Not identified, since the engine's errors alone could explain its answers: {subjects}.",
 }
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""
 
@@ -114,22 +111,6 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     ]
     lines += map(printable, audit.notes)
     private = audit.subjects[0]
-    if private.shift_test is not None:
-        test = private.shift_test
-        if test.p_corrected is None:
-            lines.append(
-                "Whether the engine errs alike in all categories could not be tested: fewer than two of them have 5 "
-                "labelled pictures of one kind."
-            )
-        else:
-            end = "the labels contradict it" if test.p_corrected < SIGNIFICANCE else "the labels do not contradict it"
-            num_tests = sum(
-                subject.shift_test is not None and subject.shift_test.p_value is not None for subject in audit.subjects
-            )
-            lines.append(
-                f"Tested for private on {test.num_categories} categories: p = {test.p_corrected:.3f} "
-                f"(corrected for {number_of(num_tests, 'test')}), {end}."
-            )
     if audit.num_without_score and private.with_quarantined is not None:
         low, high = private.with_quarantined
         why = "" if audit.is_screened else ": most cannot be shown"
@@ -162,11 +143,13 @@ def _category(rates: CategoryRates) -> list[Cell]:
 
 
 def _cell(estimate: Estimate) -> str:
-    """Return the share and its interval as text; "–" where unknown."""
+    """Return the share and its interval as text, its bounds where nothing else is known; "–" where unknown."""
     value, low, high = estimate.value, estimate.low, estimate.high
-    if value is None or low is None or high is None:
+    if low is None or high is None:
         return percent(value)
     decimals = decimals_of(low, high)
+    if value is None:
+        return f"{100 * low:.{decimals}f} to {percent(high, decimals=decimals)}"
     return f"{percent(value, decimals=decimals)} ({100 * low:.{decimals}f}–{100 * high:.{decimals}f})"
 
 

@@ -35,9 +35,6 @@ class Headline:
     is_corrected: bool
 
     num_labels: int | None
-    method: str | None
-    """How it was corrected, as in `CorrectedRate`; None if it was not. `rogan-gladen`: by labels of another run."""
-
     raw_rate: float | None
     """As the engine answers, of the images that it judged: of the source where these were chosen at random."""
 
@@ -53,13 +50,13 @@ def headline_of(report: Report) -> Headline:
     raw = (rate, overall.low, overall.high)
     is_sample = report.design.is_random and overall.rate is not None
     if whole is None or whole.corrected_rate is None:
-        return Headline(*raw, _counted(report), is_sample, False, None, None, *raw)
+        return Headline(*raw, _counted(report), is_sample, False, None, *raw)
     corrected = (whole.corrected_rate, whole.low, whole.high)
     if report.audited.category_sizes and overall.rate is None:
         # Grouped in another way: no raw rate here is of the source.
         raw, is_sample = (whole.raw_rate, None, None), True
     noun = f"scored images in the source{_readable(report)}" if is_sample else "scored images"
-    return Headline(*corrected, noun, is_sample, True, whole.num_labels, whole.method, *raw)
+    return Headline(*corrected, noun, is_sample, True, whole.num_labels, *raw)
 
 
 def _readable(report: Report) -> str:
@@ -109,29 +106,27 @@ def quality_note(report: Report) -> str:
 
 
 def _measured(whole: CorrectedRate) -> str:
-    """Say what labels of this run, or of another one, found of the private decision."""
-    first = "Not measured on this run. " if whole.is_of_other_run else ""
-    labels = f"{whole.num_labels:,} labels of {'another run' if whole.is_of_other_run else 'people'}"
+    """Say what labels found of the private decision."""
+    labels = f"{number_of(whole.num_labels, 'label')} of people"
     if whole.corrected_rate is None:
         why = f" ({whole.note})" if whole.note else ""
-        return f"{first}There are {labels}, but they give no corrected rate{why}."
-    if whole.is_of_other_run:
-        return (
-            f"{first}By {labels}, the engine there {_quality(whole)}. The corrected rates assume that it errs as often "
-            "here, which nothing in the two runs can show: labels of this run are better."
-        )
+        return f"There are {labels}, but they give no corrected rate{why}."
     if whole.sensitivity is None or whole.specificity is None:
         return f"Measured by {labels}."
-    return f"Measured by {labels}: the engine {_quality(whole)}."
+    finds = _share(whole.sensitivity, whole.sensitivity_low, whole.sensitivity_high)
+    accuses = _share(1 - whole.specificity, _rest(whole.specificity_high), _rest(whole.specificity_low))
+    return (
+        f"Measured by {labels}: the engine finds {finds} of the private images, and calls {accuses} of the others "
+        "private."
+    )
 
 
-def _quality(whole: CorrectedRate) -> str:
-    """Say how often the engine is right, in words that follow "the engine"."""
-    of_private = (whole.sensitivity_low, whole.sensitivity_high)
-    of_others = (whole.specificity_low, whole.specificity_high)
-    quality = f"{percent_within(whole.sensitivity, *of_private)} ({spread(*of_private)})"
-    left = f"{percent_within(whole.specificity, *of_others)} ({spread(*of_others)})"
-    return f"finds {quality} of the private images, and does not call {left} of the others private"
+def _share(value: float, low: float | None, high: float | None) -> str:
+    return f"{percent_within(value, low, high)} ({spread(low, high)})"
+
+
+def _rest(share: float | None) -> float | None:
+    return None if share is None else 1 - share
 
 
 def audit_cautions(report: Report) -> tuple[str, ...]:
@@ -155,15 +150,9 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
             "hold only if chance decided which."
         )
     if gaps.num_undecided:
-        whole = corrected_whole(report)
-        is_left_out = whole is not None and whole.is_of_other_run
-        end = (
-            "They are left out, and the engine seems better than it is."
-            if is_left_out
-            else "The intervals cover all of them being so, and none."
-        )
         cautions.append(
-            f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. {end}"
+            f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. The "
+            "intervals cover all of them being so, and none."
         )
     cautions.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
     return tuple(cautions)

@@ -10,7 +10,6 @@ from typing import Any
 
 from ingest.sample import printable
 from reports.audit.population import Fractions, drawn_fractions, of_source
-from reports.audit.results import CONTRADICTED
 from reports.run.design import Overall, RunDesign, SourceSizes, design_of, fraction_of, in_source, overall
 from reports.run.figures import (
     Copies,
@@ -73,8 +72,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"] or row["corrected_rate"] is not None)
     return Corrected(
         tuple(
-            # A rate whose assumption the labels contradict is shown as unknown.
-            replace(rate, corrected_rate=None, low=None, high=None) if rate.note == CONTRADICTED else rate
+            rate
             for rate in rates
             if (rate.subject != PRIVATE or state.private == private) and (rate.category is None or by == "category")
         ),

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ingest.errors import number_of
 from reports.audit.population import with_unscored
-from reports.audit.results import CONTRADICTED
 from reports.report.headline import Headline, audit_cautions, headline_of, quality_note
 from reports.report.results import Report
 from reports.run.design import Kind
@@ -37,9 +36,7 @@ def _how_much(report: Report) -> str:
     if report.design.kind == "shards" and headline.low is None:
         interval = "(no interval, since a single shard was drawn)"
     if headline.is_corrected:
-        by = f"{headline.num_labels:,} {labels_of(report)}"
-        if rests_on_other_run(report):
-            by += " and right only if the engine errs as often here as there"
+        by = f"{number_of(headline.num_labels or 0, 'label')} of people"
         if headline.is_of_source:
             raw = f"the engine itself finds {with_interval(headline.raw_rate, headline.raw_low, headline.raw_high)}"
             return f"An estimated {rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}."
@@ -94,16 +91,6 @@ def population(report: Report) -> str:
 def has_corrected_groups(report: Report) -> bool:
     """Return whether labels gave corrected privacy rates of groups."""
     return any(row.subject == PRIVATE and row.category is not None for row in report.corrected)
-
-
-def rests_on_other_run(report: Report) -> bool:
-    """Return whether corrected rates are by labels of another run."""
-    return any(row.is_of_other_run for row in report.corrected)
-
-
-def labels_of(report: Report) -> str:
-    """Say whose labels corrected the rates, and of which run."""
-    return "labels of another run" if rests_on_other_run(report) else "labels of people"
 
 
 def _most_frequent(report: Report) -> str:
@@ -230,11 +217,6 @@ def bounds_of_all(report: Report) -> str | None:
 def correction_note(report: Report) -> str | None:
     """Say what corrected rates of groups rest on; None if there are none."""
     rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
-    if any(row.is_of_other_run for row in rows):
-        return (
-            "Corrected rates of groups rest on labels of another run: they assume that the engine errs in each group "
-            "as often as there, which nothing here can show."
-        )
     assumed = [row for row in rows if row.method != "difference"]
     if not assumed:
         return None
@@ -243,10 +225,10 @@ def correction_note(report: Report) -> str | None:
         if len(assumed) == len(rows)
         else f"Those with fewer than {MIN_LABELS} labels of their own"
     )
-    sentence = f"{which} assume that the engine errs alike in all groups"
-    if any(row.note == CONTRADICTED for row in assumed):
-        return f"{sentence}. The labels contradict that here, so these rates are left out."
-    return f"{sentence}."
+    return (
+        f"{which} are by a model of all groups (Fay and Herriot): it assumes that the true rates scatter alike around "
+        "a line over the rates that the engine answers."
+    )
 
 
 def notes(report: Report) -> tuple[str, ...]:

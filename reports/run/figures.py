@@ -276,12 +276,6 @@ class CorrectedRate:
     specificity_low: float | None = None
     specificity_high: float | None = None
 
-    @property
-    def is_of_other_run(self) -> bool:
-        """Return whether the labels are of another run: the rate then holds only if the engine errs as often here as
-        there."""
-        return self.method == "rogan-gladen"
-
 
 @dataclass(frozen=True)
 class Fact:

@@ -265,7 +265,7 @@ def allowing_for_part(looks: SecondLooks, part: Estimate, whole: float) -> Estim
     whole: the share of all images that are private, or that are not, 0–1. Wrong labels may all be among the images that
     the engine seems to have wrong, or may hide as many more of these.
     """
-    if part.value is None or part.low is None or part.high is None or not looks.reach_high:
+    if part.low is None or part.high is None or not looks.reach_high:
         return part
     fewer = whole - looks.reach_high
     low = part.low * whole / (whole + looks.reach_high)

@@ -1,43 +1,36 @@
 """The difference estimator: how often a subject is truly there, from the answers for all images and a few labels.
 
 A cell is a group of rows about which the run says the same of a subject (the private decision, or an attribute), such
-as "shows a face, P from 0.8 on". Every scored row is in one cell of every subject. The labels of the sample, each
-weighted by 1 / its inclusion probability, say how often the answer is wrong in a cell. The rate is the raw one minus
-the mean error. This is the sum over cells of the cell's share of the images times the share of the cell in which the
-subject is truly there.
+as "shows a face, P from 0.8 on". Every scored row is in one cell of every subject. N_c images are in cell c, of N in
+all. The labels of cell c, each weighted by w = 1 / its inclusion probability, say that the subject is truly there in
+the share r_c = Σ w y / Σ w. The rate is Σ N_c r_c / N: the rate that the run claims minus the weighted mean error of
+its claims (Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 5 to 7; with machine answers
+also called prediction-powered inference).
 
-The interval comes from Beta distributions, one for each cell. Each has as many labels as the weights are worth, and the
-prior Beta(1/3, 1/3), whose median is close to the plain share. They are for the images without a label; the others are
-known. Intervals of the normal distribution fail: with 400 labels and 0.5 % prevalence most samples hold no missed
-image.
+Interval of a rate: its variance by linearisation is V = Σ (N_c / N)² s_c (1 - s_c) / m_c (1 - f_c). m_c is how many
+labels of equal weight the labels of the cell are worth, f_c the labelled share of its images, and s_c the share r_c
+with a third of a count added on each side (J. Kerman, 2011), so that a cell without a positive label is not taken as
+certain. Then Clopper and Pearson's exact interval at the effective size s (1 - s) / V, s = Σ N_c s_c / N (E. Korn and
+B. Graubard, "Confidence intervals for proportions with small expected number of positive counts", 1998).
 
-How many labels the weights are worth depends on which labels have large ones. Kish's effective size takes weights and
-labels as unrelated. If an attribute that the engine never judges is present only where the sample is thin, its few
-positive labels weigh most, and that size is too large. So the size by the linearised variance, Σ w² (y - p)² / (Σ w)²,
-is taken where it is smaller. One more label of each kind with the largest weight of the cell makes up for kinds with
-few labels or none.
+Sensitivity and specificity are a / (a + b), with a and b rates of their own among the images that the run answers with
+yes and among the others. Their labels are independent, so the interval of the ratio b / a follows from those of a and b
+(MOVER-R: R. Newcombe, "MOVER-R confidence intervals for ratios and products of two independently estimated
+quantities", 2016).
 
-With few positives (or few negatives) such intervals are too short as well. Then the ends are exact in the cell whose
-labels weigh most: one more positive there for the high end, one fewer for the low end. With a single cell, these are
-the ends of Clopper and Pearson, or of the hypergeometric distribution if a large part of the images is labelled. Fay
-and Feuer also add one more count, of the largest weight.
+A cell without labels takes the share of the most similar cell on its side: answered yes, or not. A side without a label
+has bounds only: all of its images, or none.
 
-Sensitivity and specificity are ratios, which the prior of a large cell can move far: a third of a positive among 200
-labels without one is more than a good engine misses. Their ends go half of the way to the exact ones in every cell, as
-mid-P intervals do.
-
-Sources: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 5 to 7; L. Kish, "Survey
-Sampling", 1965, section 11.7; J. Kerman, "Neutral noninformative and informative conjugate beta and gamma prior
-distributions", Electronic Journal of Statistics, 2011; C. Clopper and E. Pearson, "The use of confidence or fiducial
-limits illustrated in the case of the binomial", 1934; M. Fay and E. Feuer, "Confidence intervals for directly
-standardized rates: a method based on the gamma distribution", 1997; H. Lancaster, "Significance tests in discrete
-distributions", 1961, for mid-P.
+Assumes that chance alone decided which images were labelled, and that labels are right.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from reports.statistics.shares import clopper_pearson
 
 Numbers = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -60,24 +53,10 @@ NUM_CELLS = 2 * NUM_BINS + 5
 IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
 """The cells whose rows the run answers with 1."""
 
-NUM_DRAWS = 4_000
 PRIOR = 1 / 3
-"""Value of both shape parameters."""
+"""Count that is added on each side before a variance is taken."""
 
-FEW_COUNTS, MANY_COUNTS = 3, 6
-"""Numbers of positives or negatives, whichever are fewer: up to the first the ends are exact, and from the second on
-they need not be. With several cells the number is the variance, in units of the largest weight squared. What other
-cells add to it smooths the steps of single counts, so no exact ends are needed if they add a whole count.
-"""
-
-MID_P = 0.5
-"""How far the ends of sensitivity and specificity go towards exact ones, 0–1."""
-
-_LEAST_SHAPE = 1e-3
-"""Smallest value of a shape, which would be 0 at an exact end."""
-
-NOWHERE: Numbers = np.zeros(NUM_CELLS)
-"""No step towards an exact end, in no cell."""
+NO_DONOR = -1
 
 
 def guesses(num_images: Counts | Numbers) -> Numbers:
@@ -99,7 +78,10 @@ def guesses(num_images: Counts | Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A share of the images, 0–1, with its 95 % interval; None where it is not known."""
+    """A share of the images, 0–1, with its 95 % interval; None where it is not known.
+
+    With an interval and no value it is only known to lie between these bounds.
+    """
 
     value: float | None = None
     low: float | None = None
@@ -108,7 +90,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What labels say of each cell. All arrays have the shape (NUM_CELLS,)."""
+    """Labels by cell. All arrays have the shape (NUM_CELLS,)."""
 
     num_images: Numbers
     """Images that the rates are of."""
@@ -122,77 +104,32 @@ class Evidence:
     sizes: Numbers
     """All labels, as effective numbers; 0 if there are none."""
 
-    donors: npt.NDArray[np.int64]
-    """The cell whose labels count for this one: itself, or the most similar cell that has labels."""
-
-    @property
-    def shares(self) -> Numbers:
-        """Return the share of each cell among all images, 0–1."""
-        return np.asarray(self.num_images / self.num_images.sum(), dtype=np.float64)
-
-    @property
-    def shares_labelled(self) -> Numbers:
-        """Return the labelled share of the images of each cell, 0–1."""
-        return np.asarray(np.minimum(1, self.num_labelled / np.maximum(self.num_images, 1)), dtype=np.float64)
+    donors: Counts
+    """The cell whose labels count for this one: itself, or the most similar labelled cell with the same answer.
+    `NO_DONOR` if there is none."""
 
     @property
     def rates(self) -> Numbers:
-        """Return the share of each cell in which the subject is truly there."""
+        """Return the share of each cell in which the subject is truly there; the run's claim without a donor."""
         own = np.divide(self.positives, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
-        return np.asarray(own[self.donors], dtype=np.float64)
+        return np.where(self.donors == NO_DONOR, IS_YES.astype(np.float64), own[self.donors])
 
     @property
     def smoothed_rates(self) -> Numbers:
         """Return the same, never exactly 0 or 1."""
         own = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
-        return np.asarray(own[self.donors], dtype=np.float64)
+        return np.where(self.donors == NO_DONOR, 0.5, own[self.donors])
 
-    def draws(self, random: np.random.Generator, steps: Numbers = NOWHERE, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Draw rates of the cells that the labels leave possible; labelled images stay as labelled.
-
-        Shape (num_draws, NUM_CELLS). steps: as in `chances`.
-        """
-        # The number of images without a label is finite, so their true share is drawn too, not only its chance.
-        used = np.flatnonzero(self.num_images > 0)
-        num_open = np.rint(np.maximum(self.num_images - self.num_labelled, 0)[used]).astype(np.int64)
-        of_open = random.binomial(num_open, self.chances(random, steps, num_draws)[:, used]) / np.maximum(num_open, 1)
-        labelled = self.shares_labelled[used]
-        drawn = np.zeros((num_draws, NUM_CELLS))
-        drawn[:, used] = labelled * self.rates[used] + (1 - labelled) * of_open
-        return drawn
-
-    def chances(self, random: np.random.Generator, steps: Numbers = NOWHERE, num_draws: int = NUM_DRAWS) -> Numbers:
-        """Draw chances that the subject is in an image of each cell without a label; never exactly 0 or 1.
-
-        Shape (num_draws, NUM_CELLS). steps: for each cell 1 for an exact high end, -1 for an exact low one, 0 for
-        neither, or a number between.
-        """
-        used = np.unique(self.donors[self.num_images > 0])
-        up, down = np.maximum(steps, 0), np.maximum(-steps, 0)
-        # At an exact end the prior's third of a count becomes a whole count on that side, and 0 on the other.
-        with_ = self.positives + PRIOR + up * (1 - PRIOR) - down * PRIOR
-        without = self.sizes - self.positives + PRIOR + down * (1 - PRIOR) - up * PRIOR
-        with_, without = np.maximum(with_, _LEAST_SHAPE), np.maximum(without, _LEAST_SHAPE)
-        drawn = np.full((num_draws, NUM_CELLS), 0.5)
-        drawn[:, used] = random.beta(with_[used], without[used], size=(num_draws, len(used)))
-        return np.asarray(np.clip(drawn[:, self.donors], 1e-12, 1 - 1e-12), dtype=np.float64)
-
-    def steps_of_prevalence(self) -> Numbers:
-        """Return the steps towards the exact high end, which is in the cell whose labels weigh most.
-
-        They are 0 if there are enough positives and negatives.
-        """
-        # A cell without labels adds its share to its donor, so a label there weighs more.
-        of_donors = _sums(self.donors, self.shares)
-        weights = np.divide(of_donors, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
-        with_, without = self.positives + PRIOR, self.sizes - self.positives + PRIOR
-        counts = with_ * without / (with_ + without) * (weights / weights.max()) ** 2
-        heaviest = int(np.argmax(weights))
-        of_others = float(counts.sum() - counts[heaviest])
-        is_few = min(1.0, max(0.0, (MANY_COUNTS - float(counts.sum())) / (MANY_COUNTS - FEW_COUNTS)))
-        steps = np.zeros(NUM_CELLS)
-        steps[heaviest] = is_few * max(0.0, 1 - of_others)
-        return steps
+    def variance(self, cells: Flags) -> float:
+        """Return the variance V of the rate of the images in these cells, which must have donors."""
+        shares = np.where(cells, self.num_images, 0) / self.num_images[cells].sum()
+        with_donor = self.donors != NO_DONOR
+        donors = self.donors[with_donor]
+        of_donors, images = (_sums(donors, values[with_donor]) for values in (shares, self.num_images))
+        is_open = 1 - np.minimum(1, self.num_labelled / np.maximum(images, 1))
+        smoothed = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
+        sizes = np.where(self.sizes > 0, self.sizes, np.inf)
+        return float(np.sum(of_donors**2 * smoothed * (1 - smoothed) / sizes * is_open))
 
 
 def evidence(
@@ -202,7 +139,7 @@ def evidence(
     probabilities: Numbers,
     masses: Numbers | None = None,
 ) -> Evidence:
-    """Return what the labels say of each cell.
+    """Return the evidence of labels.
 
     num_images: images that the rates are of in each cell, shape (NUM_CELLS,). The others have the shape (m,), one entry
     for each label; there must be one.
@@ -217,17 +154,22 @@ def evidence(
     of_positives = _sums(cells, weights * is_there)
     rates = np.minimum(1, np.divide(of_positives, of_cells, out=np.zeros(NUM_CELLS), where=has_labels))
     sizes = _effective_sizes(cells, is_there, weights, rates)
-    # A cell without labels takes those of the most similar cell, by the guesses; all others take their own.
     guess = guesses(num_images)
     log_odds = np.log(guess / (1 - guess))
-    distances = np.abs(log_odds[:, None] - log_odds[None, :]) + np.where(has_labels, 0, np.inf)[None, :]
+    can_give = has_labels[None, :] & (IS_YES[:, None] == IS_YES[None, :])
+    distances = np.where(can_give, np.abs(log_odds[:, None] - log_odds[None, :]), np.inf)
     np.fill_diagonal(distances, np.where(has_labels, -1, np.inf))
-    in_population = np.asarray(num_images, dtype=np.float64)
-    return Evidence(in_population, _sums(cells, masses), rates * sizes, sizes, np.argmin(distances, axis=1))
+    donors = np.where(np.isinf(distances.min(axis=1)), NO_DONOR, np.argmin(distances, axis=1))
+    return Evidence(np.asarray(num_images, np.float64), _sums(cells, masses), rates * sizes, sizes, donors)
 
 
 def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: Numbers) -> Numbers:
-    """Return how many labels of equal weight the labels of each cell are worth, 0 without any. Shape (NUM_CELLS,)."""
+    """Return how many labels of equal weight the labels of each cell are worth, 0 without any. Shape (NUM_CELLS,).
+
+    Kish's effective size takes weights and labels as unrelated. If the few positive labels weigh most, it is too large,
+    so the size p (1 - p) / Σ w² (y - p)² · (Σ w)² by the linearised variance is taken where it is smaller. One more
+    label of each kind with the largest weight of the cell makes up for kinds with few labels or none.
+    """
     of_cells, squares = _sums(cells, weights), _sums(cells, weights**2)
     largest = np.zeros(NUM_CELLS)
     np.maximum.at(largest, cells, weights)
@@ -240,82 +182,96 @@ def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: 
             _sums(cells, weights**2 * members) + largest**2, total, out=np.ones(NUM_CELLS), where=total > 0
         )
 
-    # p (1 - p) over the linearised variance of the weighted share p, sorted by kinds of labels.
     usual = usual_weight(is_there) * (1 - rates) + usual_weight(1 - is_there) * rates
-    linearised = of_cells / usual
     kish = np.divide(of_cells**2, squares, out=np.zeros(NUM_CELLS), where=has_labels)
-    return np.asarray(np.where(has_labels, np.minimum(kish, linearised), 0.0), dtype=np.float64)
+    return np.asarray(np.where(has_labels, np.minimum(kish, of_cells / usual), 0.0), dtype=np.float64)
 
 
-def prevalence(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+def prevalence(known: Evidence) -> Estimate:
     """Return the share of all images in which the subject is truly there."""
-    # Exact steps widen one end each, so the low and the high end come from draws of their own.
-    steps = of_cells.steps_of_prevalence()
-    drawn = of_cells.draws(random, -steps, num_draws) @ of_cells.shares
-    low, high = _middle(drawn)
-    if steps.any():
-        high = _middle(of_cells.draws(random, steps, num_draws) @ of_cells.shares)[1]
-    return _bounded(float(of_cells.shares @ of_cells.rates), low, high, of_cells)
+    sides = [_mass(known, IS_YES), _mass(known, ~IS_YES)]
+    if all(side.value is not None for side in sides):
+        return _rate(known, np.full(NUM_CELLS, fill_value=True))
+    return Estimate(
+        float(known.num_images @ known.rates / known.num_images.sum()),
+        sum(side.low or 0.0 for side in sides),
+        min(1.0, sum(side.high or 0.0 for side in sides)),
+    )
 
 
-def standard_error(of_cells: Evidence) -> float:
-    """Return the standard error of the prevalence: the root of the design's variance.
-
-    0 says little if no label contradicts the run.
-    """
-    sizes = np.where(of_cells.sizes > 0, of_cells.sizes, np.inf)
-    # Cells without labels of their own are one with their donor; what is labelled is known.
-    shares = _sums(of_cells.donors, of_cells.shares)
-    is_open = 1 - np.minimum(1, of_cells.num_labelled / np.maximum(_sums(of_cells.donors, of_cells.num_images), 1))
-    own = np.divide(of_cells.positives, sizes)
-    return float(np.sqrt(np.sum(shares**2 * own * (1 - own) / sizes * is_open)))
-
-
-def sensitivity(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+def sensitivity(known: Evidence) -> Estimate:
     """Return the share of the images with the subject that the run answers with yes. An unknown answer is not a yes."""
-    steps = np.where(IS_YES, MID_P, -MID_P)
-    low, high = (of_cells.draws(random, sign * steps, num_draws) for sign in (-1, 1))
-    return _ratio(of_cells.shares, of_cells.rates, low, high, IS_YES)
+    return _part(_mass(known, IS_YES), _mass(known, ~IS_YES))
 
 
-def specificity(of_cells: Evidence, random: np.random.Generator, num_draws: int = NUM_DRAWS) -> Estimate:
+def specificity(known: Evidence) -> Estimate:
     """Return the share of the images without the subject that the run does not answer with yes."""
-    steps = np.where(IS_YES, -MID_P, MID_P)
-    low, high = (1 - of_cells.draws(random, sign * steps, num_draws) for sign in (1, -1))
-    return _ratio(of_cells.shares, 1 - of_cells.rates, low, high, ~IS_YES)
+    return _part(_mass(known, ~IS_YES, is_there=False), _mass(known, IS_YES, is_there=False))
 
 
-def share_in(shares: Numbers, rates: Numbers, cells: Flags) -> Numbers:
-    """Return the share of all images with the subject that is in these cells; NaN if there are none.
+def _rate(known: Evidence, cells: Flags) -> Estimate:
+    """Return the share of the images in these cells in which the subject is truly there."""
+    shares = known.num_images[cells] / known.num_images[cells].sum()
+    value, variance = float(shares @ known.rates[cells]), known.variance(cells)
+    if variance <= 0:
+        return Estimate(value, value, value)
+    expected = float(shares @ known.smoothed_rates[cells])
+    size = expected * (1 - expected) / variance
+    low, high = clopper_pearson(min(1.0, value) * size, size)
+    return Estimate(value, float(low), float(high))
 
-    rates: shape (…, NUM_CELLS).
-    """
-    whole = rates @ shares
-    return np.divide(rates[..., cells] @ shares[cells], whole, out=np.full_like(whole, np.nan), where=whole > 0)
+
+def _mass(known: Evidence, cells: Flags, is_there: bool = True) -> Estimate:
+    """Return the share of all images that are in these cells and have the subject, or do not have it.
+
+    Without a value if no image there, but at least one elsewhere, has a label."""
+    share = float(known.num_images[cells].sum() / known.num_images.sum())
+    if not share:
+        return Estimate(0.0, 0.0, 0.0)
+    if known.donors[cells & (known.num_images > 0)].min() == NO_DONOR:
+        return Estimate(None, 0.0, share)
+    rate = _rate(known, cells)
+    assert rate.value is not None and rate.low is not None and rate.high is not None  # noqa: PT018
+    if is_there:
+        return Estimate(share * rate.value, share * rate.low, share * rate.high)
+    return Estimate(share * (1 - rate.value), share * (1 - rate.high), share * (1 - rate.low))
 
 
-def _ratio(shares: Numbers, rates: Numbers, low: Numbers, high: Numbers, cells: Flags) -> Estimate:
-    """Return `share_in` with its interval, from draws for the low end and for the high one."""
-    value = float(share_in(shares, rates[None], cells)[0])
-    if np.isnan(value):
+def _part(part: Estimate, rest: Estimate) -> Estimate:
+    """Return part / (part + rest)."""
+    low, high = part.low or 0.0, part.high or 0.0
+    rest_low, rest_high = rest.low or 0.0, rest.high or 0.0
+    if part.value is None or rest.value is None:
+        return Estimate(None, low / (low + rest_high) if low else 0.0, high / (high + rest_low) if high else 0.0)
+    whole = part.value + rest.value
+    if whole <= 0:
         return Estimate()
-    ends = [item[~np.isnan(item)] for item in (share_in(shares, low, cells), share_in(shares, high, cells))]
-    least, most = (_middle(end) if len(end) else (value, value) for end in ends)
-    return Estimate(min(1.0, value), max(0.0, min(value, least[0])), min(1.0, max(value, most[1])))
+    value = part.value / whole
+    if not part.value:
+        most = _largest_ratio(part.value, high, rest.value, rest_low)
+        return Estimate(0.0, 0.0, most / (1 + most) if math.isfinite(most) else 1.0)
+    most = _largest_ratio(rest.value, rest_high, part.value, low)
+    least = _least_ratio(rest.value, rest_low, part.value, high)
+    return Estimate(value, 1 / (1 + most), 1 / (1 + least))
 
 
-def _bounded(value: float, low: float, high: float, of_cells: Evidence) -> Estimate:
-    """Return the estimate within [0, 1], and exact at an end if every label is the same."""
-    used = np.unique(of_cells.donors[of_cells.num_images > 0])
-    is_none = not of_cells.positives[used].any()
-    is_all = bool((of_cells.positives[used] >= of_cells.sizes[used]).all())
-    return Estimate(value, 0.0 if is_none else min(low, value), 1.0 if is_all else max(high, value))
+def _largest_ratio(top: float, top_high: float, bottom: float, bottom_low: float) -> float:
+    """Return the high end of top / bottom by the ends of both (MOVER-R)."""
+    square = bottom_low * (2 * bottom - bottom_low)
+    if square <= 0:
+        return math.inf
+    both = top * bottom
+    root = math.sqrt(max(0.0, both**2 - square * top_high * (2 * top - top_high)))
+    return (both + root) / square
 
 
-def _middle(drawn: Numbers) -> tuple[float, float]:
-    """Return the ends of the middle 95 % of draws, shape (num_draws,)."""
-    low, high = np.quantile(drawn, [0.025, 0.975], method="weibull")
-    return float(low), float(high)
+def _least_ratio(top: float, top_low: float, bottom: float, bottom_high: float) -> float:
+    """Return the low end of top / bottom by the ends of both (MOVER-R)."""
+    if not top:
+        return 0.0
+    square, both = top_low * (2 * top - top_low), top * bottom
+    root = math.sqrt(max(0.0, both**2 - bottom_high * (2 * bottom - bottom_high) * square))
+    return square / (both + root)
 
 
 def _sums(cells: Counts, values: Numbers) -> Numbers:

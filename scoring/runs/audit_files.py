@@ -238,7 +238,7 @@ _OLDER_SCHEMA = pa.schema([field for field in CORRECTED_SCHEMA if field.name not
 MIN_LABELS = 30
 """With fewer labels a rate is marked."""
 
-METHODS = ("difference", "composite", "prior shift", "rogan-gladen")
+METHODS = ("difference", "fay-herriot")
 
 
 def _subject(name: str) -> str:
@@ -259,7 +259,7 @@ class LabelGaps(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     num_drawn: Count | None = None
-    """Number of pictures in the sample; None if the labels are from another run."""
+    """Number of pictures in the sample."""
 
     num_without_label: Count = 0
     """Number of these without an answer to any question, except undecided ones."""

@@ -117,9 +117,6 @@ def test_wrong_input_is_refused_in_one_line(run: Path, tmp_path: Path, capsys: p
     sample(run, tmp_path / "list.csv", "--n", 100)
     capsys.readouterr()
     assert "no label is of a picture of the audit sample" in refused("apply", run, labels)
-    for same in (run, f"{run}/", run / ".." / "run"):
-        assert "is the audited run; give another one" in refused("apply", run, labels, "--sensitivity-from", same)
-    assert "--sensitivity-from only" in refused("apply", run, labels, "--private", "level = 1")
     assert "--replace draws a new one" in refused("sample", run, "--out", tmp_path / "y.csv", "--n", 100, "--seed", 3)
     for name in ("sample", "corrected_rates"):
         (run / "audit" / f"{name}.parquet").write_bytes(b"PAR1 but no more")

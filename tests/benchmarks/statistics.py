@@ -32,7 +32,6 @@ from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDes
 from tests.benchmarks.coverage import Row
 from tests.benchmarks.statistics_categories import categories, category_sizes, weighted_source
 from tests.benchmarks.statistics_corpora import (
-    NUM_BETA_DRAWS,
     Corpus,
     Make,
     Random,
@@ -63,6 +62,8 @@ AUDITS: dict[str, tuple[Make, int]] = {
     "engine always says no, 5 % private": (yes_or_no(20_000, 0.05, 0.0, 1.0), 400),
     "engine always says yes, 5 % private": (yes_or_no(20_000, 0.05, 1.0, 0.0), 400),
     "engine always says no, .2 % private": (yes_or_no(20_000, 0.002, 0.0, 1.0), 400),
+    "engine says yes to .05 %, .1 % private": (yes_or_no(20_000, 0.001, 0.4, 0.9999), 400),
+    "engine says yes to .2 %, 1 % private, 200 labels": (yes_or_no(100_000, 0.01, 0.2, 0.9998), 200),
 }
 
 
@@ -76,7 +77,7 @@ def audits(num_draws: int) -> Iterator[Row]:
             drawn = np.flatnonzero(random.random(len(chance)) < chance)
             truth, is_yes = corpus.truth, IS_YES[corpus.cells]
             known = evidence(corpus.num_images, corpus.cells[drawn], truth[drawn].astype(np.float64), chance[drawn])
-            estimates = (estimate(known, random, NUM_BETA_DRAWS) for estimate in (prevalence, sensitivity, specificity))
+            estimates = (estimate(known) for estimate in (prevalence, sensitivity, specificity))
             found = is_yes[truth].mean() if truth.any() else np.nan
             held.append(list(map(holds, estimates, (truth.mean(), found, (~is_yes[~truth]).mean()))))
         for figure, coverage in zip(("rate", "sensitivity", "specificity"), np.nanmean(held, axis=0), strict=True):
@@ -97,7 +98,7 @@ def never_judged(num_draws: int) -> Iterator[Row]:
             num_images = np.bincount([NOT_JUDGED], minlength=NUM_CELLS) * 20_000
             cells = np.full(len(drawn), NOT_JUDGED)
             known = evidence(num_images, cells, truth[drawn].astype(np.float64), chance[drawn])
-            held.append(holds(prevalence(known, random, NUM_BETA_DRAWS), float(truth.mean())))
+            held.append(holds(prevalence(known), float(truth.mean())))
         yield Row(f"never judged, in {rate:.0%} of the {thin:.0%} drawn thinly", "rate", float(np.mean(held)))
 
 
@@ -119,7 +120,7 @@ def sources(num_draws: int) -> Iterator[Row]:
             drawn = np.flatnonzero(random.random(size) < chance)
             labels = corpus.truth[drawn].astype(np.float64)
             known = evidence(corpus.num_images, corpus.cells[drawn], labels, chance[drawn])
-            held.append(holds(of_source(prevalence(known, random, NUM_BETA_DRAWS), size), rate))
+            held.append(holds(of_source(prevalence(known), size), rate))
         yield Row(
             f"run of {size:,} drawn from a source, {num_labels:,} labels, {rate:.0%}",
             "rate of the source",

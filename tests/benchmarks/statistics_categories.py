@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.audit.population import CategoryWeights
-from reports.statistics.category_rates import LabelsOfCategories, can_tell, category_estimates
+from reports.statistics.category_rates import LabelsOfCategories, category_estimates
 from reports.statistics.estimates import (
     ABSENT,
     PRESENT,
@@ -18,9 +18,9 @@ from reports.statistics.estimates import (
 from reports.statistics.shares import Stratum, post_stratified
 from scoring.runs.audit_files import NUM_CELLS
 from tests.benchmarks.coverage import Row
-from tests.benchmarks.statistics_corpora import NUM_BETA_DRAWS, Corpus, Random, binned, holds, probabilities_of
+from tests.benchmarks.statistics_corpora import Corpus, Random, binned, holds, probabilities_of
 
-MARKED = "each such rate says that it assumes alike errors"
+MARKED = "each such rate says that it is by a model"
 
 
 def weighted_source(rates: Sequence[float], sizes: Sequence[float], size: int, num_labels: int, num_draws: int) -> Row:
@@ -38,18 +38,11 @@ def weighted_source(rates: Sequence[float], sizes: Sequence[float], size: int, n
         num_images = np.bincount(corpus.cells, of_images, NUM_CELLS)
         labels = truth[drawn].astype(np.float64)
         known = evidence(num_images, corpus.cells[drawn], labels, chance[drawn], of_images[drawn])
-        estimate = prevalence(known, random, NUM_BETA_DRAWS)
+        estimate = prevalence(known)
         of_categories = np.zeros((num, NUM_CELLS), dtype=np.int64)
         np.add.at(of_categories, (categories, corpus.cells), 1)
-        found = category_estimates(
-            known,
-            estimate.value or 0.0,
-            of_categories,
-            LabelsOfCategories(categories[drawn], corpus.cells[drawn], labels, chance[drawn]),
-            np.array(sizes) / np.sum(sizes),
-            can_tell(known, int(labels.sum()), int((1 - labels).sum())),
-            random,
-        )
+        drawn_labels = LabelsOfCategories(categories[drawn], corpus.cells[drawn], labels, chance[drawn])
+        found = category_estimates(known, of_categories, drawn_labels)
         own = np.array([estimate.value if one is None else one.rate.value for one in found], dtype=np.float64)
         held.append(holds(weighting.with_error_of_draw(estimate, own, np.full(num, float(size))), truth_of_source))
     return Row(
@@ -88,6 +81,9 @@ def category_settings() -> Iterator[Categories]:
     tiny = np.array([3] * 20 + [20] * 20 + [2_000] * 10)
     yield Categories("3, 20 or 2,000 images, errs alike", tiny, np.geomspace(0.01, 0.6, 50), np.full(50, 0.7))
     ten = np.where(np.arange(10) % 3 == 0, 0.3, 0.8)
+    every_third = np.where(np.arange(8) % 3 == 0, 0.3, 0.8)
+    of_8 = np.geomspace(0.02, 0.5, 8)
+    yield Categories("8 of 1,000, errs differently, 200 labels", np.full(8, 1_000), of_8, every_third, False, 200)
     yield Categories(
         "10 of 2,000, errs differently, 1,000 labels",
         np.full(10, 2_000),
@@ -128,15 +124,8 @@ def _category_rates(made: Categories, random: Random) -> Iterator[tuple[bool, fl
     known = evidence(corpus.num_images, cells[drawn], labels, chance[drawn])
     of_categories = np.zeros((len(made.sizes), NUM_CELLS), dtype=np.int64)
     np.add.at(of_categories, (numbers, cells), 1)
-    found = category_estimates(
-        known,
-        prevalence(known, random, NUM_BETA_DRAWS).value or 0.0,
-        of_categories,
-        LabelsOfCategories(numbers[drawn], cells[drawn], labels, chance[drawn]),
-        made.sizes / made.sizes.sum(),
-        can_tell(known, int(labels.sum()), int((1 - labels).sum())),
-        random,
-    )
+    drawn_labels = LabelsOfCategories(numbers[drawn], cells[drawn], labels, chance[drawn])
+    found = category_estimates(known, of_categories, drawn_labels)
     true_rates = np.bincount(numbers, truth) / made.sizes
     for estimate, true_rate in zip(found, true_rates.tolist(), strict=True):
         if estimate is not None:

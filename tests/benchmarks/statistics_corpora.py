@@ -18,8 +18,6 @@ from reports.statistics.estimates import (
 )
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE
 
-NUM_BETA_DRAWS = 500
-
 
 @dataclass(frozen=True)
 class Corpus:

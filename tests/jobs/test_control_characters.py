@@ -252,7 +252,6 @@ CASES: tuple[Case, ...] = (
     ("audit", lambda made: ["sample", made.run(), "--out", made.folder / "list.csv"]),
     ("audit", lambda made: ["sample", made.run(), "--out", made.folder / "x.csv", "--private", f"column-{ODD} = 1"]),
     ("audit", lambda made: ["apply", made.run(), made.labels()]),
-    ("audit", lambda made: ["apply", made.run(), made.labels(), "--sensitivity-from", made.run("other")]),
     ("models", lambda made: [f"verb-{ODD}"]),
     ("models", lambda made: ["fetch", f"absent-{ODD}"]),
     ("models", lambda made: ["remove", f"s3://bucket/{ODD}"]),
