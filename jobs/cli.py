@@ -45,13 +45,12 @@ VERBS: dict[str, str] = {
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "help": "Show a page of the documentation.",
     "purge": "Delete what a run or a study knows of single pictures; its figures stay.",
-    "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help. The click command has the name of the verb (with _ for -), in `command_module(verb)`."""
 
 HEADINGS: dict[str, tuple[str, ...]] = {
     "Before a scan": ("fetch", "models", "screen", "plan", "doctor"),
-    "Scanning": ("scan", "status", "compact"),
+    "Scanning": ("scan", "status"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
     "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals", "purge"),
@@ -91,14 +90,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "apply-removals": ("privsieve apply-removals copied-shards removed.parquet --dry-run",),
     "lookup": ("privsieve lookup release photo.jpg", "privsieve lookup release https://example.org/photo.jpg"),
     "purge": ("privsieve purge my-run --yes",),
-    "compact": ("privsieve compact my-run",),
     "help": ("privsieve help filter",),
 }
 """Verb -> command lines for its `--help`; verbs with commands of their own have none."""
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "compact", "takedown", "apply-removals", "purge", "tune"],
+        ["fetch", "models", "scan", "takedown", "apply-removals", "purge", "tune"],
         "; run the same command again to continue",
     ),
     "filter": "; run the same command with --resume to continue",

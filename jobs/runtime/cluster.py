@@ -83,8 +83,8 @@ def ray_session(address: str | None) -> Iterator[None]:
     import ray
 
     sigterm_before = signal.getsignal(signal.SIGTERM)
-    # Deaths of workers would be printed to stdout, whatever log_to_driver says.
-    with redirect_stdout(sys.stderr):
+    # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
+    with native_stderr_hidden(), redirect_stdout(sys.stderr):
         try:
             _connect(address)
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently

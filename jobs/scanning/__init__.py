@@ -10,7 +10,8 @@ slice_scanner.py  one slice -> its result file; engine_host.py has the engine
 batch.py          samples -> pixels -> answers -> rows, whose columns `scoring.table.to_table` fills
 isolation.py      pictures that kill or hang their worker
 diagnosis.py      what this machine lacks for a scan (`doctor`)
-status.py, compacting.py, joining.py, purging.py   the files of a run: counted, joined, deleted
+compacting.py     many small result files -> few large ones, at the end of a scan
+status.py, purging.py   the files of a run: counted, deleted
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.reporting`, `jobs.runtime`.
 Start at: `run.py`.

@@ -139,12 +139,12 @@ class SliceScannerActor:
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Scan a pickled slice. Return what came of it, pickled, or that of the listing, which failed."""
-        listed: SliceTask | SliceCounts = pickle.loads(row["listed"])
-        if isinstance(listed, SliceTask):
-            listed = SliceCounts(failure=self._other, is_fatal=True) if self._other else self._scanner.scan(listed)
-        if listed.is_fatal and self._is_of_cluster:
-            listed = replace(listed, failure=f"machine {platform.node()}: {listed.failure}")
-        return {"counts": pickle.dumps(listed)}
+        counts: SliceTask | SliceCounts = pickle.loads(row["listed"])
+        if isinstance(counts, SliceTask):
+            counts = SliceCounts(failure=self._other, is_fatal=True) if self._other else self._scanner.scan(counts)
+            if counts.is_fatal and self._is_of_cluster:
+                counts = replace(counts, failure=f"machine {platform.node()}: {counts.failure}")
+        return {"counts": pickle.dumps(counts)}
 
 
 def scan_slices(

@@ -22,6 +22,7 @@ from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
 from jobs.scanning.chosen import Chosen
+from jobs.scanning.compacting import compact
 from jobs.scanning.prepared import (
     check_category,
     checked_description,
@@ -43,14 +44,13 @@ from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineMod
 from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
 from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
 from scoring.runs.coverage import Tally, tally
-from scoring.runs.footers import footers
+from scoring.runs.footers import all_footers
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import (
     CONFLICT,
     Ledger,
     finished,
     has_any_result,
-    result_names,
     shard_id_in,
     shard_id_of_result,
 )
@@ -200,8 +200,8 @@ class _Scan:
             )
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         failures: list[str] = []
-        if unfinished and self._prepared.screen is not None and before.ranges is None:
-            self._guard = self._counted_before(before.ledger, begun.settings_hash())
+        if unfinished and self._prepared.screen is not None:
+            self._guard = self._counted_before(before, begun.settings_hash())
             self._check_guard()
         if unfinished:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
@@ -214,24 +214,24 @@ class _Scan:
                 failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
         remove_unfinished(self._run)
         self._notice_wrong_counts(unfinished, before.ledger)
-        return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+        result = self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+        self._progress.phase("joining result files", is_logged=False)
+        compact(self._run, shards, begun.settings_hash(), own_lease)
+        return result
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
         """Return the number of rows that the run has, for progress; 0 if it is hidden, or counting would be slow."""
-        ledger = before.ledger
-        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
-        if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
+        if not self._progress.is_shown or len(before.listed.names) > MAX_COUNTED_FILES:
             return 0
         try:
-            return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
+            return sum(footer.num_rows for footer in all_footers(self._run, before.listed, settings_hash))
         except (RunError, StorageError):
             return 0  # the end of the scan says which file is damaged
 
-    def _counted_before(self, ledger: Ledger, settings_hash: str) -> GuardCounts:
+    def _counted_before(self, before: Results, settings_hash: str) -> GuardCounts:
         """Return what the screen did in earlier scans into this run."""
-        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
-        parts = (GuardCounts.parsed(footer.screen) for footer in footers(self._run, names, settings_hash))
-        return sum(parts, GuardCounts())
+        found = all_footers(self._run, before.listed, settings_hash)
+        return sum((GuardCounts.parsed(footer.screen) for footer in found), GuardCounts())
 
     def _check_guard(self) -> None:
         """Raise IncompleteError if the guard of the screen contradicts its bound: more rows would prove as little."""

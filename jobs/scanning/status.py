@@ -7,7 +7,7 @@ from ingest.errors import PrivsieveError
 from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.attempts import Attempt
-from scoring.runs.footers import compact_footers, footers
+from scoring.runs.footers import all_footers
 from scoring.runs.ledger import Ledger, finished, shard_id_in, shard_id_of_result
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing
@@ -57,15 +57,13 @@ def image_counts(run: Place, record: RunRecord, listed: RunListing) -> ImageCoun
     """Return how many images have a row, or why they are not counted."""
     if len(listed.score_files) > MAX_COUNTED:
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
-    settings, names = record.settings_hash(), listed.score_files
-    counted = compact_footers(run, listed.manifest) if listed.manifest else footers(run, names, settings)
     num_rows, num_screened, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
     try:
-        for name, footer in zip(names, counted, strict=True):
+        for footer in all_footers(run, listed, record.settings_hash()):
             num_rows += footer.num_rows
             reasons += footer.reasons
             num_screened += GuardCounts.parsed(footer.screen).num_screened
-            damaged.append((footer.shard or shard_id_of_result(name), footer.reasons))
+            damaged.append((footer.shard or shard_id_of_result(footer.file), footer.reasons))
         damage = damage_of(damaged)
         if damage.num_parts and listed.manifest is not None:
             damage = damage_in_rows(run, listed)

@@ -27,11 +27,12 @@ from scoring.runs.ledger import (
     has_any_result,
     result_names,
     result_number,
+    shard_id_in,
     shard_ids_of_others,
 )
 from scoring.runs.record import RunRecord
-from scoring.runs.results import Results, listing
-from scoring.runs.rows import NO_DAMAGE, Damage, damage_in_rows, damage_of, num_of_images
+from scoring.runs.results import Results
+from scoring.runs.rows import Damage, damage_in_rows, damage_of, num_of_images
 from scoring.screen.guard import GuardCounts
 
 
@@ -89,7 +90,7 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
     scanner = str(worker) if worker is not None and not worker.is_stale() else None
     num_begun = len(current.ledger)
     num_chosen = record.num_chosen
-    if current.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
+    if current.are_all_compacted or (num_chosen is not None and num_rows == num_chosen):
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
     num_cut = sum(not finished_by_id(shard_id, current.ledger) for shard_id in current.ledger.present)
     shards = _shards(record)
@@ -151,10 +152,10 @@ class Tally:
     damage: Damage
 
     guard: GuardCounts
-    """What a screen did with the images; nothing in runs without one, and in compacted runs."""
+    """What a screen did with the images; nothing in runs without one."""
 
     num_hidden: int
-    """Hidden files in tars, which were not scanned; not counted in compacted runs."""
+    """Hidden files in tars, which were not scanned; not counted in compacted shards."""
 
     changed: list[str]
     """Shards whose results do not fit each other, or not the shard as it is now."""
@@ -184,12 +185,15 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         if not SHARD_REASONS.isdisjoint(footer.reasons):
             damaged.append((shard, footer.reasons))
 
-    if current.ranges is not None:  # a compacted run is finished, and its footers have no fingerprints
-        for footer in compact_footers(run):
-            add(footer)
-        damage = damage_in_rows(run, listing(run)) if damaged else NO_DAMAGE
-        return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, changed)
-    for shard, shard_footers in _by_shard(run, settings, source.shards, current.ledger):
+    for footer in compact_footers(run, current.listed):
+        add(footer)
+    is_damage_compacted = bool(damaged)
+    for shard in source.shards if current.ranges else ():
+        blocks = {f" {rows.blocks_sha256}" for rows in current.of(shard) if rows.blocks_sha256}
+        if blocks and has_any_result(shard, earlier):
+            left_to_compare.append((shard, blocks))
+    loose = [shard for shard in source.shards if shard_id_in(shard, current.ledger) not in current.ranges]
+    for shard, shard_footers in _by_shard(run, settings, loose, current.ledger):
         end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
         for number, footer in shard_footers:
             add(footer, shard)
@@ -205,7 +209,8 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         fingerprints_now = threads.map(lambda comparison: source.fingerprint(comparison[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
         changed += [printable(shard) for (shard, then), now in compared if are_different({*then, now})]
-    return Tally(num_rows, num_with_category, num_of_images(reasons), damage_of(damaged), guard, num_hidden, changed)
+    damage = damage_in_rows(run, current.listed) if is_damage_compacted else damage_of(damaged)
+    return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, changed)
 
 
 def _by_shard(

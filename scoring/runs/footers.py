@@ -21,6 +21,7 @@ whose first digits are the last part of their name.
 
 import hashlib
 import io
+import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +38,7 @@ from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
-from scoring.runs.results import Manifest, RowRange, RunListing, is_compacted, listing, manifest, remedy
+from scoring.runs.results import RowRange, RunListing, listing, manifest, remedy
 from scoring.table import Col
 
 FILES_AT_ONCE = 16
@@ -184,14 +185,10 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
         yield footer
 
 
-def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[Footer]:
-    """Yield the footers of the files of a compacted run. RunError names a file that is damaged or not the one in the
-    manifest.
-
-    compacted: None reads the manifest now.
-    """
-    compacted = compacted or manifest(run)
-    files = compacted.files if compacted else ()
+def compact_footers(run: Place, listed: RunListing) -> Iterator[Footer]:
+    """Yield the footers of the compacted files. RunError names a file that is damaged or not the one in the
+    manifest."""
+    files = () if listed.manifest is None else listed.manifest.files
     read = _read_all(run, (f"{COMPACT}/{file.name}" for file in files))
     for file, (path, footer) in zip(files, read, strict=True):
         part = file.name.removesuffix(".parquet").rpartition("-")[2]
@@ -200,35 +197,34 @@ def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[F
         yield footer
 
 
+def all_footers(run: Place, listed: RunListing, settings: str) -> Iterator[Footer]:
+    """Yield the footers of all score files, in the order of `RunListing.score_files`. Errors as in both above."""
+    yield from compact_footers(run, listed)
+    yield from footers(run, listed.names, settings)
+
+
 def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) -> CheckedFiles:
     """Raise RunError if a score file is damaged, was made with other settings, or is a copy of another one.
 
     Reads every footer once. listed: None lists the run now.
     """
     listed = listed or listing(run)
-    compacted = listed.manifest
-    names = listed.score_files
-    all_footers = compact_footers(run, compacted) if compacted else footers(run, names, settings)
-    num_files_by_columns, reasons, num_rows, total = Counter[frozenset[str]](), Counter[str](), 0, 0
+    num_files_by_columns, reasons, num_rows = Counter[frozenset[str]](), Counter[str](), 0
+    total = 0 if listed.manifest is None else int(listed.manifest.rows_sha256, 16)
     try:
-        for name, footer in zip(names, all_footers, strict=True):
+        for path, footer in zip(listed.score_files, all_footers(run, listed, settings), strict=True):
             num_files_by_columns[footer.columns] += 1
             reasons.update(footer.reasons)
             num_rows += footer.num_rows
-            total += footer.mark(name)
+            total += 0 if footer.slices else footer.mark(posixpath.basename(path))
     except RunError:
-        if is_compacted(run) != (compacted is not None):
+        if manifest(run) != listed.manifest:
             raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
         raise
     num_files = Counter[str]()
     for columns, count in num_files_by_columns.items():
         num_files.update(dict.fromkeys(columns, count))
-    if compacted is None:
-        rows_sha256 = hash_of_marks(total)
-    else:
-        of_older_version = hashlib.sha256(compacted.slices_sha256.encode()).hexdigest()
-        rows_sha256 = compacted.rows_sha256 or of_older_version
-    return CheckedFiles(num_rows, reasons, num_files, rows_sha256)
+    return CheckedFiles(num_rows, reasons, num_files, hash_of_marks(total))
 
 
 def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:

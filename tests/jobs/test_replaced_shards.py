@@ -18,7 +18,7 @@ from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg, parquet_file
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import privsieve, tar
+from tests.jobs.made import compact_run, privsieve, tar
 
 Capture = pytest.CaptureFixture[str]
 
@@ -129,7 +129,7 @@ def test_a_filter_that_drops_everything_reports_a_replaced_shard_too(
     policy.write_text(DROP_ALL)
     scan_in_process(source, run)
     if is_compacted:
-        assert privsieve("compact", run) == 0
+        compact_run(run)
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "before") == 0
     _replace(source, make)
     capsys.readouterr()
@@ -164,7 +164,7 @@ def test_a_run_begun_before_blocks_were_compared_is_continued(source: Path, tmp_
     assert privsieve(*command) == 0
     (tmp_path / "policy.yaml").write_text(DROP_ALL)
     assert privsieve("filter", tmp_path / "run", "--policy", tmp_path / "policy.yaml", "--out", tmp_path / "out") == 0
-    assert privsieve("compact", tmp_path / "run") == 0
+    compact_run(tmp_path / "run")
     assert privsieve(*command) == 0
 
 
