@@ -34,27 +34,23 @@ VERBS: dict[str, str] = {
     "calibrate": "Compare probabilities with labels, and choose thresholds.",
     "diff": "Compare two runs picture by picture.",
     "filter": "Write the corpus again without what a policy drops.",
-    "verify": "Check that a release is what filter wrote.",
-    "takedown": "Take pictures out of a release.",
-    "apply-removals": "Take out of an older copy of a release what the release has removed.",
-    "lookup": "Say whether a release holds a picture.",
+    "release": "Check a release, look pictures up in it, and take pictures out of it.",
     "similarity": "Say whether changed pictures still show the same person or thing.",
-    "tune-set": "Make a training set of labelled pictures.",
-    "tune": "Tune a vision-language model on a training set.",
+    "tune": "Tune a vision-language model on labelled pictures.",
     "models": "Fetch, list and check the weights of models on this machine.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "help": "Show a page of the documentation.",
     "purge": "Delete what a run or a study knows of single pictures; its figures stay.",
 }
-"""Verb -> one line of help. The click command has the name of the verb (with _ for -), in `command_module(verb)`."""
+"""Verb -> one line of help. The click command has the name of the verb, in `command_module(verb)`."""
 
 HEADINGS: dict[str, tuple[str, ...]] = {
     "Before a scan": ("fetch", "models", "screen", "plan", "doctor"),
     "Scanning": ("scan", "status"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
-    "Acting on it": ("filter", "verify", "similarity", "lookup", "takedown", "apply-removals", "purge"),
-    "Tuning a model": ("tune-set", "tune"),
+    "Acting on it": ("filter", "release", "similarity", "purge"),
+    "Tuning a model": ("tune",),
     "Other commands": ("help",),
 }
 """Heading of `--help` -> verbs."""
@@ -78,17 +74,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "browse": ("privsieve browse my-run --policy strict",),
     "status": ("privsieve status s3://bucket/run",),
     "evaluate": ("privsieve evaluate my-run --labels labels.parquet --html evaluation.html",),
-    "tune-set": (
-        "privsieve tune-set photos/ --labels labels.parquet --target binary --exclude evaluation-run --out set",
-    ),
-    "tune": ("privsieve tune set --model Qwen/Qwen3-VL-8B-Instruct --recipe privtune --out adapter",),
     "calibrate": ("privsieve calibrate my-run --labels labels.csv --out thresholds.yaml",),
     "diff": ("privsieve diff my-run other-run --html diff.html",),
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
-    "verify": ("privsieve verify release",),
-    "takedown": ("privsieve takedown release requests.txt --dry-run",),
-    "apply-removals": ("privsieve apply-removals copied-shards removed.parquet --dry-run",),
-    "lookup": ("privsieve lookup release photo.jpg", "privsieve lookup release https://example.org/photo.jpg"),
     "purge": ("privsieve purge my-run --yes",),
     "help": ("privsieve help filter",),
 }
@@ -96,7 +84,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "takedown", "apply-removals", "purge", "tune"],
+        ["fetch", "models", "scan", "release", "purge", "tune"],
         "; run the same command again to continue",
     ),
     "filter": "; run the same command with --resume to continue",
@@ -106,7 +94,7 @@ CONTINUED = {
 
 def command_module(verb: str) -> ModuleType:
     """Return the module of a command."""
-    return importlib.import_module(f"jobs.commands.{verb.replace('-', '_')}")
+    return importlib.import_module(f"jobs.commands.{verb}")
 
 
 class _Verbs(Commands):
@@ -116,10 +104,9 @@ class _Verbs(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        name = cmd_name.replace("-", "_")
-        command = getattr(command_module(cmd_name), name)
+        command = getattr(command_module(cmd_name), cmd_name)
         assert isinstance(command, click.Command)
-        add_settings(command, (cmd_name,), VERBS, EXAMPLES.get(cmd_name, ()))
+        add_settings(command, (cmd_name,), EXAMPLES.get(cmd_name, ()))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -23,6 +23,7 @@ from jobs import hidden_room
 if _hidden := hidden_room():
     raise ImportError(_hidden)
 
+
 from ingest import __version__
 from ingest.errors import (
     EngineError,
@@ -40,13 +41,12 @@ from ingest.images.pixels import ImageLimits
 from jobs.console.requests import asked
 from jobs.planning.arithmetic import Figure, PlanResult
 from jobs.planning.planning import PlanRequest, run_plan
-from jobs.releases.applying_removals import ApplyRemovalsRequest, RemovalsResult, run_apply_removals
-from jobs.releases.checking import Verified, run_verify
-from jobs.releases.filtering import FilterResult, run_filter
+from jobs.releases.applying_removals import ApplyRemovalsRequest, run_apply_removals
+from jobs.releases.checking import Verified, VerifyRequest, run_verify
+from jobs.releases.filtering import FilterRequest, FilterResources, FilterResult, run_filter
 from jobs.releases.looking_up import LookupRequest, LookupResult, run_lookup
-from jobs.releases.request import FilterRequest, FilterResources
-from jobs.releases.taking_down import TakedownRequest, TakedownResult, run_takedown
-from jobs.releases.verify_request import VerifyRequest
+from jobs.releases.matching import RemovalResult
+from jobs.releases.taking_down import TakedownRequest, run_takedown
 from jobs.reporting.reporting import run_report
 from jobs.reporting.request import ReportRequest
 from jobs.runtime.cluster import Executor
@@ -77,7 +77,6 @@ from privsieve.tuning import tune, tune_set
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
-from reports.labels.joining import Drawn
 from reports.report import opened
 from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
@@ -238,24 +237,16 @@ def report(
 @takes(FilterRequest, FilterResources)
 def filter(
     run: Url,
-    policy: Url | None,
+    policy: Url,
     out: Url,
     *,
-    guarantee: float | None = None,
-    confidence: float | None = None,
     labels: Url | None = None,
-    guarantee_by: str | None = None,
-    drawn: Drawn | None = None,
-    accept_all: bool = False,
     resume: bool = False,
     overwrite: bool = False,
-    groups: Literal["phash", "pdq"] | None = None,
     urls: Url | None = None,
     hash_list: Url | None = None,
     previous: Url | None = None,
     boxes: Url | None = None,
-    verify_engine: str | None = None,
-    options: EngineOptions | None = None,
     sign_key: Url | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,
@@ -312,10 +303,7 @@ def verify(
     labels: Url | None = None,
     contact_sheet: str | os.PathLike[str] | None = None,
     source: Url | None = None,
-    per_rule: int | None = None,
-    seed: int | None = None,
-    rescan_engine: str | None = None,
-    options: EngineOptions | None = None,
+    per_rule: int = VerifyRequest.per_rule,
 ) -> Verified:
     """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
 
@@ -343,8 +331,8 @@ def takedown(
     why: Literal["objection", "erasure", "copyright", "safety", "other"] | None = None,
     sign_key: Url | None = None,
     dry_run: bool = False,
-) -> TakedownResult:
-    """Remove pictures from a release, as `privsieve takedown`; lines that name no picture are in `unknown`.
+) -> RemovalResult:
+    """Remove pictures from a release, as `privsieve release takedown`; lines that name no picture are in `unknown`.
 
     PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed.
     """
@@ -352,10 +340,8 @@ def takedown(
 
 
 @takes(ApplyRemovalsRequest)
-def apply_removals(
-    copy: Url, listed: Url, *, pdq_distance: int = MAX_DISTANCE, dry_run: bool = False
-) -> RemovalsResult:
-    """Remove from an older copy of a release's shards what the release has removed, as `privsieve apply-removals`.
+def apply_removals(copy: Url, listed: Url, *, pdq_distance: int = MAX_DISTANCE, dry_run: bool = False) -> RemovalResult:
+    """Remove from an older copy of a release's shards what the release has removed, as `privsieve release apply`.
 
     PrivsieveError if the list or the copy does not allow it.
     """

@@ -35,7 +35,7 @@ def tune_set(
     licence: str | None = None,
     hash_list: Url | None = None,
 ) -> SetRecord:
-    """Make a training set of labelled pictures, as `privsieve tune-set`.
+    """Make a training set of labelled pictures, as `privsieve tune set`.
 
     LabelsError, SourceError, EngineError or StorageError; then `out` holds no set.
     """
@@ -57,7 +57,7 @@ def tune(
     ray_address: str | None = None,
     keep_checkpoints: bool = False,
 ) -> Card:
-    """Tune a vision-language model on a training set, as `privsieve tune`, and return the card of the adapter.
+    """Tune a vision-language model on a training set, as `privsieve tune fit`, and return the card of the adapter.
 
     LabelsError or EngineError before anything is written; IncompleteError if the loss is no number.
     """

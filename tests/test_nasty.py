@@ -115,6 +115,18 @@ def test_a_page_with_a_drawing_in_it_is_no_image(encoded: bytes) -> None:
     assert result.reason == "not_an_image"
 
 
+def test_a_palette_tiff_with_colours_of_8_bits_is_not_black() -> None:
+    picture = drawn("sample").quantize(16)
+    whole = encoded(picture, "TIFF", save_all=True, append_images=[picture])
+    colours = TiffImagePlugin.TiffImageFile(io.BytesIO(whole)).tag_v2[320]
+    packed = struct.pack(f"<{len(colours)}H", *colours)
+    assert whole.count(packed) == 2
+    image = decode(whole.replace(packed, struct.pack(f"<{len(colours)}H", *(value >> 8 for value in colours))), LIMITS)
+    assert isinstance(image, DecodedImage)
+    assert [(view == np.asarray(picture.convert("RGB"))).all() for view in image.views] == [True, True]
+    assert image.unseen == ()
+
+
 @pytest.mark.parametrize("name", ["cmyk.jpg", "rgb16.png", "gray16.png"])
 def test_unusual_modes_keep_their_brightness(name: str) -> None:
     expected = drawn().convert("L" if name == "gray16.png" else "RGB").convert("RGB")

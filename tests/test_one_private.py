@@ -12,7 +12,7 @@ from ingest.errors import Fault, LabelsError
 from ingest.storage.place import place
 from jobs.labelling.labels import labels_of
 from jobs.releases.decider import Decider, decisions_of_run
-from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.releases.guaranteeing import guarantee
 from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
 from jobs.serving.review.reviewing import ReviewRequest, prepared
 from privsieve import open_run
@@ -27,6 +27,7 @@ from scoring.runs.record import read_record
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar
+from tests.jobs.releases import NO_RULES
 from tests.records import run_record, write_result
 
 State = bool | None
@@ -280,15 +281,15 @@ def test_a_label_of_attributes_is_private_for_the_guarantee_as_a_row_with_them_i
     table = to_labels(columns | {"key": [key], "annotator": ["me"]}, 1)
     labels = str(tmp_path / "labels.parquet")
     write_labels(table, labels, LabelsOrigin("hand"))
-    request = GuaranteeRequest(labels, recall=0.5, confidence=0.5, by="coalesce(score, 0)")
-    policy = load_policy(GUARANTEE_ONLY, "policy")
+    promise = 'guarantee: {recall: 0.5, confidence: 0.5, by: "coalesce(score, 0)"}'
+    policy = load_policy(f"{NO_RULES}{promise}".encode(), "policy")
     root, record = read_record(str(run))
     if state:
-        assert guarantee(request, root, record, Decider(policy, record.engine)).record.num_private_labelled == 1
+        assert guarantee(labels, root, record, Decider(policy, record.engine)).record.num_private_labelled == 1
     else:
         why = "it is not known whether they are" if key == "unreadable-page" else "no label says"
         with pytest.raises(LabelsError, match=why):
-            guarantee(request, root, record, Decider(policy, record.engine))
+            guarantee(labels, root, record, Decider(policy, record.engine))
 
 
 def written(made: Made, private: Mapping[str, int]) -> str:

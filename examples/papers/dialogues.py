@@ -1,7 +1,7 @@
 """Let a model write a conversation about each labelled picture, as PrivTune's are made.
 
     python examples/papers/dialogues.py PICTURES LABELS OUT.jsonl --endpoint URL --model NAME [--n N] [--yes]
-    privsieve tune-set PICTURES --labels LABELS --target dialogue --dialogues OUT.jsonl --out SET
+    privsieve tune set PICTURES --labels LABELS --target dialogue --dialogues OUT.jsonl --out SET
 
 The model behind the endpoint (chat completions, as OpenAI and vLLM serve them; the key is in OPENAI_API_KEY) gets the
 picture, re-encoded without metadata, whether people call it private, and its class. A conversation is left out if it

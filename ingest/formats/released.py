@@ -97,6 +97,9 @@ class Rewritten:
     pdq: tuple[str, ...] = ()
     """PDQ hashes of a covered picture as it was scanned."""
 
+    colours: str | None = None
+    """`ingest.images.rewriting.Colours`."""
+
 
 @dataclass(frozen=True)
 class NotReleased(Fault):
@@ -175,6 +178,8 @@ class Kept:
             return None
         if made.pdq:
             record.pdq[index] = made.pdq
+        if made.colours:
+            record.colours[index] = made.colours
         is_same = made.content == encoded  # much faster than a hash; a clean file is often written as it was
         record.rewritten[index] = self.sha256[index] if is_same else hashlib.sha256(made.content).hexdigest()
         return made.content
@@ -219,6 +224,9 @@ class RewriteRecord:
     pdq: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Index -> `Rewritten.pdq`."""
 
+    colours: dict[int, str] = field(default_factory=dict)
+    """Index -> `Rewritten.colours`."""
+
     num_without_origin: int = 0
     """Pictures whose texts lost what led to the scanned file."""
 
@@ -257,6 +265,7 @@ class Written:
                 {index: (str(reason), str(message)) for index, (reason, message) in _items(content, "refused")},
                 {index: tuple(map(_step, steps)) for index, steps in _items(content, "steps")},
                 {index: tuple(map(str, texts)) for index, texts in _items(content, "pdq")},
+                {index: str(colours) for index, colours in _items(content, "colours")},
                 int(content["pictures"]["num_without_origin"]),
             )
             dropped = {int(index): str(why) for index, why in content["dropped"].items()}

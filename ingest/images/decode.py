@@ -6,8 +6,10 @@ So every frame and page is decoded, and colour under full transparency too.
 """
 
 import re
+import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -31,7 +33,7 @@ from ingest.images.files.memory import (
     is_wide,
     opened,
 )
-from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata, xmp_orientation
 from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, Piece
 from ingest.images.files.stored import StoredFrames
 from ingest.images.files.unseen import Inner
@@ -40,6 +42,9 @@ from ingest.images.pixels import ImageLimits, Pixels
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
 """Pillow's names of the formats that are opened; all others are rejected by content."""
+
+MAX_SIDE_PX = 2**63 - 1
+"""Largest side that fits into a row; a BigTIFF can claim more."""
 
 MAX_SCANS = 100
 """Limit of scans in one JPEG, since each goes over the whole picture. Encoders make about ten."""
@@ -56,9 +61,9 @@ class DecodedImage:
     """One image file, decoded."""
 
     views: tuple[Pixels, ...]
-    """At least one. First the frames or pages in order, then content that these do not show: colours under transparent
-    pixels, also of a frame that is laid over earlier ones, the frame over black, faint steps of 16-bit or float grey,
-    channels and low bytes that viewers skip."""
+    """At least one. First the frames or pages in order, then content that these do not show: frames as only some
+    viewers turn them, colours under transparent pixels, also of a frame that is laid over earlier ones, the frame over
+    black, faint steps of 16-bit or float grey, channels and low bytes that viewers skip."""
 
     width: int
     height: int
@@ -121,6 +126,8 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     except UnidentifiedImageError:
         return _unidentified(encoded)
     except Exception as error:  # the edge: hostile bytes make the parsers raise anything
+        if str(error).startswith("Unsupported BMP"):
+            return _unread("BMP")
         return Rejected("corrupt", f"the header cannot be read ({type(error).__name__})")
     width, height = image.size
     name = format_name(image)
@@ -134,6 +141,8 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     except Exception as error:  # the edge, as above
         if re.search("premature end|truncated", str(error), re.IGNORECASE):
             return Rejected("truncated", "the data ends before the picture does", width, height, name)
+        if name == "tiff" and image.info.get("compression") == "webp":
+            return _unread("TIFF")
         message = f"the pixels cannot be decoded ({type(error).__name__})"
         return Rejected("corrupt", message, width, height, name)
 
@@ -142,16 +151,24 @@ def _unidentified(encoded: bytes) -> Rejected:
     name = picture_format(encoded[:HEAD_BYTES])
     if name is None:
         return Rejected("not_an_image", "the content is not a known image format")
+    if (name == "TIFF" and tiff.is_sound(encoded)) or (name == "JPEG" and jpeg.is_unusual(encoded)):
+        return _unread(name)
     if name in FORMATS:
         return Rejected("corrupt", "the header is damaged or cut")
     return Rejected("unsupported_format", f"{name} is not decoded")
+
+
+def _unread(name: str) -> Rejected:
+    """Return why a sound file of a format that is decoded has no pixels: few programs write such files."""
+    return Rejected("unsupported_format", f"this kind of {name} is not decoded", format=name.lower())
 
 
 def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
     width, height = size
     if width * height > limits.max_pixels:
         message = f"{width}x{height} pixels, the limit is {limits.max_pixels} (--max-pixels-in)"
-        raise _RejectionError(Rejected("too_many_pixels", message, width, height, name))
+        across, down = (side if side <= MAX_SIDE_PX else None for side in size)
+        raise _RejectionError(Rejected("too_many_pixels", message, across, down, name))
 
 
 def _too_large(error: TooLargeError, name: str) -> Rejected:
@@ -167,11 +184,12 @@ def _checked_frame(
     num_frames: int,
     limits: ImageLimits,
     is_read_twice: bool = False,
+    is_turned: bool = False,
     by_pillow: bool = False,
 ) -> list[jpeg.Stream]:
     """Return where a frame that is about to be decoded is in a JPEG. _RejectionError or TooLargeError above a limit.
 
-    canvas: of a GIF, with all frames that are decoded. is_read_twice, by_pillow: as in `decoding_bytes`.
+    canvas: of a GIF, with all frames that are decoded. The others: as in `decoding_bytes`.
     """
     _check_size(canvas or image.size, format_name(image), limits)
     streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
@@ -183,7 +201,15 @@ def _checked_frame(
     views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
     coefficients, size = coefficient_bytes(image, num_scans), canvas or image.size
     num_bytes = decoding_bytes(
-        image, size, num_frames, len(encoded), views, coefficients, is_read_twice=is_read_twice, by_pillow=by_pillow
+        image,
+        size,
+        num_frames,
+        len(encoded),
+        views,
+        coefficients,
+        is_read_twice=is_read_twice,
+        is_turned=is_turned,
+        by_pillow=by_pillow,
     )
     check_bytes(size, num_bytes)
     return streams
@@ -193,14 +219,11 @@ def _decode(
     image: ImageFile.ImageFile, encoded: bytes, name: str, limits: ImageLimits, metadata: set[str]
 ) -> DecodedImage:
     behind_header = image.fp.tell() if name == "jpeg" and image.fp else 0
-    num_skipped = hidden.num_skipped(image)  # first, since a PNG is loaded for its metadata
-    kinds, orientation = frame_metadata(image)
-    metadata = metadata | kinds | file_metadata(encoded, behind_header)
+    metadata = metadata | file_metadata(encoded, behind_header)
     num_frames = _num_frames(image, encoded)
     num_decoded = min(num_frames, limits.max_frames)
-    width, height = image.size
-    if orientation >= 5:
-        width, height = height, width
+    width = height = 0
+    orientation, doubtful = 1, 1
     canvas = gif_canvas(encoded, num_decoded)
     views: list[Pixels] = []
     more: list[Pixels] = []
@@ -210,15 +233,23 @@ def _decode(
     stored_frames = StoredFrames(encoded)
     for index in range(num_decoded):
         image.seek(index)
-        num_skipped = hidden.num_skipped(image) if index else num_skipped
+        tiff.mend_palette(image)
+        num_skipped = hidden.num_skipped(image)
         has_more = stored_frames.has_more(image, index)
         is_read_twice = num_skipped > 0 or has_more
-        streams += _checked_frame(image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice)
-        if index:
-            metadata |= frame_metadata(image)[0]
+        is_turned = (xmp_orientation(image) or doubtful) > 1
+        streams += _checked_frame(
+            image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice, is_turned=is_turned
+        )
+        kinds, turned = frame_metadata(image)
+        metadata |= kinds
+        # A frame that states none, such as a gain map without EXIF, is turned as the one before.
+        orientation, doubtful = turned.stated or orientation, turned.doubtful or doubtful
+        size = image.size if orientation < 5 else image.size[::-1]
+        width, height = (width, height) if index else size
         if name == "jpeg":
-            stream = memoryview(encoded)[streams[-1].first : streams[-1].last]
-            seen = [_jpeg_pixels(encoded if num_frames == 1 else stream, image, limits)]
+            stream = streams[-1] if num_frames > 1 else replace(streams[-1], last=len(encoded))
+            seen = [_jpeg_pixels(encoded, stream, image, limits)]
         else:
             seen = _frame_pixels(image, limits)
             skipped = hidden.skipped(encoded, index) if num_skipped else []
@@ -232,12 +263,13 @@ def _decode(
                 unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
             if name != "gif" and hidden.has_pattern_in_palette(image):
                 unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
+        if doubtful > 1:
+            more.append(_oriented(seen[0], doubtful))
         for number in range(len(seen)):
             seen[number] = _oriented(seen[number], orientation)
         views.append(seen[0])
         more += seen[1:]
         if limits.has_pdq:
-            size = image.size if orientation < 5 else image.size[::-1]
             hashes += [pdq_of(pixels, size) for pixels in seen]
     del stored_frames
     image.close()  # the parts of the file are examined next, which takes memory too
@@ -298,18 +330,48 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
 
 
 def _num_frames(image: Image.Image, encoded: bytes) -> int:
+    if image.format == "MPO":
+        return _num_whole(encoded, getattr(image, "n_frames", 1))
     return tiff.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
 
 
-def _jpeg_pixels(encoded: bytes | memoryview, image: Image.Image, limits: ImageLimits) -> Pixels:
-    """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data.
+def _num_whole(encoded: bytes, num_listed: int) -> int:
+    """Return how many pictures of an MPO are there before the first one that is not where the index says, or is cut:
+    many programs keep the index and drop what follows the first picture."""
+    image = opened(encoded, FORMATS)  # another one, since a failed `seek` leaves it between two pictures
+    for index in range(1, num_listed):
+        try:
+            image.seek(index)
+        except (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error):
+            return index
+        if not jpeg.is_whole(encoded, getattr(image, "offset", 0)):
+            return index
+    return num_listed
+
+
+def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, image: Image.Image, limits: ImageLimits) -> Pixels:
+    """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data. If it
+    warns of something else, the picture is decoded again without that.
 
     For a smaller picture it decodes in steps of 1/8 of the size, which gives most of the speed.
     """
     scale = _scale(image.size, limits.max_side_px)
     wanted = {"min_width": round(image.width * scale), "min_height": round(image.height * scale)} if scale < 1 else {}
     is_cmyk = image.mode == "CMYK"
-    pixels: Pixels = simplejpeg.decode_jpeg(encoded, colorspace="CMYK" if is_cmyk else "RGB", strict=True, **wanted)
+    decoded = partial(simplejpeg.decode_jpeg, colorspace="CMYK" if is_cmyk else "RGB", **wanted)
+    pixels: Pixels
+    try:
+        pixels = decoded(memoryview(encoded)[stream.first : stream.last])
+    except ValueError as flawed:
+        plain = jpeg.without_flaws(encoded, stream, str(flawed))
+        if plain is None:
+            raise
+        try:
+            pixels = decoded(plain)
+        except ValueError as still_flawed:
+            if not jpeg.ends_in_stray_bytes(str(still_flawed)):
+                raise
+            pixels = decoded(plain, strict=False)
     if is_cmyk:
         np.subtract(255, pixels, out=pixels)
         pixels = _rgb(Image.fromarray(pixels, "CMYK"))

@@ -3,7 +3,8 @@
 A cleaned file has no metadata, comments, thumbnails or unknown parts, no data after the end, and no frames that were
 not scanned. It is made of the parts that are needed (`Piece.kept`), so nothing unknown can stay. Compressed pixels are
 copied, not encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour
-profile (`plain_profile`). Of every file, both versions are decoded as in a scan and compared: the second one must show
+profile (`plain_profile`). If a profile cannot be kept, pixels that are encoded anyway or without loss are converted to
+sRGB; else it is removed. Of every file, both versions are decoded as in a scan and compared: the second one must show
 the same and hold nothing that a scan does not see. If a still PNG or lossless WebP does not, its pixels are written
 anew.
 
@@ -14,11 +15,11 @@ import hashlib
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from PIL import Image, ImageFile, ImageFilter
+from PIL import Image, ImageCms, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.files import gif, hidden, jpeg, memory, png, stored, webp
@@ -31,37 +32,100 @@ from ingest.images.files.memory import (
     gif_canvas,
     is_wide,
 )
-from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata
-from ingest.images.files.profiles import plain_profile
+from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata, xmp_orientation
+from ingest.images.files.profiles import plain_profile, table_profile
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 """Pillow's names of the formats that can be cleaned."""
 
 
+Colours = Literal["converted", "removed"]
+"""What became of a colour profile that was not kept."""
+
+
+@dataclass(frozen=True)
+class Remade:
+    """A file that was written again."""
+
+    content: bytes
+
+    colours: Colours | None = None
+    """None if it has no profile, or keeps its colours."""
+
+
 _EXAMINED_SIDE_PX = 1280
 _NO_VIEWS = Views(0, _EXAMINED_SIDE_PX)
 
 
-def cleaned(encoded: bytes, num_frames: int) -> bytes | None:
+def cleaned(encoded: bytes, num_frames: int) -> Remade | None:
     """Return a file that shows the first `num_frames` frames of another one, and little else. Of a JPEG that holds
     several pictures (MPO), the first one stays; of 16 bits of colour, the eight that viewers show.
 
-    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change, if they
-    hide others and are not packed without loss, or if it takes more memory than `ingest.images.files.memory` allows.
-    encoded: a file that a scan has decoded.
+    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change (but for
+    `Colours`), if they hide others and are not packed without loss, or if it takes more memory than
+    `ingest.images.files.memory` allows. encoded: a file that a scan has decoded.
 
     >>> cleaned(b"P6 1 1 255 abc", 1) is None
     True
     """
     try:
-        before = _shown(encoded, num_frames)
-        if before is None:
-            return None
-        candidates = _candidates(encoded, num_frames)
-        return next((made for made in candidates if _shows_the_same(before, _shown(made, num_frames))), None)
+        colours: Colours | None = None
+        converted = None
+        if not _keeps_profile(opened(encoded)):
+            converted = _in_srgb(encoded)
+            colours = "removed" if converted is None else "converted"
+        content = _cleaned(converted or encoded, num_frames)
+        return None if content is None else Remade(content, colours)
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None
+
+
+def _cleaned(encoded: bytes, num_frames: int) -> bytes | None:
+    before = _shown(encoded, num_frames)
+    if before is None:
+        return None
+    candidates = _candidates(encoded, num_frames)
+    return next((made for made in candidates if _shows_the_same(before, _shown(made, num_frames))), None)
+
+
+def _plain_profile(image: Image.Image) -> bytes | None:
+    profile = image.info.get("icc_profile")
+    return plain_profile(profile) if isinstance(profile, bytes) else None
+
+
+def _keeps_profile(image: Image.Image) -> bool:
+    return not image.info.get("icc_profile") or _plain_profile(image) is not None
+
+
+def _in_srgb(encoded: bytes) -> bytes | None:
+    """Return a file of the same format with the pixels in sRGB; None if it is not a still one without loss, or if its
+    profile says nothing."""
+    image = opened(encoded)
+    if not _is_still(image) or not _is_lossless(image, encoded):
+        return None
+    check_bytes(image.size, covering_bytes(image, len(encoded), 0))
+    orientation = frame_metadata(image)[1].stated or 1
+    converted = _converted(_true_colour(image))
+    return None if converted is None else _written(converted, str(image.format), KeptFacts(None, orientation), True)
+
+
+def _converted(image: Image.Image) -> Image.Image | None:
+    """Return the picture in sRGB, without a profile; the same one if its mode stays. None if its profile has no usable
+    table for its colours."""
+    profile = image.info.get("icc_profile")
+    table = table_profile(profile) if isinstance(profile, bytes) else None
+    mode = {"CMYK": "RGB"}.get(image.mode, image.mode)
+    if table is None or image.mode not in ("RGB", "RGBA", "CMYK"):
+        return None
+    try:
+        source, target = ImageCms.ImageCmsProfile(io.BytesIO(table)), ImageCms.createProfile("sRGB")
+        transform = ImageCms.buildTransform(source, target, image.mode, mode)
+    except (OSError, ImageCms.PyCMSError):
+        return None
+    converted = transform.apply(image, image if mode == image.mode else None)
+    del converted.info["icc_profile"]
+    return converted
 
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
@@ -74,10 +138,8 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
     image = opened(encoded)
     is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
-    profile = image.info.get("icc_profile")
-    plain = plain_profile(profile) if isinstance(profile, bytes) else None
-    facts = KeptFacts(plain, frame_metadata(image)[1])
-    is_still = getattr(image, "n_frames", 1) == 1
+    facts = KeptFacts(_plain_profile(image), frame_metadata(image)[1].stated or 1)
+    is_still = _is_still(image)
     has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
     image.close()  # each file is examined next, which takes memory too
     match image.format:
@@ -89,19 +151,21 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
             yield gif.cleaned(encoded, num_frames)
         case "WEBP" if not has_unused_opacity:
             yield webp.cleaned(encoded, num_frames, facts)
-    is_lossless = image.format == "PNG" or (image.format == "WEBP" and _is_lossless(encoded))
-    if is_lossless and is_still:
+    if is_still and _is_lossless(image, encoded):
         image = opened(encoded)
         check_bytes(image.size, covering_bytes(image, len(encoded), 0))
-        frame_metadata(image)  # passes over damage behind the pixels of a PNG
-        anew = _written(_true_colour(image), str(image.format), facts, is_lossless)
+        anew = _written(_true_colour(image), str(image.format), facts, is_lossless=True)
         image.close()
         yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts)
 
 
-def _is_lossless(encoded: bytes) -> bool:
-    """Return whether a WebP is packed without loss."""
-    return b"VP8L" in encoded[:64]
+def _is_still(image: Image.Image) -> bool:
+    return getattr(image, "n_frames", 1) == 1
+
+
+def _is_lossless(image: Image.Image, encoded: bytes) -> bool:
+    """Return whether a PNG or WebP is packed without loss."""
+    return image.format == "PNG" or (image.format == "WEBP" and webp.is_lossless(encoded))
 
 
 @dataclass(frozen=True)
@@ -155,7 +219,7 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
             image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
         )
         check_bytes(image.size, num_bytes)
-        orientation = frame_metadata(image)[1]  # as in `decode`: passes over damage behind the pixels of a PNG
+        orientation = frame_metadata(image)[1].stated or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))
         pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
         hashes.append(_digest((image.size, orientation), pixels))
@@ -196,11 +260,12 @@ _SQUARES = 6
 """Squares along the shorter side of an area that is pixelated; the blur is as coarse."""
 _BLOCK_PX = 16
 """Areas of a JPEG grow to whole blocks of this size, so that no block is both inside and outside."""
-_WEBP_QUALITY = 90
+_WEBP_QUALITY, _JPEG_QUALITY = 90, 95
+"""The latter for CMYK that was converted; other JPEGs keep their quantisation."""
 _GRID = 200
 
 
-def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes | None:
+def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remade | None:
     """Return the picture with these areas covered and without metadata. A JPEG keeps its quantisation, so that pixels
     outside of the areas and the blocks around them stay nearly as they were; of one that holds several pictures (MPO),
     the first one stays.
@@ -210,29 +275,41 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> bytes
     decoded.
     """
     try:
-        image = opened(encoded)
+        image, colours = opened(encoded), None
+        doubtful = xmp_orientation(image)
         if image.format == "MPO":
             first = cleaned(encoded, ImageLimits().max_frames)  # fewer frames would be searched as unknown parts
-            image = opened(first or b"")
+            if first is None:
+                return None
+            image, colours = opened(first.content), first.colours
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None
         check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
-        return cleaned(_drawn(image, areas, method, _is_lossless(encoded)), 1)
+        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded), doubtful)
+        made = cleaned(drawn, 1)
+        return None if made is None else replace(made, colours="converted" if is_converted else made.colours or colours)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
 
 
-def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
-    orientation = frame_metadata(image)[1]
-    drawn: Image.Image = image
-    if image.mode in ("P", "PA", "1"):
-        drawn = image.convert("L") if image.mode == "1" else _true_colour(image)
+def _drawn(
+    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool, doubtful: int | None
+) -> tuple[bytes, bool]:
+    """Return the file with areas covered, and whether its pixels were converted to sRGB."""
+    turned, profile = frame_metadata(image)[1], image.info.get("icc_profile")
+    orientation, doubtful = turned.stated or 1, turned.doubtful or doubtful
+    if not turned.stated and doubtful:  # an area may have been found in either view
+        areas = [*areas, *(_stored(area, doubtful) for area in areas)]
+    drawn = image.convert("L") if image.mode == "1" else _true_colour(image)
+    converted = None if _keeps_profile(image) else _converted(drawn)
+    if converted is not None:
+        drawn, profile = converted, None
+    step = _BLOCK_PX if image.format == "JPEG" else 1
     for area in areas:
-        _cover(drawn, _stored(area, orientation), method)
-    facts = KeptFacts(image.info.get("icc_profile"), orientation)
-    written = _written(drawn, str(image.format), facts, is_lossless)
+        _cover(drawn, _stored(area, orientation), method, step)
+    written = _written(drawn, str(image.format), KeptFacts(profile, orientation), is_lossless)
     image.close()  # the file is cleaned next, which takes memory too
-    return written
+    return written, converted is not None
 
 
 def _true_colour(image: Image.Image) -> Image.Image:
@@ -245,7 +322,7 @@ def _true_colour(image: Image.Image) -> Image.Image:
 def _written(image: Image.Image, format_name: str, facts: KeptFacts, is_lossless: bool) -> bytes:
     options: dict[str, Any] = {"icc_profile": facts.profile}
     if format_name == "JPEG":
-        options |= {"quality": "keep"}
+        options |= {"quality": "keep"} if image.format == "JPEG" else {"quality": _JPEG_QUALITY, "subsampling": 0}
     elif format_name == "WEBP":
         options |= {"lossless": is_lossless, "quality": 100 if is_lossless else _WEBP_QUALITY, "exact": True}
     if facts.exif:
@@ -264,8 +341,7 @@ def share_of(areas: Sequence[Area]) -> float:
     return float(is_covered.mean())
 
 
-def _cover(image: Image.Image, area: Area, method: CoverMethod) -> None:
-    step = _BLOCK_PX if image.format == "JPEG" else 1
+def _cover(image: Image.Image, area: Area, method: CoverMethod, step: int) -> None:
     left, upper = (int(area[n] * image.size[n] / step) * step for n in (0, 1))
     right, lower = (math.ceil(area[n + 2] * image.size[n] / step) * step for n in (0, 1))
     box = (max(0, left), max(0, upper), min(image.width, right), min(image.height, lower))

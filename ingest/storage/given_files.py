@@ -27,9 +27,9 @@ def given_content(file: Place, what: str, max_bytes: int = MAX_SETTINGS_BYTES) -
     except TooLargeError:
         raise StorageError(f"{what}: has more than {max_bytes:,} bytes, the most that such a file may have") from None
     except (FileNotFoundError, NotADirectoryError):
-        raise MissingFileError(f"{what}: cannot be read: no such file or directory") from None
+        raise MissingFileError(f"{what} cannot be read: no such file or directory") from None
     except OSError as error:
-        raise StorageError(f"{what}: cannot be read: {reason_of(error)}") from None
+        raise StorageError(f"{what} cannot be read: {reason_of(error)}") from None
 
 
 class NotAFileError(Exception):

@@ -11,11 +11,17 @@ from ingest.formats.released import CHANGES, DECISIONS, PRIVATE
 from jobs.console.commands import Command
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
-from jobs.releases.filtering import FilterPlan, carry_out, check_destination, plan_filter
+from jobs.releases.filtering import (
+    FilterPlan,
+    FilterRequest,
+    FilterResources,
+    carry_out,
+    check_destination,
+    plan_filter,
+)
 from jobs.releases.guaranteeing import percent
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord, UrlCounts
-from jobs.releases.request import FilterRequest, FilterResources
 from jobs.releases.threshold import readable
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal
@@ -38,12 +44,13 @@ MAX_KINDS_PRINTED = 8
 
 @click.command(cls=Command)
 @takes(FilterRequest, FilterResources)
-@click.option("--dry-run", is_flag=True, help="Show what would be dropped and any problem with --out; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be dropped; write nothing.")
 @QUIET
 def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, quiet: bool) -> None:
     """Write the corpus of RUN again, in its own layout, without what a policy drops.
 
-    With --guarantee, images from a threshold on are dropped in addition to those of the policy.
+    The policy also says what is covered, how near duplicates are grouped and which recall is guaranteed: see privsieve
+    help filter.
     """
     planned = plan_filter(request, on_terminal(quiet))
     if not dry_run:
@@ -51,23 +58,24 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
     for line in planned.cautions:
         write_line(line)
     if dry_run:
-        _print(planned, planned.counts, "would be")
+        _print(planned, planned.plan.counts, "would be")
         _print_looks(planned)
         check_destination(planned)
         return
     with command_session():
         result = carry_out(planned, resources, on_terminal(quiet))
     _print(planned, result.counts, "were")
-    _print_left_out(result.left_out)
-    if result.num_without_origin:
-        pictures = number_of(result.num_without_origin, "cleaned or covered picture")
+    release = result.release
+    _print_left_out(release.members_left_out)
+    if release.num_without_origin:
+        pictures = number_of(release.num_without_origin, "cleaned or covered picture")
         write_line(f"origins: removed (URLs, hashes and sizes of originals, from the texts of {pictures})")
-    if (changes := result.changes) is not None:
+    if (changes := release.changes) is not None:
         counts = f"{changes.num_added:,} added, {changes.num_removed:,} removed, {changes.num_changed:,} changed"
         write_line(f"since the release before: {counts} ({CHANGES})")
     write_line(f"release written to {request.out}: {DECISIONS} says why of each image, release.json has the counts")
     write_line(f"may be published: all but {PRIVATE}/, which names the dropped images and the path of the source")
-    if result.urls is None:
+    if release.urls is None:
         write_line(
             f"next: privsieve scan {quote(request.out)} --run NEW_RUN, to check the release as a corpus of its own"
         )
@@ -138,7 +146,7 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
     if counts.num_unseen and policy.files == "clean":
         write_line(f"removed from {number_of(counts.num_unseen, 'kept image')}: content that was not scanned")
     elif counts.num_unseen:
-        kinds = ", ".join(f"{kind} {number:,}" for kind, number in counts.unseen_kinds.items())
+        kinds = ", ".join(f"{kind} {number:,}" for kind, number in counts.kinds().items())
         rule = "" if policy.has_rule_about("unseen") else "; rule: len(unseen) > 0"
         hold = "hold" if counts.num_unseen > 1 else "holds"
         images = number_of(counts.num_unseen, "kept image")
@@ -147,7 +155,7 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
 
 def _print_looks(planned: FilterPlan) -> None:
     """Print the price of covering: it examines the redacted pictures alone."""
-    counts = planned.counts
+    counts, verify = planned.plan.counts, planned.policy.verify
     rules = {rule.name for rule in planned.policy.rules if rule.then == "redact" and rule.cover != [WHOLE_IMAGE]}
     num = sum(count for (action, rule), count in counts.by_rule.items() if action == "redact" and rule in rules)
     if num:
@@ -155,11 +163,11 @@ def _print_looks(planned: FilterPlan) -> None:
         write_line(
             f"detectors would examine {number_of(num, 'picture')} 2 to {most} times each (once in a scan is about "
             f"{SECONDS_PER_LOOK} s on one core): about {duration(2 * num * SECONDS_PER_LOOK)} to "
-            f"{duration(most * num * SECONDS_PER_LOOK)} on one core"
+            f"{duration(most * num * SECONDS_PER_LOOK)} on one core; a picture in which something is left is dropped, "
+            "or all of it covered (fallback: image)"
         )
-        if planned.verify is not None:
-            pictures = number_of(num, "picture")
-            write_line(f"{planned.verify.name} would examine {pictures} up to {len(STEPS)} times each")
+        if verify is not None:
+            write_line(f"{verify.name} would examine {number_of(num, 'picture')} up to {len(STEPS)} times each")
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:

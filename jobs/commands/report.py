@@ -81,7 +81,7 @@ def write_report(report: "Report") -> None:
     if report.lowest:
         _rates(report, f"Lowest privacy rates by {report.by_label}", report.lowest)
     write_line(_total(report))
-    for note in (report.private_meaning, report.overall.sentence, words.interval_note(report)):
+    for note in (report.private_meaning, words.interval_note(report)):
         write_line(note)
     for note in words.notes(report):
         write_line(note)

@@ -5,7 +5,7 @@ The command line wins, then variables, then the file.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,18 @@ PREFIX = "PRIVSIEVE"
 _CREDENTIAL = re.compile(r"key|secret|password|token|credential", re.IGNORECASE)
 
 
-def add_settings(
-    command: click.Command, words: Sequence[str], verbs: Iterable[str], examples: Sequence[str] = ()
-) -> None:
+def add_settings(command: click.Command, words: Sequence[str], examples: Sequence[str] = ()) -> None:
     """Add `--config`, variables and their explanation to a command, or to each command of a group.
 
-    words: of the command, such as ("labels", "import"). verbs: all of the program, since `PRIVSIEVE_TUNE_SET_OUT` is an
-    option of tune-set and not of tune. examples: command lines for `--help`.
+    words: of the command, such as ("labels", "import"). examples: command lines for `--help`.
     """
     if isinstance(command, click.Group):
         for name, below in command.commands.items():
-            add_settings(below, (*words, name), verbs)
+            add_settings(below, (*words, name))
         return
     if any(isinstance(parameter, _Config) for parameter in command.params):
         return
-    command.params.append(_Config(words, verbs))
+    command.params.append(_Config(words))
     shown = None
     for parameter in command.params:
         if isinstance(parameter, click.Option) and parameter.envvar is None:
@@ -100,7 +97,7 @@ def _variable(words: Sequence[str], name: str) -> str:
 
 
 class _Config(click.Option):
-    def __init__(self, words: Sequence[str], verbs: Iterable[str]):
+    def __init__(self, words: Sequence[str]):
         super().__init__(
             ["--config"],
             type=click.Path(dir_okay=False, path_type=Path),
@@ -110,7 +107,6 @@ class _Config(click.Option):
             help="YAML file with values of options.",
         )
         self._words = words
-        self._others = [_variable((verb,), "") for verb in verbs if verb.startswith(f"{words[0]}-")]
 
     def _read(self, ctx: click.Context, parameter: click.Parameter, path: Path | None) -> None:
         if ctx.resilient_parsing:
@@ -123,7 +119,7 @@ class _Config(click.Option):
         begin = _variable(self._words, "")
         known = [str(p.envvar) for p in ctx.command.params if isinstance(p, click.Option)]
         for name in sorted(os.environ):
-            if name.startswith(begin) and name not in known and not name.startswith(tuple(self._others)):
+            if name.startswith(begin) and name not in known:
                 verb = " ".join(self._words)
                 raise click.UsageError(f"the variable {name} is no option of {verb}{did_you_mean(name, known)}", ctx)
 

@@ -2,19 +2,17 @@
 
 record.py         what `release.json` says
 files.py          which files a release has beside its shards, and which may be published; signing.py signs them
-filtering.py      `run_filter`: a release from start to end; request.py is what it is asked
+filtering.py      `run_filter`: a release from start to end
 decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; threshold.py: of a guarantee;
                   overruling.py: what follows from other pictures; decisions.py: decisions as a table
 plan.py           all decisions counted before a byte is written; refusals.py: reasons to write nothing
 copying.py        one shard of the source -> one shard of the release; rewriting.py cleans and covers its pictures
-kind.py           the two kinds of release, and which one a release is: shards.py, of pictures; url_list.py, of URLs
+shards.py         a release of pictures; url_list.py a list of URLs, and `kind_of`, which of both a release is
 finishing.py      what is written last; documents.py: its card, datasheet and Croissant record
-checking.py       `run_verify`; rescan.py and contact_sheet.py look at the pictures again
+checking.py       `run_verify`; contact_sheet.py shows what was covered
 taking_down.py    `run_takedown`; with entries.py (its list), matching.py (the pictures), journal.py (files in place)
-near.py           hashes by which a picture is found in other sizes and encodings
 applying_removals.py   the same for an older copy; looking_up.py: whether a release holds a picture
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`,
-`jobs.scanning`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.fetching`, `jobs.reporting`, `jobs.runtime`.
 Start at: `record.py` and `files.py`, then `filtering.py`.
 """

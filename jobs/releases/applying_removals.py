@@ -1,4 +1,4 @@
-"""`privsieve apply-removals COPY LIST`: removes from an older copy of a release's shards what the release has removed.
+"""`privsieve release apply COPY LIST`: removes from an older copy of a release's shards what the release has removed.
 
 The copy may be the shards alone. It may be interrupted at any moment, as a takedown may (`jobs.releases.journal`).
 """
@@ -7,26 +7,26 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import Source, open_source
-from ingest.formats.released import PRIVATE, RELEASE, RELEASE_LEASE, TAKEDOWN_STAGED, Kept
+from ingest.formats.released import PRIVATE, RELEASE, Kept
+from ingest.formats.tar_samples import key_and_extension
 from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.entries import Entry, entries_of, looked_for, pdq_names
-from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished, write_rest
-from jobs.releases.matching import HeldPicture, NearMatch, held_pictures
-from jobs.releases.taking_down import PdqDistance
+from jobs.releases.entries import Entry, PdqDistance, entries_of, is_of_rows, looked_for, pdq_names
+from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely, write_rest
+from jobs.releases.matching import MAX_NAMED, HeldPicture, NearMatch, RemovalResult, held_pictures
 from jobs.runtime.progress import SILENT, Feedback
-from scoring.runs.lease import lease
 
 
 @checked_request
@@ -44,30 +44,6 @@ class ApplyRemovalsRequest:
     """Say what would be removed; write nothing."""
 
 
-@dataclass(frozen=True)
-class RemovalsResult:
-    num_entries: int
-    """Lines of the list."""
-
-    num_pictures: int
-    """Pictures that were removed, copies too."""
-
-    num_shards: int
-    """Shards that held them."""
-
-    absent: tuple[int, ...]
-    """Numbers of lines that name no picture of the copy."""
-
-    near: tuple[NearMatch, ...]
-    """Pictures that PDQ hashes found."""
-
-    num_not_compared: int
-    """Pictures that cannot be decoded, so that no PDQ hash finds them."""
-
-    copies_left: tuple[str, ...]
-    """SHARD/KEY of each picture that stays and has the same bytes as one that a row of removed.parquet names."""
-
-
 @dataclass
 class _Shard:
     """What a shard holds."""
@@ -82,7 +58,7 @@ class _Shard:
     """Samples without a picture included."""
 
 
-def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILENT) -> RemovalsResult:
+def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILENT) -> RemovalResult:
     """Remove what the list names. PrivsieveError if the list or the copy does not allow it."""
     root = place(request.copy)
     entries = entries_of(request.listed)
@@ -90,26 +66,24 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
         raise PrivsieveError(f"{request.copy} is no folder; give the folder that holds the copied shards")
     if root.at(RELEASE).exists() and root.at(PRIVATE).exists():
         raise PrivsieveError(
-            f"{request.copy} is a whole release, whose records name its pictures; privsieve takedown removes them from "
-            f"both: privsieve takedown {request.copy} {request.listed}"
+            f"{request.copy} is a whole release, whose records name its pictures; this removes them from both: "
+            f"privsieve release takedown {request.copy} {request.listed}"
         )
     refuse_links(root)
+
+    def find() -> Found[RemovalResult]:
+        source, shards, result = _matched(root, entries, request, feedback)
+        return result, partial(_staged, root, source, shards) if shards else None
+
     if request.dry_run:
         refuse_unfinished(root)
-        return _matched(root, entries, request, feedback)[2]
-    command = command_sha256(request, entries)
-    with lease(root.at(RELEASE_LEASE), request.copy, takeover=None) as own_lease:
-        if (interrupted := finished(root, command, RemovalsResult)) is not None:
-            return interrupted
-        source, shards, result = _matched(root, entries, request, feedback)
-        if shards:
-            put_in_place(root, own_lease, command, asdict(result), lambda folder: _staged(root, folder, source, shards))
-    return result
+        return find()[0]
+    return remove_safely(root, repr((request, entries)), RemovalResult, find)
 
 
 def _matched(
     root: Place, entries: Sequence[Entry], request: ApplyRemovalsRequest, feedback: Feedback
-) -> tuple[Source, dict[str, _Shard], RemovalsResult]:
+) -> tuple[Source, dict[str, _Shard], RemovalResult]:
     """Return the copy, its shards that hold something to remove, and the result if that is removed."""
     source, pdq = open_source(request.copy, None, None), pdq_names(entries)
     shards_there = {entry.place[0] for entry in entries if entry.place is not None and root.at(entry.place[0]).exists()}
@@ -148,10 +122,10 @@ def _matched(
                 f"line {by_name[named].number} of the list is the key of {num_pictures:,} pictures; write SHARD/KEY, "
                 "or the sha256"
             )
+    removed = [f"{printable(name)}/{key}" for name, shard in shards.items() for key in shard.removed.values()]
     absent = [entry.number for name, entry in zip(names_of, entries, strict=True) if name not in pictures_of]
-    num_pictures = sum(len(shard.removed) for shard in shards.values())
-    counts = (len(entries), num_pictures, len(shards), tuple(absent), tuple(near), num_not_compared)
-    return source, shards, RemovalsResult(*counts, tuple(copies_left))
+    counts = (len(entries), len(removed), len(shards), tuple(removed[:MAX_NAMED]), tuple(absent), tuple(near))
+    return source, shards, RemovalResult(*counts, num_not_compared, tuple(copies_left), is_of_rows(entries))
 
 
 def _name_of(entry: Entry, shards_there: Collection[str], format_: str) -> tuple[str, ...]:
@@ -175,16 +149,20 @@ def _names(picture: HeldPicture, format_: str) -> Iterator[tuple[str, ...]]:
     for name in (picture.sha256, picture.key, path):
         if name is not None:
             yield "sha256", name
-    yield from (("key", name) for name in dict.fromkeys((picture.key, path)))
+    keys = [picture.key]
+    if format_ == "tree":  # a tar that was extracted: its keys have no extension, and those with / lead into folders
+        parts = key_and_extension(path)[0].split("/")
+        keys += ["/".join(parts[first:]) for first in range(len(parts))]
+    yield from (("key", name) for name in dict.fromkeys((*keys, path)))
     if picture.url_sha256 is not None:
         yield "url", picture.url_sha256
     if picture.domain is not None:
         yield "domain", picture.domain
     if picture.sha256 is not None:
-        yield from (("row", picture.sha256, named, _lasting(picture.key, format_)) for named in (shard, ""))
+        yield from (("row", picture.sha256, named, _lasting(key, format_)) for named in (shard, "") for key in keys)
 
 
-def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shard]) -> Replaced:
+def _staged(root: Place, source: Source, shards: Mapping[str, _Shard], staged: Place) -> Replaced:
     """Write the shards again, without the pictures to remove, into a folder below `takedown.unfinished/`."""
     replaced, removed = dict[str, str](), list[str]()
     for shard, contents in shards.items():
@@ -197,7 +175,7 @@ def _staged(root: Place, folder: str, source: Source, shards: Mapping[str, _Shar
                 "removed"
             )
         rest = Kept(contents.kept, contents.num_samples, members="all")
-        replaced |= write_rest(source, shard, rest, root.at(TAKEDOWN_STAGED, folder))
+        replaced |= write_rest(source, shard, rest, staged)
     return replaced, removed
 
 

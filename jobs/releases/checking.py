@@ -6,10 +6,12 @@ Of a published copy, which lacks what must not be published, that is checked whi
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from ingest.errors import IncompleteError, OutageError, PrivsieveError, StorageError, number_of
 from ingest.formats.released import (
@@ -29,6 +31,7 @@ from ingest.formats.released import (
 from ingest.formats.shard import storage_faults
 from ingest.sample import printable
 from ingest.storage.place import Place, place
+from jobs.console.requests import Option, PagePath, Url, checked_request
 from jobs.releases.contact_sheet import write_contact_sheet
 from jobs.releases.contents import everything_below
 from jobs.releases.files import (
@@ -43,13 +46,11 @@ from jobs.releases.files import (
     source_of,
     sums,
 )
-from jobs.releases.kind import kind_of
 from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
-from jobs.releases.rescan import Rescan, rescanned
 from jobs.releases.signing import local_file, signer_of
 from jobs.releases.tombstones import OF_PICTURE, Tombstones, tombstones_of
-from jobs.releases.verify_request import VerifyRequest
+from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.reserved import ReservedRule
@@ -62,6 +63,36 @@ UNCHECKED = (
     f"a published copy, without {PRIVATE}/: not checked is whether its pictures are those that the policy released, "
     "and whether all that was taken down is gone"
 )
+
+
+@checked_request
+class VerifyRequest:
+    release: Annotated[Url, Option(argument="RELEASE")]
+    """Folder or fsspec URL of a release."""
+
+    signer: Annotated[Url | None, Option(metavar="ALLOWED_SIGNERS")] = None
+    """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
+
+    labels: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
+
+    contact_sheet: Annotated[PagePath | None, Option(metavar="FILE")] = None
+    """Write a page with covered pictures before and after, by rule. It shows private pictures uncovered."""
+
+    source: Url | None = None
+    """Where the scanned pictures of --contact-sheet are now. [default: where they were scanned]"""
+
+    per_rule: Annotated[Annotated[int, Field(ge=1, le=50)], Option(metavar="N")] = 12
+    """Pictures of each rule on --contact-sheet."""  # at most: a pair takes up to 100 kB of the page
+
+    def __post_init__(self) -> None:
+        if self.source is not None and self.contact_sheet is None:
+            raise PrivsieveError("--source is of --contact-sheet FILE; give it")
+        if self.contact_sheet is not None and place(str(self.contact_sheet)).is_within(place(self.release)):
+            raise PrivsieveError(
+                f"--contact-sheet {self.contact_sheet} is inside of the release, and the page shows private pictures "
+                "uncovered; write it to another folder"
+            )
 
 
 @dataclass(frozen=True)
@@ -90,9 +121,6 @@ class Verified:
     left: MayBeLeft | None = None
     """What labels say of the pictures; None without --labels, and of a release with faults."""
 
-    rescan: Rescan | None = None
-    """What another look found; None without --rescan-engine, and of a release with faults."""
-
     num_on_sheet: int | None = None
     """Pictures on the contact sheet; None without --contact-sheet, and of a release with faults."""
 
@@ -113,70 +141,59 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         return Verified(len(release.sha256), faults=("a takedown is unfinished; run the same takedown again",))
     if request.contact_sheet is not None and REDACTIONS not in release.own_sha256:
         raise PrivsieveError(f"--contact-sheet: {url} holds no picture that was covered")
-    is_copy = is_published_copy(root)
+    is_copy, kind = is_published_copy(root), kind_of(release.urls)
     if request.contact_sheet is not None or request.labels is not None:
         refuse_published_copy(root, url)
     expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}
     of_files = list(_file_faults(root, expected, feedback))
     faults = [fault for _, fault in of_files]
-    num_pictures, decisions = 0, None
-    kind = kind_of(release.urls)
-    if is_copy and not faults:
+    num_pictures, decisions, signed_by = 0, None, None
+    if not is_copy:
+        wrong = {name for name, _ in of_files}
+        decisions, num_pictures, more = _decided(root, url, release, wrong, feedback)
+        faults += more
+    elif not faults:
         removed, faults = _tombstones(root, REMOVED)
-        num_pictures, count_faults = kind.counted(root, release, feedback)
-        faults += [*_log_faults(release, removed), *count_faults]
-    elif not is_copy:
-        decisions, num_pictures, decision_faults = _decided(
-            root, url, release, {name for name, _ in of_files}, feedback
+        num_pictures, more = kind.counted(root, release, feedback)
+        faults += [*_log_faults(release, removed), *more]
+    faults += [] if faults else _sums_faults(root, sums(release, content))
+    if not faults and request.signer is not None:
+        if root.at(SIGNATURE).exists():
+            signed_by = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), request.signer)
+            faults += [] if signed_by else [f"{SIGNATURE}: no one whom --signer names has signed this release"]
+        else:
+            faults.append(f"{SIGNATURE}: it is not there, so no one has signed the release")
+    left = num_on_sheet = None
+    if not faults and request.labels is not None and decisions is not None:
+        left = may_be_left(request.labels, decisions)
+    if not faults and request.contact_sheet is not None:
+        source = request.source or source_of(root, url)
+        num_on_sheet = write_contact_sheet(
+            request.contact_sheet, url, request.per_rule, source, release.format, release.image_columns, feedback
         )
-        faults += decision_faults
-    faults += _sums_faults(root, sums(release, content)) if not faults else ()
-    signed_by, signature_faults = _signer(root, request.signer) if not faults else (None, ())
-    verified = Verified(
+    return Verified(
         len(release.sha256),
         num_pictures,
-        (*faults, *signature_faults),
+        tuple(faults),
         is_copy,
         kind.in_words(num_pictures),
         signed_by,
         has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
+        left=left,
+        num_on_sheet=num_on_sheet,
     )
-    return verified if verified.faults else _looked_at(verified, request, release, decisions, feedback)
-
-
-def _looked_at(
-    verified: Verified, request: VerifyRequest, release: ReleaseRecord, decisions: pa.Table | None, feedback: Feedback
-) -> Verified:
-    """Add what labels and further looks at the pictures say."""
-    if request.labels is not None and decisions is not None:
-        verified = replace(verified, left=may_be_left(request.labels, decisions))
-    if request.rescan_engine is not None:
-        if not kind_of(release.urls).has_pictures:
-            raise PrivsieveError("--rescan-engine: a list of URLs has no pictures to look at")
-        rescan = rescanned(request.release, request.rescan_engine, request.options, release, feedback)
-        verified = replace(verified, rescan=rescan)
-    if request.contact_sheet is not None:
-        source = request.source or source_of(place(request.release), request.release)
-        num_on_sheet = write_contact_sheet(request, source, release.format, release.image_columns, feedback)
-        verified = replace(verified, num_on_sheet=num_on_sheet)
-    return verified
 
 
 def _sums_faults(root: Place, expected: bytes) -> list[str]:
-    """Compare `SHA256SUMS` with what it must be; all hashes have been checked before."""
-    return _content_faults(
-        root, SHA256SUMS, hashlib.sha256(expected).hexdigest(), "its hashes are not those of the files"
-    )
-
-
-def _signer(root: Place, allowed_signers: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """Return the name of the signer, and what is wrong with the signature."""
-    if allowed_signers is None:
-        return None, ()
-    if not root.at(SIGNATURE).exists():
-        return None, (f"{SIGNATURE}: it is not there, so no one has signed the release",)
-    name = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), allowed_signers)
-    return name, () if name is not None else (f"{SIGNATURE}: no one whom --signer names has signed this release",)
+    """Compare `SHA256SUMS` with what it must be; the hashes that `release.json` names have been checked before."""
+    wrong = "its hashes are not those of the files"
+    faults = _content_faults(root, SHA256SUMS, hashlib.sha256(expected).hexdigest(), wrong)
+    if faults == [f"{SHA256SUMS}: {wrong}"]:
+        there = root.at(SHA256SUMS).read().splitlines()
+        differing = [line for line in expected.splitlines() if line not in there]
+        if len(differing) == 1 and differing[0].endswith(f"  {RELEASE}".encode()):
+            return [f"{RELEASE}: it is not the one whose hash is in {SHA256SUMS}; one of them was changed"]
+    return faults
 
 
 def _file_faults(root: Place, expected: Mapping[str, str], feedback: Feedback) -> Iterator[tuple[str, str]]:
@@ -260,11 +277,10 @@ def _decided(
 
 def _decision_faults(release: ReleaseRecord, decisions: pa.Table) -> list[str]:
     counts = counts_in(decisions)
-    said = {(action, rule): count for rule, actions in release.rules.items() for action, count in actions.items()}
-    if counts.by_rule != said or counts.actions() != release.actions or counts.num_images != release.num_images:
-        return [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
     counted = counts.as_json(is_clean=release.files == "clean")
-    names = [name for name, value in counted.items() if release.model_dump(include={name})[name] != value]
+    names = [name for name, value in counted.items() if getattr(release, name) != value]
+    if counts.num_images != release.num_images or not {"actions", "rules"}.isdisjoint(names):
+        return [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
     return [f"{RELEASE}: its {name} is not what {DECISIONS} counts" for name in names]
 
 
@@ -287,7 +303,10 @@ def _log_faults(release: ReleaseRecord, removed: Tombstones) -> list[str]:
     if len(removed) != num_logged:
         shown = number_of(len(removed), "picture")
         faults.append(f"{REMOVED}: it has {shown}, and the takedowns in {RELEASE} count {num_logged:,}")
-    return faults + kind_of(release.urls).log_faults(release)
+    num_rows = sum(takedown.num_rows for takedown in release.takedowns)
+    if release.urls is not None and num_rows != (counted := release.urls.num_taken_down):
+        faults.append(f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted:,}")
+    return faults
 
 
 def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:

@@ -23,7 +23,7 @@ from ingest.sample import printable
 from ingest.storage.place import PART, Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.files import OWN_FILES, UNHASHED, identity_of, record_of
-from jobs.releases.kind import kind_of
+from jobs.releases.url_list import kind_of
 from scoring.runs.lease import Lease
 
 _OWN = frozenset([*OWN_FILES, *UNHASHED, RELEASE_LEASE, UNFINISHED, TAKEDOWN_JOURNAL])
@@ -74,7 +74,10 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
     if out.at(RELEASE).exists():
         named |= record_of(out.at(RELEASE).read(), url).sha256.keys()
     if begun is not None:
-        named |= {*_recorded(out)}
+        folder = out.at(DONE)
+        for file in (folder.at(name) for name in (folder.names() if folder.is_dir() else ()) if name.endswith(".json")):
+            with suppress(ValueError):  # damaged
+                named |= Written.from_json(file.read()).files.keys()
     for there, kind in everything_below(out):
         name = _HALF_WRITTEN.sub("", there)
         is_begun = begun is not None and kind_of(begun.urls).may_hold(name, source)
@@ -104,30 +107,13 @@ def failures_say_what_is_left(out: Place, url: str, own_lease: Lease, is_replace
         yield
     except (IncompleteError, StorageError) as error:
         left = "; the earlier release is removed" if is_replaced else ""
-        if isinstance(error, IncompleteError) and not own_lease.is_lost:
+        if isinstance(error, IncompleteError) and not own_lease.is_lost and out.at(UNFINISHED).exists():
             with suppress(StorageError, OSError):  # the error itself says more than a storage that cannot be listed
-                left += _unfinished_in_words(out, url)
+                names = {name for name, _ in everything_below(out)} - _OWN
+                num_files = sum(not f"{name}/".startswith(_FOLDERS_AT_WORK) for name in names)
+                left += (
+                    f"; {url} holds {number_of(num_files, 'file')} of an unfinished release: continue with --resume, "
+                    "or delete the folder"
+                )
         error.args = (f"{error}{left}",)
         raise
-
-
-def _unfinished_in_words(out: Place, url: str) -> str:
-    if not out.at(UNFINISHED).exists():
-        return ""
-    names = {name for name, _ in everything_below(out)} - _OWN
-    num_files = sum(not f"{name}/".startswith(_FOLDERS_AT_WORK) for name in names)
-    return (
-        f"; {url} holds {number_of(num_files, 'file')} of an unfinished release: continue with --resume, or delete the "
-        "folder"
-    )
-
-
-def _recorded(out: Place) -> Iterator[str]:
-    """Yield the files of the shards that an interrupted filter has finished."""
-    folder = out.at(DONE)
-    for name in folder.names() if folder.is_dir() else ():
-        if name.endswith(".json"):
-            try:
-                yield from Written.from_json(folder.at(name).read()).files
-            except ValueError:  # damaged
-                continue

@@ -3,10 +3,9 @@
 import hashlib
 import pickle
 import posixpath
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,7 +21,6 @@ from jobs.releases.decider import Decider
 from jobs.releases.decisions import (
     KeptHash,
     as_written,
-    counted,
     kept_of,
     kept_rows,
     redactions_of,
@@ -30,8 +28,8 @@ from jobs.releases.decisions import (
     unseen_in,
 )
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
-from jobs.releases.plan import Share
-from jobs.releases.rewriting import ReviewedBoxes, Rewriter, VerifyEngine, rewritten_rows
+from jobs.releases.plan import Counts, Share, counts_in
+from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
 from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
@@ -47,28 +45,14 @@ class Copied:
     """Number of the share in the plan."""
 
     written: Written = NOTHING
-    by_rule: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(action, rule) -> rows, after the copy."""
-
-    num_unseen: int = 0
-    """Released images that hold content that was not scanned."""
-
-    unseen_kinds: Counter[str] = field(default_factory=Counter)
-    """Kind of this content -> images."""
+    counts: Counts = field(default_factory=Counts)
+    """After the copy."""
 
     changed: str = ""
     """Why the shard cannot be released; the other shards are copied all the same."""
 
     failure: str = ""
     """Why no shard can be written now."""
-
-
-class _ShardDecisions(NamedTuple):
-    """What was decided for one shard."""
-
-    decisions: pa.Table
-    unseen: dict[int, list[str]]
-    rewrite: Rewriter | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +67,6 @@ class ShardCopier:
     """Whether files that an earlier filter copied are used again, if they are whole."""
 
     reviewed: ReviewedBoxes = field(default_factory=dict)
-    verify: VerifyEngine | None = None
 
     copies_pictures: bool = True
     """False for a list of URLs, which holds none."""
@@ -102,31 +85,25 @@ class ShardCopier:
             return Copied(number, failure=str(error))
 
     def _copied(self, number: int, share: Share) -> Copied:
-        decided = self._decided(share)
+        decisions, unseen, rewrite = self._decided(share)
         written = replace(NOTHING, num_samples=share.num_kept)
         if self.copies_pictures and share.num_kept:
-            written = self._released(share, decided)
+            written = self._released(share, decisions, rewrite)
         self._refuse_replaced(share)
-        decisions = as_written(decided.decisions, written, decided.unseen)
-        num_left = kept_rows(decisions).num_rows
-        num_refused = len(written.dropped) + len(written.pictures.refused)
-        if written.num_samples != num_left or num_left + num_refused != share.num_kept:
+        decisions = as_written(decisions, written, unseen)
+        num_left, gone = kept_rows(decisions).num_rows, written.dropped.keys() | written.pictures.refused.keys()
+        if written.num_samples != num_left or num_left + len(gone) != share.num_kept:
             raise IncompleteError(
                 f"{printable(share.shard)}: {written.num_samples} samples written of {share.num_kept} that are kept; "
                 "nothing is released"
             )
-        tables = {DECISIONS: decisions}
+        write_checked(table_of(self.out, share, DECISIONS), decisions)
         if self.policy.redacts:
-            tables[REDACTIONS] = redactions_of(decisions, written.pictures.steps)
-        for name, table in tables.items():
-            write_checked(table_of(self.out, share, name), table)
-        gone = written.dropped.keys() | written.pictures.refused.keys()
-        unseen = [kinds for index, kinds in decided.unseen.items() if index not in gone]
+            write_checked(table_of(self.out, share, REDACTIONS), redactions_of(decisions, written.pictures.steps))
         # The decisions have these: no need to hold them for all shards.
         pictures = RewriteRecord(num_without_origin=written.pictures.num_without_origin)
         written = replace(written, dropped={}, pictures=pictures)
-        kinds_of_images = Counter(kind for kinds in unseen for kind in kinds)
-        return Copied(number, written, counted(decisions), len(unseen), kinds_of_images)
+        return Copied(number, written, counts_in(decisions))
 
     def _refuse_replaced(self, share: Share) -> None:
         """Raise IncompleteError if the shard's content is not what it was when it was scanned.
@@ -139,8 +116,9 @@ class ShardCopier:
         if now and scanned != {now}:
             raise changed(share.shard, "its content was replaced")
 
-    def _decided(self, share: Share) -> _ShardDecisions:
-        """Decide for a shard. IncompleteError if the decisions are not those that were counted."""
+    def _decided(self, share: Share) -> tuple[pa.Table, dict[int, list[str]], Rewriter | None]:
+        """Decide for a shard: the decisions, `unseen_in` of them, and what writes pictures again. IncompleteError if
+        the decisions are not those that were counted."""
         tables, kept, unseen = [DECISIONS_SCHEMA.empty_table()], KeptHash(share.shard), dict[int, list[str]]()
         rewriters = dict[int, Mapping[str, Any]]()
         for rows in row_chunks(self.run, share.rows, self.decider.columns):
@@ -154,26 +132,17 @@ class ShardCopier:
                 f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
                 "filter again with --overwrite"
             )
-        rewrite = None
-        if self.policy.writes_again:
-            rewrite = Rewriter(self.policy, self.decider.removed, rewriters, self.verify)
-        return _ShardDecisions(pa.concat_tables(tables), unseen, rewrite)
+        rewrite = Rewriter(self.policy, self.decider.removed, rewriters) if self.policy.writes_again else None
+        return pa.concat_tables(tables), unseen, rewrite
 
-    def _released(self, share: Share, decided: _ShardDecisions) -> Written:
+    def _released(self, share: Share, decisions: pa.Table, rewrite: Rewriter | None) -> Written:
         """Write what is kept of a shard, and a record of it. IncompleteError if the source has changed."""
         record = _file_of(self.out, share, ".json")
-        before = self._before(record) if self.resume else None
-        if before is not None:
+        if self.resume and (before := self._before(record)) is not None:
             return before
-        written = self._written_anew(share, decided)
-        record.write(f"{written.to_json()}\n".encode())
-        return written
-
-    def _written_anew(self, share: Share, decided: _ShardDecisions) -> Written:
-        fault = None if share.shard == ROOT else name_fault(share.shard)
         kept = replace(
-            kept_of(decided.decisions, share.is_whole),
-            rewrite=decided.rewrite,
+            kept_of(decisions, share.is_whole),
+            rewrite=rewrite,
             members=self.policy.members,
             category=self.corpus.category,
             image_names=self.corpus.image_names,
@@ -181,12 +150,17 @@ class ShardCopier:
             origins=self.policy.origins,
             reserved=OWN_NAMES,
         )
-        if fault is not None:
-            return Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
+        fault = None if share.shard == ROOT else name_fault(share.shard)
         try:
-            return FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
+            written = (
+                FORMATS[self.corpus.format].write(self.corpus.root, share.shard, kept, self.out)
+                if fault is None
+                else Written(0, {}, dict.fromkeys(kept.sha256, f"its shard has {fault}"), {})
+            )
         except OSError as error:
             raise IncompleteError(f"{printable(share.shard)} cannot be copied: {reason_of(error)}") from None
+        record.write(f"{written.to_json()}\n".encode())
+        return written
 
     def _before(self, record: Place) -> Written | None:
         """Return what an earlier filter wrote of the shard, if every file is there and unchanged."""

@@ -44,14 +44,11 @@ class Overruled:
         own = decisions["index"].to_numpy()
         places = np.minimum(np.searchsorted(indices, own), len(indices) - 1)
         is_overruled = indices[places] == own
-        if not is_overruled.any():
-            return decisions
+        chosen = pa.array(numbers[places], mask=~is_overruled)
         for part, name in enumerate(("action", "rule", "reason")):
-            values = decisions[name].to_pylist()
-            for row in np.flatnonzero(is_overruled).tolist():
-                values[row] = self.decisions[numbers[places[row]]][part]
+            values = pa.array([decision[part] for decision in self.decisions], pa.string()).take(chosen)
             column = decisions.schema.get_field_index(name)
-            decisions = decisions.set_column(column, decisions.schema.field(name), pa.array(values, pa.string()))
+            decisions = decisions.set_column(column, name, pc.coalesce(values, decisions[name]))
         return decisions
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import RunError
-from ingest.formats.released import DECISIONS, CoverStep, Kept, Written
+from ingest.formats.released import CoverStep, Kept, Written
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.files import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, read_own
+from jobs.releases.files import DECISIONS_SCHEMA, REDACTIONS_SCHEMA
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.results import RowRange
 from scoring.runs.rows import rows_at
@@ -25,11 +25,6 @@ TAKEN_DOWN_BEFORE = "it was taken down from the release before"
 
 ROWS_AT_ONCE = 40_960
 """Rows decided together: as many as a row group of a compacted run has, so that no group is decoded twice."""
-
-
-def read_decisions(root: Place, url: str) -> pa.Table:
-    """Read `decisions.parquet` of a finished release. Errors as in `read_own`."""
-    return read_own(root, DECISIONS, url)
 
 
 def row_chunks(
@@ -139,6 +134,7 @@ def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[
         "released_sha256": [rewritten.get(index, sha256) for index, sha256 in rows],
         "unseen": [unseen.get(index) for index, _ in rows],
         "pdq": [written.pictures.pdq.get(index) for index, _ in rows],
+        "colours": [written.pictures.colours.get(index) for index, _ in rows],
         **{name: decisions[name] for name in ORIGIN},
     }
     for name, values in of_pictures.items():

@@ -11,7 +11,7 @@ import glob
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from ingest.formats.released import CARD, CROISSANT, DATASHEET
 from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.kind import kind_of
 from jobs.releases.record import ReleaseRecord
 from scoring.taxonomy import KEYS
 
@@ -48,7 +47,7 @@ def documents(release: ReleaseRecord) -> dict[str, bytes]:
     """Return file name -> content."""
     facts = _facts(release)
     texts = {name: template.render(facts) for name, template in _templates().items()}
-    texts[CROISSANT] = f"{json.dumps(_croissant(release), indent=2)}\n"
+    texts[CROISSANT] = f"{json.dumps(_croissant(release, facts), indent=2)}\n"
     return {name: text.encode() for name, text in texts.items()}
 
 
@@ -82,12 +81,14 @@ def _facts(release: ReleaseRecord) -> dict[str, Any]:
         "release": release,
         "engine": release.engine,
         "urls": release.urls,
-        "name": _name(release),
+        "name": f"release-{release.run_sha256[:12]}",
         "num_covered": release.actions["redact"],
         "num_taken_down": sum(takedown.num_pictures for takedown in release.takedowns),
         "size": next((name for limit, name in HUB_SIZES if release.num_released < limit), "n>10M"),
         "paths": _paths(release),
-        "assessed": [key for key in KEYS if key in release.engine.assessed],
+        "judged": [key for key in KEYS if key in release.engine.assessed and key not in release.engine.only_affirmed],
+        "affirmed": [key for key in KEYS if key in release.engine.only_affirmed],
+        "num_attributes": len(KEYS),
         "missing": [key for key in KEYS if key not in release.engine.assessed],
         "texts": TEXTS[release.members],
         "origins": _origins(release),
@@ -98,8 +99,7 @@ def _paths(release: ReleaseRecord) -> list[str]:
     """Return which files the hub's viewer and `datasets` read: else they would take other tables for data. Of a tree
     it is the extensions of its pictures."""
     paths = sorted(map(printable, release.sha256))
-    is_tree = kind_of(release.urls).file_format(release) == "tree"
-    return [f"**/*{suffix}" for suffix in _suffixes(paths)] if is_tree else paths
+    return [f"**/*{suffix}" for suffix in _suffixes(paths)] if release.file_format == "tree" else paths
 
 
 def _suffixes(names: Iterable[str]) -> list[str]:
@@ -136,24 +136,27 @@ def _origins(release: ReleaseRecord) -> str:
     return f"URLs, hashes and sizes of originals were removed from the texts of {pictures}"
 
 
-def _name(release: ReleaseRecord) -> str:
-    return f"release-{release.run_sha256[:12]}"
-
-
-def _croissant(release: ReleaseRecord) -> dict[str, Any]:
+def _croissant(release: ReleaseRecord, facts: Mapping[str, Any]) -> dict[str, Any]:
     engine = release.engine
     run = f"urn:sha256:{release.run_sha256}"
     return {
         "@context": json.loads(_text("croissant_context.json")),
         "@type": "sc:Dataset",
         "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
-        "name": _name(release),
+        "name": facts["name"],
         "description": f"{release.num_released} images, released under the privacy policy {release.policy}.",
-        "rai:personalSensitiveInformation": list(_sensitive(engine.assessed)),
+        "rai:personalSensitiveInformation": [
+            f"{said}: {', '.join(names)}"
+            for said, names in (
+                ("looked for, and left in or taken out as the policy says", [k for k in KEYS if k in engine.assessed]),
+                ("not looked for, so it may be there", facts["missing"]),
+            )
+            if names
+        ],
         "rai:dataPreprocessingProtocol": [
             f"privsieve filter, policy {release.policy} (sha256 {release.policy_sha256}): "
             + ", ".join(f"{count} {action}" for action, count in release.actions.items()),
-            *filter(None, [_origins(release)]),
+            *filter(None, [facts["origins"]]),
         ],
         "rai:machineAnnotationTools": [f"privsieve {engine.name}, protocol {engine.protocol}"],
         "prov:wasDerivedFrom": {"@id": run, "@type": "prov:Entity", "prov:label": "the scan"},
@@ -167,23 +170,12 @@ def _croissant(release: ReleaseRecord) -> dict[str, Any]:
     }
 
 
-def _sensitive(assessed: Sequence[str]) -> Iterator[str]:
-    """Yield what was looked for: which of it the released pictures show is not known here."""
-    for names, said in (
-        ([key for key in KEYS if key in assessed], "looked for, and left in or taken out as the policy says"),
-        ([key for key in KEYS if key not in assessed], "not looked for, so it may be there"),
-    ):
-        if names:
-            yield f"{said}: {', '.join(names)}"
-
-
 def _distribution(release: ReleaseRecord) -> dict[str, Any]:
     files, sets, records = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     pictures: dict[str, Any] = {"@type": "cr:FileSet", "@id": "pictures", "encodingFormat": PICTURE_ENCODINGS}
-    file_format = kind_of(release.urls).file_format(release)
-    if file_format == "parquet":
+    if release.file_format == "parquet":
         files += [_file(name, sha256, "application/x-parquet") for name, sha256 in release.sha256.items()]
-    elif file_format == "tree":
+    elif release.file_format == "tree":
         names = sorted(map(printable, release.sha256))
         if release.members == "all":  # files of every kind are beside the pictures
             names = [name for name in names if extension_of(name) in IMAGE_EXTENSIONS]
@@ -196,7 +188,8 @@ def _distribution(release: ReleaseRecord) -> dict[str, Any]:
         sets += [pictures | {"containedIn": shards, "includes": patterns}] if shards else []
     if sets:
         content = {"fileSet": {"@id": "pictures"}, "extract": {"fileProperty": "content"}}
-        field = _field("images/content", "sc:ImageObject", content)
+        name, kind = "images/content", "sc:ImageObject"
+        field = {"@type": "cr:Field", "@id": name, "name": name, "dataType": kind, "source": content}
         records.append({"@type": "cr:RecordSet", "@id": "images", "name": "images", "field": [field]})
     return {"distribution": files + sets, "recordSet": records}
 
@@ -204,7 +197,3 @@ def _distribution(release: ReleaseRecord) -> dict[str, Any]:
 def _file(name: str, sha256: str, encoding: str) -> dict[str, Any]:
     facts = {"name": name, "contentUrl": name, "encodingFormat": encoding, "sha256": sha256}
     return {"@type": "cr:FileObject", "@id": name, **facts}
-
-
-def _field(name: str, kind: str, source: dict[str, Any]) -> dict[str, Any]:
-    return {"@type": "cr:Field", "@id": name, "name": name, "dataType": kind, "source": source}

@@ -1,9 +1,8 @@
 """The list of a takedown: what each of its lines names.
 
-A line is a sha256, a key, SHARD/KEY, a URL, `domain` and a registered domain, or `pdq` and a PDQ hash. The list may
-also be the `removed.parquet` of a release, whose rows then count as lines. That file says which pictures were removed,
-when and why, and nothing of what they showed. Holders of older copies find these pictures by it (`privsieve
-apply-removals`).
+A line is a sha256 (or a line of `sha256sum`), a key, SHARD/KEY, a URL, `domain` and a registered domain, or `pdq` and a
+PDQ hash. The list may also be the `removed.parquet` of a release, whose rows then count as lines. That file says which
+pictures were removed, when and why, and nothing of what they showed. Holders of older copies find these pictures by it.
 """
 
 import io
@@ -11,7 +10,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from ingest.errors import MissingFileError, PrivsieveError
 from ingest.images.pdq import Hashes, hashes_of
@@ -22,7 +23,6 @@ from jobs.releases.tombstones import Why, tombstones_of
 
 _MAGIC = b"PAR1"
 
-
 MAX_LIST_BYTES = 64 * 2**20
 
 _LIST = (
@@ -31,12 +31,18 @@ _LIST = (
 )
 
 SHA256 = re.compile("[0-9a-fA-F]{64}")
+_SUM = re.compile("([0-9a-fA-F]{64}) [ *].+")
+"""A line that `sha256sum` prints."""
+
 _URL = re.compile("https?://", re.IGNORECASE)
 _DOMAIN = re.compile(r"domain\s+(\S+)", re.IGNORECASE)
 _PDQ = re.compile(r"pdq\s+(\S+)", re.IGNORECASE)
 
 MAX_PDQ = 10_000
 """Limit on the PDQ hashes, since each is compared with every picture."""
+
+PdqDistance = Annotated[int, Field(ge=0, le=64)]
+"""Unrelated pictures differ in about half of the bits."""
 
 Kind = Literal["sha256", "key", "url", "domain", "pdq"]
 """key: a key or SHARD/KEY."""
@@ -91,6 +97,11 @@ def entries_of(url: str) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def is_of_rows(entries: Iterable[Entry]) -> bool:
+    """Return whether a list is the `removed.parquet` of a release."""
+    return all(entry.place is not None for entry in entries)
+
+
 def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the PDQ hashes that a list names, each once, in the order of `looked_for`."""
     return tuple(dict.fromkeys(entry.name for entry in entries if entry.kind == "pdq"))
@@ -101,10 +112,14 @@ def looked_for(names: Sequence[str]) -> Hashes:
     return hashes_of(names)[:, 0]
 
 
+def is_url(text: str) -> bool:
+    return _URL.match(text) is not None
+
+
 def _entry(number: int, line: str, url: str) -> Entry:
-    if SHA256.fullmatch(line):
-        return Entry(number, "sha256", line.lower())
-    if _URL.match(line):
+    if SHA256.fullmatch(line) or _SUM.fullmatch(line):
+        return Entry(number, "sha256", line[:64].lower())
+    if is_url(line):
         return Entry(number, "url", url_sha256_of(line) or "")
     if (pdq := _PDQ.fullmatch(line)) is not None:
         if not SHA256.fullmatch(pdq[1]):

@@ -51,13 +51,15 @@ DECISIONS_SCHEMA = pa.schema(
         "domain": pa.string(),
         "unseen": pa.list_(pa.string()),
         "pdq": pa.list_(pa.string()),
+        "colours": pa.string(),
     }
 )
 """`released_sha256`: of the picture in the release, null if it is dropped. `url_sha256`, `domain`: as in the row. Null
 if the picture is dropped, since a URL with a reason would lead to it; null with `members: image-only` too, since
 nothing else in the release says them then. `unseen`: kinds of content in the scanned picture that were not scanned;
 null if there are none, or if it is dropped or covered. `pdq`: PDQ hashes of a covered picture as it was scanned, as
-`jobs.releases.near` gives them, so that its owner finds it by another copy; null for other pictures."""
+`jobs.releases.matching` gives them, so that its owner finds it by another copy; null for other pictures. `colours`:
+converted or removed, if `ingest.images.rewriting` could not keep the colour profile; else null."""
 
 REDACTIONS_SCHEMA = pa.schema(
     {
@@ -182,7 +184,9 @@ def read_release(root: Place, what: str) -> ReleaseRecord:
     content = content_of(root, what)
     release, listed = record_of(content, what), root.at(SHA256SUMS)
     if not listed.exists() or listed.read() != sums(release, content):
-        raise PrivsieveError(f"{what}: {RELEASE} is not the one of {SHA256SUMS}; privsieve verify {what} says more")
+        raise PrivsieveError(
+            f"{what}: {RELEASE} is not the one of {SHA256SUMS}; privsieve release verify {what} says more"
+        )
     return release
 
 
@@ -215,7 +219,7 @@ def read_own(root: Place, name: str, what: str, columns: Collection[str] | None 
     assert schema is not None
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     if table is None or not table.schema.equals(wanted):
-        raise IncompleteError(f"{what}: {name} cannot be read; privsieve verify {what} says more")
+        raise IncompleteError(f"{what}: {name} cannot be read; privsieve release verify {what} says more")
     return table
 
 
@@ -224,7 +228,7 @@ def source_of(root: Place, what: str) -> str:
     try:
         return str(json.loads(root.at(SOURCE).read())["source"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise IncompleteError(f"{what}: {SOURCE} cannot be read; privsieve verify {what} says more") from None
+        raise IncompleteError(f"{what}: {SOURCE} cannot be read; privsieve release verify {what} says more") from None
 
 
 def sha256_of(file: Place) -> str:

@@ -10,63 +10,110 @@ sample that cannot be released safely is dropped then, and its decision says so.
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import Annotated
 
-from ingest.errors import IncompleteError, PolicyError, number_of
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
 from ingest.formats import Source
-from ingest.formats.members import Members
 from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written
+from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.releases.contents import failures_say_what_is_left, removed_release
 from jobs.releases.copying import Copied, ShardCopier, copied_on_ray
 from jobs.releases.decider import Decider
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
-from jobs.releases.guaranteeing import GUARANTEE_ONLY, Guarantee, guarantee
-from jobs.releases.kind import kind_of
+from jobs.releases.guaranteeing import Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
-from jobs.releases.plan import Counts, Plan, counts_of, plan_release
+from jobs.releases.plan import Counts, Plan, plan_release
 from jobs.releases.plan import Share as ShardShare
 from jobs.releases.previous import PreviousRelease, previous_release
-from jobs.releases.record import ChangeCounts, GroupCounts, GuaranteeRecord, ReleaseIdentity, UrlCounts
-from jobs.releases.refusals import (
-    cautions,
-    notes_of_groups,
-    refuse_loss,
-    refuse_misplaced,
-    refuse_own_names,
-    unanswered_in,
-)
-from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
+from jobs.releases.record import GroupCounts, GuaranteeRecord, ReleaseIdentity, ReleaseRecord, UrlCounts
+from jobs.releases.refusals import cautions, refuse_loss, refuse_misplaced, refuse_own_names, unanswered_in
 from jobs.releases.rewriting import (
     ReviewedBoxes,
-    VerifyEngine,
     boxes_of_people,
     boxes_sha256,
     clears_what_is_private,
     notes_of_looks,
+    refuse_gpu,
     refuse_uncoverable,
-    verify_engine,
+    shown_engine,
 )
 from jobs.releases.signing import signed
-from jobs.releases.url_list import count_urls, refuse_unlistable
-from jobs.runtime.cluster import Executor, inline_session
+from jobs.releases.url_list import count_urls, kind_of, refuse_unlistable
+from jobs.runtime.cluster import Executor, inline_session, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run
 from scoring.engines.detectors.covering import examiner
 from scoring.policies.policy import Policy
-from scoring.policies.policy_file import load_policy, policy_bytes
+from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.runs import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, read_record
 from scoring.sql.limits import spilling_database
+
+INLINE_BYTES = 10**9
+INLINE_IMAGES = 20_000
+"""A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
+
+
+@checked_request
+class FilterRequest:
+    run: RunUrl
+    """Folder or fsspec URL of a finished run."""
+
+    out: Url
+    """Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given."""
+
+    policy: Annotated[Url, Option(offers=SHIPPED)]
+    """YAML file of rules, or one that is shipped: strict, identity-documents-only, research, redacted."""
+
+    resume: bool = False
+    """Continue an interrupted filter into the same --out."""
+
+    overwrite: bool = False
+    """Replace an earlier release."""
+
+    labels: Annotated[Url | None, Option(metavar="FILE")] = None
+    """Labels that prove the guarantee of the policy."""
+
+    urls: Annotated[Url | None, Option(metavar="METADATA")] = None
+    """Release the rows of this table of URLs instead of pictures."""
+
+    hash_list: HashListUrl = None
+    """File of hashes of pictures that no release may have."""
+
+    previous: Annotated[Url | None, Option(metavar="RELEASE")] = None
+    """The release before: what was taken down stays away, and changes are listed."""
+
+    boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
+    """Boxes as people left them, for rules that cover."""
+
+    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
+    """SSH key that signs SHA256SUMS."""
+
+    def __post_init__(self) -> None:
+        if self.resume and self.overwrite:
+            raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
+
+
+@checked_request
+class FilterResources:
+    executor: Annotated[Executor | None, Option(fill=f"{INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images")] = None
+    """Where the work runs; default inline up to {}, else ray."""
+
+    ray_address: str | None = None
+    """Ray cluster to use; default RAY_ADDRESS."""
+
+    def __post_init__(self) -> None:
+        refuse_address(self.executor, self.ray_address)
 
 
 @dataclass(frozen=True)
@@ -85,55 +132,33 @@ class FilterPlan:
     guarantee: GuaranteeRecord | None
     """What it promises, what it costs and what proves it."""
 
-    reviewed: ReviewedBoxes = field(default_factory=dict)
+    reviewed: ReviewedBoxes
     """Boxes as people left them, of --boxes."""
 
-    verify: VerifyEngine | None = None
-    """The other engine of the second look."""
-
-    previous: PreviousRelease | None = None
-
-    groups: GroupCounts | None = None
+    previous: PreviousRelease | None
+    groups: GroupCounts | None
     """Groups of near duplicates that share a decision."""
 
-    urls: UrlCounts | None = None
+    urls: UrlCounts | None
     """What becomes of the rows of the table of URLs; None for a release of pictures."""
 
     @property
     def policy(self) -> Policy:
         return self.decider.policy
 
-    @property
-    def counts(self) -> Counts:
-        return self.plan.counts
-
 
 @dataclass(frozen=True)
 class FilterResult:
-    """What was written. Fields without a docstring are those of the plan."""
+    """What was written."""
 
     counts: Counts
     """As they were carried out: what could not be released safely is dropped."""
 
-    policy: str
-    """The name in its file."""
-
-    members: Members
-    """What may go with an image."""
-
-    left_out: Mapping[str, int]
-    """Kind of file or column that was next to the images and not copied -> how many, the most frequent first."""
+    release: ReleaseRecord
+    """What `release.json` says."""
 
     cautions: tuple[str, ...]
-    guarantee: GuaranteeRecord | None = None
-
-    num_without_origin: int = 0
-    """Pictures written again whose texts lost what leads to the original."""
-
-    changes: ChangeCounts | None = None
-    """Since the release before."""
-
-    urls: UrlCounts | None = None
+    """As in the plan."""
 
 
 def run_filter(
@@ -145,12 +170,13 @@ def run_filter(
 
 def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPlan:
     """Decide for every row, and write nothing."""
-    policy = _policy(request.policy)
+    policy = load_policy(policy_bytes(request.policy), request.policy)
+    if (policy.guarantee is None) != (request.labels is None):
+        raise PolicyError(f"{policy.file}: guarantee and --labels go together: the labels prove the guarantee")
     run, record = read_record(request.run)
     corpus = record.open_source()
     previous = previous_release(request.previous, request.out)
     reviewed = boxes_of_people(request.boxes, policy)
-    verify = verify_engine(request.verify_engine, request.options, policy)
     unanswered = unanswered_in(request.run, record, policy)
     if (refusal := policy.refusal(unanswered, record.engine)) is not None:
         raise PolicyError(refusal)
@@ -161,7 +187,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         policy,
         record.engine,
         removed=frozenset() if previous is None else previous.removed,
-        covered_counts=clears_what_is_private(policy, verify, reviewed),
+        covered_counts=clears_what_is_private(policy, reviewed),
     )
     hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
@@ -170,48 +196,40 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         with open_run(request.run) as opened:
             listed, not_compared = withheld(opened, hash_list)
         decider = replace(decider, listed=listed, not_compared=not_compared)
-    promise = request.promise
-    proven = guarantee(promise, run, record, decider) if promise is not None else None
-    if proven is not None:
+    proven = None
+    if request.labels is not None:
+        proven = guarantee(request.labels, run, record, decider)
         decider = replace(decider, threshold=proven.threshold)
     decider, groups, urls = _overruled(request, run, record, corpus, decider)
     plan = plan_release(run, record, corpus, decider)
-    notes = [*cautions(record, plan, policy, unanswered), *notes_of_looks(reviewed, verify), *notes_of_groups(groups)]
+    notes = [*cautions(record, plan, policy, unanswered), *notes_of_looks(reviewed, policy.verify)]
+    if groups is not None:
+        notes.append(
+            f"  {number_of(groups.num_pictures, 'picture')} in {number_of(groups.num_groups, 'group')} of near "
+            f"duplicates ({groups.by}): {number_of(groups.num_overruled, 'picture')} with a stricter decision than of "
+            "their own"
+        )
     if proven is not None:
         proven = proven.with_price(plan.counts)
-        notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, request.accept_all)])
+        notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, policy)])
+    promised = None if proven is None else proven.record
     return FilterPlan(
-        request=request,
-        run=run,
-        record=record,
-        corpus=corpus,
-        decider=decider,
-        plan=plan,
-        cautions=tuple(notes),
-        guarantee=None if proven is None else proven.record,
-        reviewed=reviewed,
-        verify=verify,
-        previous=previous,
-        groups=groups,
-        urls=urls,
+        request, run, record, corpus, decider, plan, tuple(notes), promised, reviewed, previous, groups, urls
     )
 
 
 def _overruled(
-    request: FilterRequest,
-    run: Place,
-    record: RunRecord,
-    corpus: Source,
-    decider: Decider,
+    request: FilterRequest, run: Place, record: RunRecord, corpus: Source, decider: Decider
 ) -> tuple[Decider, GroupCounts | None, UrlCounts | None]:
     """Return the decider with the decisions that follow from other pictures, and the counts of groups and of a list."""
-    if request.urls is None and request.groups is None:
+    by = decider.policy.groups
+    if request.urls is None and by is None:
         return decider, None, None
     if request.urls is not None:
         refuse_unlistable(decider.policy)
     with spilling_database("the pass over all rows") as connection:
-        decided = decided_rows(connection, run, record, corpus, decider, request.groups)
-        groups = decided.group(request.groups) if request.groups is not None else None
+        decided = decided_rows(connection, run, record, corpus, decider, by)
+        groups = decided.group(by) if by is not None else None
         urls = None
         if request.urls is not None:
             decided.settle({"url_sha256": "same URL"} | ({"near": "group"} if groups is not None else {}))
@@ -219,22 +237,16 @@ def _overruled(
         return replace(decider, overruled=decided.overruled()), groups, urls
 
 
-def _refuse_nothing_left(guarantee_: Guarantee, plan: Plan, is_accepted: bool) -> str | None:
+def _refuse_nothing_left(proven: Guarantee, plan: Plan, policy: Policy) -> str | None:
     """Raise PolicyError if the guarantee drops every image with a score; return a caution if that was accepted."""
-    if plan.num_scored_left or not guarantee_.record.num_dropped:
+    if plan.num_scored_left or not proven.record.num_dropped:
         return None
-    if is_accepted:
-        return guarantee_.all_dropped()
+    if policy.guarantee is not None and policy.guarantee.accept_all:
+        return proven.all_dropped()
     raise PolicyError(
-        f"{guarantee_.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can "
-        "keep some images; --accept-all goes on all the same"
+        f"{proven.all_dropped()}; more labels, a lower recall or an engine that sees why these are private can "
+        "keep some images; accept_all: true below guarantee goes on all the same"
     )
-
-
-def _policy(name: str | None) -> Policy:
-    if name is None:
-        return load_policy(GUARANTEE_ONLY, "the policy of --guarantee alone")
-    return load_policy(policy_bytes(name), name)
 
 
 def check_destination(planned: FilterPlan) -> None:
@@ -251,9 +263,9 @@ def check_destination(planned: FilterPlan) -> None:
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
     """Write the planned release. IncompleteError if the source or the run has changed since."""
     check_destination(planned)
-    if planned.verify is not None and executor_for(planned.plan, resources) == "ray":
-        planned.verify.refuse_gpu()
-    request, policy, out = planned.request, planned.policy, place(planned.request.out)
+    if planned.policy.verify is not None and executor_for(planned.plan, resources) == "ray":
+        refuse_gpu(planned.policy.verify)
+    request, out = planned.request, place(planned.request.out)
     kind = kind_of(planned.urls)
     identity = _identity(planned)
     if not kind.has_pictures and resources.executor is None:
@@ -274,7 +286,6 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 out=out,
                 resume=request.resume,
                 reviewed=planned.reviewed,
-                verify=planned.verify,
                 copies_pictures=kind.has_pictures,
             )
             counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
@@ -283,17 +294,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             release = finish(
                 out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
             )
-    return FilterResult(
-        counts=counts,
-        policy=policy.name,
-        members=policy.members,
-        left_out=release.members_left_out,
-        cautions=planned.cautions,
-        guarantee=planned.guarantee,
-        num_without_origin=release.num_without_origin,
-        changes=release.changes,
-        urls=planned.urls,
-    )
+    return FilterResult(counts, release, planned.cautions)
 
 
 def _identity(planned: FilterPlan) -> ReleaseIdentity:
@@ -311,7 +312,7 @@ def _identity(planned: FilterPlan) -> ReleaseIdentity:
         texts=policy.texts,
         origins=policy.origins if policy.writes_again else None,
         second_look=examiner().protocol if policy.redacts else None,
-        verified_by=None if planned.verify is None else planned.verify.shown,
+        verified_by=None if policy.verify is None else shown_engine(policy.verify),
         residual_max_level=policy.residual_max_level,
         previous_sha256=None if planned.previous is None else planned.previous.sha256,
         boxes_sha256=boxes_sha256(planned.reviewed),
@@ -356,8 +357,7 @@ def _copy_all(
     If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
     is raised at once, and so is the error that another filter has taken the release over.
     """
-    by_rule, written, changed = Counter[tuple[str, str]](), dict[int, Written](), dict[int, str]()
-    num_unseen, unseen_kinds = 0, Counter[str]()
+    counts, written, changed = Counts(), dict[int, Written](), dict[int, str]()
     with feedback.meter("filter", plan.num_kept) as meter:
         for copied in copy(copier, plan.shares):
             own_lease.check()
@@ -367,14 +367,11 @@ def _copy_all(
                 changed[copied.number] = copied.changed
                 continue
             written[copied.number] = copied.written
-            by_rule.update(copied.by_rule)
-            num_unseen += copied.num_unseen
-            unseen_kinds.update(copied.unseen_kinds)
+            counts += copied.counts
             meter.advance(plan.shares[copied.number].num_kept)
     if changed:
         num_others = len(changed) - 1
         have = "has" if num_others == 1 else "have"
         others = f" ({number_of(num_others, 'more shard')} {have} such an error)" if num_others else ""
         raise IncompleteError(f"{changed[min(changed)]}{others}")
-    counts = counts_of(by_rule, num_unseen, unseen_kinds)
     return counts, [written[number] for number in sorted(written)]

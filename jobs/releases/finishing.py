@@ -2,10 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
-from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,12 +26,13 @@ from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.copying import table_of
 from jobs.releases.documents import write_documents
-from jobs.releases.files import DECISIONS_SCHEMA, REDACTIONS_SCHEMA, as_json, write_sums
+from jobs.releases.files import OWN_FILES, as_json, write_sums
 from jobs.releases.plan import Counts, Plan, Share
 from jobs.releases.previous import PreviousRelease, write_changes
 from jobs.releases.record import DamagedShards, EngineFacts, ReleaseIdentity, ReleaseRecord
 from jobs.releases.refusals import scope
 from scoring.runs.record import RunRecord
+from scoring.table import presence_only
 
 MAX_KINDS = 100
 """Limit on the kinds of members and columns that are counted one by one."""
@@ -54,9 +53,9 @@ def finish(
     previous: PreviousRelease | None,
 ) -> ReleaseRecord:
     """Finish a release, and return what `release.json` says. IncompleteError if the counts do not add up."""
-    own_sha256 = {DECISIONS: join_decisions(out, plan.shares, counts.num_images + counts.num_damaged_parts)}
+    own_sha256 = {DECISIONS: joined(out, plan.shares, DECISIONS, counts.num_images + counts.num_damaged_parts)}
     if identity.second_look is not None:
-        own_sha256[REDACTIONS] = _joined(out, plan.shares, REDACTIONS, REDACTIONS_SCHEMA)
+        own_sha256[REDACTIONS] = joined(out, plan.shares, REDACTIONS)
     changes = None
     if previous is not None:
         changes, own_sha256[CHANGES] = write_changes(out, out.path, previous)
@@ -77,10 +76,13 @@ def finish(
         num_without_origin=sum(done.pictures.num_without_origin for done in written),
         num_texts_masked=sum(done.num_masked for done in written),
         changes=changes,
-        num_removed_before=0 if previous is None else previous.num_removed,
+        num_removed_before=0 if previous is None else len(previous.rows),
         format=record.format,
         image_columns=list(record.image_columns),
-        engine=EngineFacts(**{name: record.engine[name] for name in ("name", "protocol", "assessed")}),
+        engine=EngineFacts(
+            **{name: record.engine[name] for name in ("name", "protocol", "assessed")},
+            only_affirmed=list(presence_only(record.engine)),
+        ),
         takedowns=[],
         sha256=dict(sorted(hashes.items())),
         own_sha256=own_sha256,
@@ -110,23 +112,17 @@ def write_descriptions(
     return release, content, documents | write_sums(out, release, content, sign_key)
 
 
-def join_decisions(out: Place, shares: Sequence[Share], num_counted: int) -> str:
-    """Write `decisions.parquet` from the files of the shards, in their order, and return its hash."""
-    return _joined(out, shares, DECISIONS, DECISIONS_SCHEMA, num_counted)
-
-
-def _joined(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema, num_counted: int | None = None) -> str:
-    """Join the tables of the shards and return the hash of the file. Few rows are in memory at once.
+def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | None = None) -> str:
+    """Join the tables of the shards, in their order, and return the hash of the file. Few rows are in memory at once.
 
     num_counted: rows that there must be, as many as were planned; else IncompleteError, and there is no file.
     """
-    num_rows = 0
+    num_rows, schema = 0, OWN_FILES[name].schema
     with (
         out.at(name).create() as stream,
         pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
     ):
-        parts = _at_once(shares, lambda share: _part(out, share, name, schema))
-        for group in in_row_groups(parts, ROWS_PER_GROUP):
+        for group in in_row_groups(_parts(out, shares, name), ROWS_PER_GROUP):
             writer.write_table(group, ROWS_PER_GROUP)
             num_rows += group.num_rows
         num_planned = sum(share.num_rows for share in shares)
@@ -138,26 +134,22 @@ def _joined(out: Place, shares: Sequence[Share], name: str, schema: pa.Schema, n
     return stream.sha256
 
 
-Read = TypeVar("Read")
+def _parts(out: Place, shares: Sequence[Share], name: str) -> Iterator[pa.Table]:
+    """Read the table of each shard, in order, several at once."""
 
+    def read(share: Share) -> pa.Table:
+        try:
+            with table_of(out, share, name).open() as stream:
+                return pq.read_table(stream, schema=OWN_FILES[name].schema, page_checksum_verification=True)
+        except (pa.ArrowException, FileNotFoundError):
+            raise IncompleteError(
+                f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "
+                "nothing is released; run the same command with --resume"
+            ) from None
 
-def _at_once(shares: Sequence[Share], read: Callable[[Share], Read]) -> Iterator[Read]:
-    """Read the file of each shard, in order, several at once."""
-    left = iter(shares)
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
-        while window := list(islice(left, READ_AT_ONCE)):
-            yield from threads.map(read, window)
-
-
-def _part(out: Place, share: Share, name: str, schema: pa.Schema) -> pa.Table:
-    try:
-        with table_of(out, share, name).open() as stream:
-            return pq.read_table(stream, schema=schema, page_checksum_verification=True)
-    except (pa.ArrowException, FileNotFoundError):
-        raise IncompleteError(
-            f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "
-            "nothing is released; run the same command with --resume"
-        ) from None
+        for first in range(0, len(shares), READ_AT_ONCE):
+            yield from threads.map(read, shares[first : first + READ_AT_ONCE])
 
 
 def left_out(written: Iterable[Written]) -> dict[str, int]:

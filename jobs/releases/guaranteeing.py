@@ -1,4 +1,4 @@
-"""The promise of `filter --guarantee`: what labels prove, and the threshold that follows.
+"""The promise of a policy with `guarantee`: what labels prove, and the threshold that follows.
 
 For a labelled private image, only the outcome counts, not what decides it. One that the policy drops is caught at any
 threshold; one that a rule of the policy keeps, or that has no score, is missed at any threshold.
@@ -7,16 +7,13 @@ threshold; one that a rule of the policy keeps, or that has no score, is missed 
 import hashlib
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
-from jobs.console.requests import Url, checked_request
 from jobs.releases.decider import Decider, can_be_dropped
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord
@@ -27,6 +24,7 @@ from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Bound, Row, bound_of, evenly_taken, num_needed
 from scoring.labels.table import contradictions, labels_content, read_judged
+from scoring.policies.policy import Promise
 from scoring.policies.reserved import ReservedRule
 from scoring.privacy import protocol_name
 from scoring.runs.audit_files import AuditDesign
@@ -36,9 +34,6 @@ from scoring.table import SCHEMA, Col
 
 BY = (Col.PROB_PRIVATE, Col.HOLISTIC_SCORE, Col.S_LEX, Col.SCORE)
 """The first of these columns that the labelled private images have is used, unless the user names one."""
-
-GUARANTEE_ONLY = b"name: guarantee-only\nrules: []\ndefault: keep\nquarantined: drop\nscreened: drop\nmembers: listed\n"
-"""The policy of a filter that has a guarantee and no policy."""
 
 ASSUMPTIONS: dict[Drawn, str] = {
     "evenly": "the labelled private pictures are a random sample of the private pictures of the run, and neither the "
@@ -57,26 +52,6 @@ CAUGHT = {False: "dropped", True: "dropped or cleared by the second look once co
 
 MAX_NAMED = 3
 """Labelled private pictures that an error names."""
-
-Share = Annotated[float, Field(gt=0, lt=1)]
-
-
-@checked_request
-class GuaranteeRequest:
-    labels: Url
-    """Labels of images of the run (`scoring.labels.table`), one row per picture."""
-
-    recall: Share
-    """At least this share of the private pictures is dropped, copies counted once, …"""
-
-    confidence: Share = 0.9
-    """… with this probability."""
-
-    by: str | None = None
-    """Column or SQL expression over the row: the number that has the threshold. None: the first of `BY`."""
-
-    drawn: Drawn | None = None
-    """How the labelled images were drawn; None: `audit` if all are of the audit sample, else `evenly`."""
 
 
 @dataclass(frozen=True)
@@ -111,40 +86,42 @@ class Guarantee:
         )
 
 
-def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, decider: Decider) -> Guarantee:
-    """Return the threshold and what it promises.
+def guarantee(url: str, run: Place, record: RunRecord, decider: Decider) -> Guarantee:
+    """Return the threshold and what it promises, by `guarantee` of the policy. url: labels of images of the run.
 
     LabelsError with the number of missing labels if there are too few, or if too many private images have no score and
     are kept by the policy. PolicyError if the policy keeps quarantined images, of which an audit draws none.
     """
-    given = read_judged(request.labels)
+    promise = decider.policy.guarantee
+    assert promise is not None
+    given = read_judged(url)
     labels = agreed(given)
-    rows = labelled_rows(run, record, labels, SCHEMA.names, request.drawn)
+    rows = labelled_rows(run, record, labels, SCHEMA.names, promise.drawn)
     if rows.drawn == "audit" and decider.policy.quarantined != "drop":
         raise PolicyError(
             f"{decider.policy.file}: quarantined images are kept, and the audit sample holds none of them: how many "
             "are private is unknown; write quarantined: drop"
         )
-    private = _private(rows, request, run)
+    private = _private(rows, url, run)
     decided = private.rows.filter(pa.array(~private.is_undecided[private.pictures]))
-    by = request.by or _first_with_scores(decided, record)
+    by = promise.by or _first_with_scores(decided, record)
     lowest = np.full(len(private.is_undecided), np.inf)  # of the copies of a picture, the worst outcome counts
     np.minimum.at(lowest, private.pictures, _outcomes(private.rows, decider, by))
     scores, undecided = lowest[~private.is_undecided], lowest[private.is_undecided]
-    bound = bound_of(scores, request.recall, request.confidence, undecided)
+    bound = bound_of(scores, promise.recall, promise.confidence, undecided)
     if bound is None:
-        raise _too_few(len(scores), private, rows, request)
+        raise _too_few(len(scores), private, rows, promise)
     num_as_private = bound.num_private - len(scores)
     counts_as_private = ~private.is_undecided
     counts_as_private[np.flatnonzero(private.is_undecided)[np.argsort(undecided)[:num_as_private]]] = True
     scores = lowest[counts_as_private]
     if bound.threshold == -np.inf:
-        raise _no_threshold(scores, bound, by, request)
+        raise _no_threshold(scores, bound, by, promise)
     is_policy_enough = bound.threshold == np.inf
-    confidence, recall = percent(request.confidence), percent(request.recall)
+    confidence, recall = percent(promise.confidence), percent(promise.recall)
     promised = GuaranteeRecord(
-        recall=request.recall,
-        confidence=request.confidence,
+        recall=promise.recall,
+        confidence=promise.confidence,
         by=by,
         threshold=None if is_policy_enough else bound.threshold,
         num_private_labelled=bound.num_private,
@@ -157,7 +134,7 @@ def guarantee(request: GuaranteeRequest, run: Place, record: RunRecord, decider:
         num_private_drawn=private.num_drawn,
         num_undecided=len(undecided),
         num_undecided_as_private=num_as_private,
-        labels_sha256=_sha256(request.labels),
+        labels_sha256=_sha256(url),
         assumption=ASSUMPTIONS[rows.drawn],
         promise=PROMISE.format(recall=recall, confidence=confidence, caught=CAUGHT[decider.covered_counts]),
         covered_counts=decider.covered_counts,
@@ -187,19 +164,19 @@ class _Private:
     """Private pictures before those of an audit were thinned."""
 
 
-def _private(rows: LabelledRows, request: GuaranteeRequest, run: Place) -> _Private:
+def _private(rows: LabelledRows, url: str, run: Place) -> _Private:
     """Return the private and undecided pictures. LabelsError if no label says private, or some say too little."""
     truth, is_undecided = truth_of(rows.joined.labels), np.asarray(rows.undecided[:, 0], dtype=np.bool_)
     num_open = truth_of(rows.joined.labels.filter(pa.array(~is_undecided))).num_open
     if num_open:
         raise LabelsError(
-            f"{request.labels}: of {number_of(num_open, 'labelled picture')} only some of the attributes are "
+            f"{url}: of {number_of(num_open, 'labelled picture')} only some of the attributes are "
             "labelled that make a picture private (levels 1 and 2), so it is not known whether they are; fill in the "
             "column private, or all of these attributes"
         )
     is_private = (truth.private == 1) & ~is_undecided
     if not is_private.any():
-        raise LabelsError(f"{request.labels}: no label says that a picture of the run is private")
+        raise LabelsError(f"{url}: no label says that a picture of the run is private")
     if rows.sample is not None:
         return _of_audit(rows, is_private, is_undecided, _least_probability(rows.sample.design, run))
     is_used = is_private | is_undecided
@@ -261,9 +238,9 @@ def _first_with_scores(rows: pa.Table, record: RunRecord) -> str:
     if protocol_name(record.engine) == "binary":
         raise LabelsError(
             "this run says yes or no without probabilities, so there is no number for a threshold; scan with an engine "
-            "that gives them, or say --guarantee-by private_answer to drop what it answers with yes"
+            "that gives them, or write by: private_answer below guarantee to drop what it answers with yes"
         )
-    raise LabelsError("the labelled private images have no score in this run; name another number with --guarantee-by")
+    raise LabelsError("the labelled private images have no score in this run; name another number: guarantee: {by: …}")
 
 
 def _outcomes(rows: pa.Table, decider: Decider, by: str) -> Numbers:
@@ -281,9 +258,9 @@ def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:
     return tuple(sorted(names[picture] for picture in np.flatnonzero(is_named).tolist()))
 
 
-def _too_few(num: int, private: _Private, rows: LabelledRows, request: GuaranteeRequest) -> LabelsError:
-    needed = num_needed(request.recall, request.confidence)
-    promise = f"recall {request.recall:g} with confidence {request.confidence:g}"
+def _too_few(num: int, private: _Private, rows: LabelledRows, asked: Promise) -> LabelsError:
+    needed = num_needed(asked.recall, asked.confidence)
+    promise = f"recall {asked.recall:g} with confidence {asked.confidence:g}"
     if needed is None:
         return LabelsError(f"{promise} cannot be proven by labels; ask for less")
     thinned = ""
@@ -295,12 +272,12 @@ def _too_few(num: int, private: _Private, rows: LabelledRows, request: Guarantee
     )
 
 
-def _no_threshold(scores: Numbers, bound: Bound, by: str, request: GuaranteeRequest) -> LabelsError:
+def _no_threshold(scores: Numbers, bound: Bound, by: str, asked: Promise) -> LabelsError:
     num = int((scores == -np.inf).sum())
     stay, they_have, them = ("stays", "it has", "it") if num == 1 else ("stay", "they have", "them")
     return LabelsError(
         f"{number_of(num, 'labelled private picture')} of {bound.num_private:,} {stay} at any threshold, and recall "
-        f"{request.recall:g} with confidence {request.confidence:g} allows {bound.num_missed_allowed:,}: {they_have} "
+        f"{asked.recall:g} with confidence {asked.confidence:g} allows {bound.num_missed_allowed:,}: {they_have} "
         f"no {shown(by)}, or a rule of the policy keeps {them}; let the policy drop {them}, by quarantined: drop or by "
         f'a rule such as when: "{shown(by)} IS NULL"'
     )

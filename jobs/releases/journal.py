@@ -12,6 +12,8 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter
@@ -24,7 +26,7 @@ from ingest.storage.place import Place
 from ingest.storage.removal import remove_half_written_of, remove_tree
 from jobs.releases.files import BLOCK_BYTES, sha256_of
 from jobs.releases.record import FileName, Sha256
-from scoring.runs.lease import Lease
+from scoring.runs.lease import Lease, lease
 
 Result = TypeVar("Result")
 
@@ -42,15 +44,20 @@ class Journal(BaseModel):
     """Files of the release to remove."""
 
     command: Sha256
-    """Hash of the command, by `command_sha256`."""
+    """Hash of the command."""
 
     result: dict[str, Any]
     """What the command says in the end, for the same command that ends it."""
 
 
 def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:
-    """Write a shard without the pictures to remove, and return file -> sha256."""
-    written = FORMATS[source.format].write(source.root, shard, rest, staged)
+    """Write a shard without the pictures to remove, and return file -> sha256. IncompleteError if it has changed."""
+    try:
+        written = FORMATS[source.format].write(source.root, shard, rest, staged)
+    except IncompleteError:  # it speaks of a scan
+        raise IncompleteError(
+            f"{printable(shard)} is not what was released; nothing was taken down; restore it from a copy"
+        ) from None
     if written.num_samples != len(rest.sha256):
         raise IncompleteError(f"{printable(shard)} cannot be written again as it is; nothing was taken down")
     return written.files
@@ -59,29 +66,42 @@ def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[st
 Replaced = tuple[dict[str, str], list[str]]
 """`Journal.replaced` and `Journal.removed`."""
 
-
-def command_sha256(*facts: object) -> str:
-    """Return a hash by which the same command is known again. facts: all that it asks for."""
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
+Found = tuple[Result, Callable[[Place], Replaced] | None]
+"""What a command says in the end, and what writes all that changes into a folder; None if nothing does."""
 
 
 def refuse_unfinished(root: Place) -> None:
     """Raise PrivsieveError if an interrupted removal has to be finished before anything can be said."""
     if root.at(TAKEDOWN_JOURNAL).exists() or root.at(TAKEDOWN_STAGED).exists():
-        raise PrivsieveError(f"{root.url}: a takedown or apply-removals is unfinished; run the same command again")
+        raise PrivsieveError(f"{root.url}: a takedown or apply is unfinished; run the same command again")
 
 
-def put_in_place(
-    root: Place, own_lease: Lease, command: str, result: dict[str, Any], write: Callable[[str], Replaced]
-) -> None:
-    """Write all that changes, then put it into its place. If writing fails, nothing has changed.
+def remove_safely(root: Place, command: str, kind: type[Result], find: Callable[[], Found[Result]]) -> Result:
+    """Remove what `find` has found. If anything fails before all is written, nothing has changed.
 
-    own_lease: lease of the release. command: by `command_sha256`. result: its fields. write: takes the name of the
-    folder below `takedown.unfinished/` to write into.
+    If the same command was interrupted once all was written, this ends it, and returns its result. If another one was,
+    it is ended first.
+
+    command: all that it asks for, in words that are the same for the same command. kind: a dataclass.
     """
+    sha256 = hashlib.sha256(command.encode("utf-8", "surrogateescape")).hexdigest()
+    with lease(root.at(RELEASE_LEASE), root.url, takeover=None) as own_lease:
+        journal = _finish(root)
+        if journal is not None and journal.command == sha256:
+            with suppress(ValueError):
+                return TypeAdapter(kind).validate_python(journal.result)
+        result, write = find()
+        if write is not None:
+            _put_in_place(root, own_lease, sha256, result, write)
+    return result
+
+
+def _put_in_place(root: Place, own_lease: Lease, command: str, result: Any, write: Callable[[Place], Replaced]) -> None:
     try:
-        replaced, removed = write(own_lease.id)
-        journal = Journal(folder=own_lease.id, replaced=replaced, removed=removed, command=command, result=result)
+        replaced, removed = write(root.at(TAKEDOWN_STAGED, own_lease.id))
+        journal = Journal(
+            folder=own_lease.id, replaced=replaced, removed=removed, command=command, result=asdict(result)
+        )
         own_lease.confirm()
     except BaseException:
         remove_tree(root.at(TAKEDOWN_STAGED, own_lease.id))
@@ -90,20 +110,6 @@ def put_in_place(
         raise
     root.at(TAKEDOWN_JOURNAL).write(json.dumps(journal.model_dump()).encode())
     _finish(root)
-
-
-def finished(root: Place, command: str, kind: type[Result]) -> Result | None:
-    """Do what the journal of an interrupted command says. Without a journal, remove what was written for it.
-
-    command: by `command_sha256`. Returns the result if the same command was interrupted, else None.
-    """
-    journal = _finish(root)
-    if journal is None or journal.command != command:
-        return None
-    try:
-        return TypeAdapter(kind).validate_python(journal.result)
-    except ValueError:
-        return None
 
 
 def _finish(root: Place) -> Journal | None:

@@ -1,7 +1,6 @@
-"""`privsieve lookup RELEASE PICTURE|URL`: says whether a release, or a copy of its shards, holds a picture."""
+"""`privsieve release lookup RELEASE PICTURE|URL`: says whether a release, or a copy of its shards, holds a picture."""
 
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,27 +10,21 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from ingest.formats import open_source
-from ingest.formats.released import RELEASE
+from ingest.formats.released import DECISIONS, RELEASE
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.images.pdq import MAX_DISTANCE, NUM_BITS, Hashes
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
-from jobs.releases.decisions import read_decisions
-from jobs.releases.entries import looked_for
-from jobs.releases.files import is_published_copy, read_release
+from jobs.releases.entries import PdqDistance, is_url, looked_for
+from jobs.releases.files import is_published_copy, read_own, read_release
 from jobs.releases.journal import refuse_unfinished
-from jobs.releases.kind import kind_of
-from jobs.releases.matching import held_pictures, scanned_distances
-from jobs.releases.near import pdq_hashes
-from jobs.releases.taking_down import PdqDistance
+from jobs.releases.matching import held_pictures, pdq_hashes, scanned_distances
+from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
 from scoring.runs import RUN_RECORD
-
-URL = re.compile("https?://", re.IGNORECASE)
-
 
 State = Literal["released", "taken down", "dropped", "found"]
 """`found` is in a folder that is no release."""
@@ -88,62 +81,49 @@ class LookupResult:
 def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupResult:
     """Search by bytes, and by PDQ hashes unless the request is exact; or search by URL. PrivsieveError if the picture
     or the release does not exist."""
-    root = place(request.release)
+    root, url = place(request.release), request.release
     is_release = root.at(RELEASE).exists()
-    if is_release and is_published_copy(root) and kind_of(read_release(root, request.release).urls).has_pictures:
-        is_release = False  # what is known of it is its shards
+    is_list = is_release and not kind_of(read_release(root, url).urls).has_pictures
+    is_release = is_release and (is_list or not is_published_copy(root))  # else what is known of it is its shards
     if not is_release and root.at(RUN_RECORD).exists():
-        raise PrivsieveError(f"{request.release} is a run, which holds no pictures; give a release, or its shards")
+        raise PrivsieveError(f"{url} is a run, which holds no pictures; give a release, or its shards")
     refuse_unfinished(root)
-    content = None
-    if URL.match(request.wanted):
-        column, name = "url_sha256", url_sha256_of(request.wanted) or ""
-    else:
+    content, column, name = None, "url_sha256", url_sha256_of(request.wanted) or ""
+    if not is_url(request.wanted):
         content = given_content(place(request.wanted), request.wanted, MAX_IMAGE_BYTES)
         column, name = "sha256", hashlib.sha256(content).hexdigest()
-    by_records, covered = list[PictureMatch](), list[PictureMatch]()
-    decisions = read_decisions(root, request.release) if is_release else None
-    if decisions is not None:
-        by_records += _by_records(decisions, column, name)
-        is_list = not kind_of(read_release(root, request.release).urls).has_pictures
-        is_there = any(match.state == "released" for match in by_records)
+    hashes = None
+    matches, covered = list[PictureMatch](), list[PictureMatch]()
+    if is_release:
+        decisions = read_own(root, DECISIONS, url)
+        matches += _by_records(decisions, column, name)
+        is_there = any(match.state == "released" for match in matches)
         if content is None or request.exact or is_list or is_there:
-            return LookupResult(tuple(by_records), is_list=is_list)
-    hashes = None if content is None or request.exact else pdq_hashes(content)
-    is_decodable = content is None or request.exact or hashes is not None
-    if decisions is not None and not is_decodable:
-        return LookupResult(tuple(by_records), is_decodable=False)
+            return LookupResult(tuple(matches), is_list=is_list)
+    if content is not None and not request.exact:
+        hashes = pdq_hashes(content)
+        if is_release and hashes is None:
+            return LookupResult(tuple(matches), is_decodable=False)
     # Of each frame, at its own size and at a very large one.
     wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
-    if decisions is not None:
+    if is_release:
         covered += _covered(decisions, wanted, request.pdq_distance)
-    exact, near, num_not_compared = _searched(request, name, wanted, "released" if is_release else "found", feedback)
-    known = {match.name for match in covered}
-    near = [*covered, *(match for match in near if match.name not in known)]
-    near.sort(key=lambda match: (match.distance or 0, match.name))
-    return LookupResult((*by_records, *exact, *near), num_not_compared, is_decodable=is_decodable)
-
-
-def _searched(
-    request: LookupRequest, name: str, wanted: Hashes, state: State, feedback: Feedback
-) -> tuple[list[PictureMatch], list[PictureMatch], int]:
-    """Return the pictures with these bytes or this URL, those that are near, and how many cannot be compared.
-
-    name: hash of the bytes or of the URL. wanted: shape (hashes, 4).
-    """
-    exact, near, num_not_compared = list[PictureMatch](), list[PictureMatch](), 0
+    known, near, num_not_compared = {match.name for match in covered}, covered, 0
+    state: State = "released" if is_release else "found"
     with feedback.meter("compare pictures", None) as meter:
-        for picture in held_pictures(open_source(request.release, None, None), wanted, meter):
+        for picture in held_pictures(open_source(url, None, None), wanted, meter):
             shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.nearest()
             if picture.sha256 is None:
                 continue
             if name in (picture.sha256, picture.url_sha256):
-                exact.append(PictureMatch(state, shown))
+                matches.append(PictureMatch(state, shown))
             elif len(wanted) and distance is None:
                 num_not_compared += 1
-            elif distance is not None and distance <= request.pdq_distance:
+            elif distance is not None and distance <= request.pdq_distance and shown not in known:
                 near.append(PictureMatch(state, shown, distance))
-    return exact, near, num_not_compared
+    near.sort(key=lambda match: (match.distance or 0, match.name))
+    is_decodable = content is None or request.exact or hashes is not None
+    return LookupResult((*matches, *near), num_not_compared, is_decodable=is_decodable)
 
 
 def _covered(decisions: pa.Table, wanted: Hashes, max_distance: int) -> Iterator[PictureMatch]:
@@ -160,7 +140,7 @@ def _covered(decisions: pa.Table, wanted: Hashes, max_distance: int) -> Iterator
 def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:
     """Yield what the decisions of a release say of pictures with these bytes, or with this URL. PrivsieveError if they
     name no URLs."""
-    if decisions[column].null_count == decisions.num_rows and column == "url_sha256":
+    if column == "url_sha256" and 0 < decisions.num_rows == decisions[column].null_count:
         raise PrivsieveError("the release records no URLs, since its source or its policy gives none; give the picture")
     is_named = pc.equal(decisions[column], name).fill_null(False)
     if column == "sha256":

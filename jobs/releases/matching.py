@@ -18,11 +18,29 @@ import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
 from ingest.formats import Source, open_source
+from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
+from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
-from jobs.releases.entries import Entry, looked_for, pdq_names
-from jobs.releases.near import pdq_hashes
+from jobs.releases.entries import Entry, is_of_rows, looked_for, pdq_names
+from jobs.releases.url_list import ReleaseKind
 from jobs.runtime.progress import Feedback, Meter
+
+_LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
+
+
+def pdq_texts(encoded: bytes) -> list[str]:
+    """Return the hashes of all that a file shows, as `DecodedImage.pdq` has them; empty if nothing can be decoded.
+    Content without a hash, such as a frame after the first 16, is left out."""
+    decoded = decode(encoded, _LIMITS)
+    return [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
+
+
+def pdq_hashes(encoded: bytes) -> npt.NDArray[np.uint64] | None:
+    """Return the same as numbers, shape (pictures, NUM_HASHES, 4); None if nothing can be decoded."""
+    texts = pdq_texts(encoded)
+    return hashes_of(texts, NUM_HASHES) if texts else None
+
 
 MAX_THREADS = 8
 """Limit, since each may need as much memory as a picture takes to decode (`ingest.images.decode`)."""
@@ -84,34 +102,115 @@ class NearMatch:
     """Number of bits that differ, of 256."""
 
 
+@dataclass(frozen=True)
+class RemovalResult:
+    """What a takedown or an apply has removed."""
+
+    num_entries: int
+    """Lines of the list."""
+
+    num_pictures: int
+    """Pictures that were removed, copies too."""
+
+    num_shards: int
+    """Shards that held them."""
+
+    names: tuple[str, ...]
+    """SHARD/KEY of the first MAX_NAMED of them."""
+
+    unknown: tuple[int, ...]
+    """Numbers of lines that name no picture that the release knows, or that the copy holds."""
+
+    near: tuple[NearMatch, ...]
+    """Pictures that PDQ hashes found."""
+
+    num_not_compared: int
+    """Pictures that cannot be decoded, so that no PDQ hash finds them."""
+
+    copies_left: tuple[str, ...]
+    """SHARD/KEY of each picture that stays and has the same bytes as one that was removed by another name."""
+
+    is_by_rows: bool
+    """The list is a removed.parquet, of which a copy need not hold each picture."""
+
+    gone_before: tuple[int, ...] = ()
+    """Numbers of lines whose pictures the release does not hold: dropped by its policy, or taken down before."""
+
+    is_signature_void: bool = False
+    """The release was signed, and no key was given to sign it again."""
+
+
+MAX_NAMED = 20
+
 Near = tuple[str, int, int]
 """What a PDQ hash found: the hash, the row of a picture, and the number of bits that differ."""
 
 
-@dataclass(frozen=True)
-class Matches:
-    """What the lines of a list name."""
+def named_pictures(
+    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, kind: ReleaseKind, feedback: Feedback
+) -> tuple[dict[int, Entry], RemovalResult]:
+    """Return each released picture that a list names, as its row in the decisions -> the first line that names it, and
+    the result of removing these. Only rows that the list names become Python objects.
 
-    taken: dict[int, Entry]
-    """Row of a picture in the release -> the first line that names it."""
+    PrivsieveError if a key is that of several pictures, or if the release does not record what a line names.
+    """
+    near, num_not_compared = _near_pictures(url, decisions, entries, max_distance, kind, feedback)
+    rows_of = _rows_of_names(decisions, entries, url)
+    _add_copies(decisions, rows_of)
+    bits_of = dict[tuple[int, str], int]()
+    for name, row, distance in near:
+        rows_of.setdefault(("pdq", name), []).append(row)
+        bits_of[row, name] = min(distance, bits_of.get((row, name), distance))
+    is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
+    taken, gone, unknown, shown = dict[int, Entry](), list[int](), list[int](), list[NearMatch]()
+    for entry in entries:
+        rows_of_entry = rows_of.get((entry.kind, entry.name), [])
+        released = sorted({row for row in rows_of_entry if is_released[row]})
+        if entry.kind == "key" and len(released) > 1:
+            raise PrivsieveError(
+                f"line {entry.number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the "
+                "sha256"
+            )
+        for row in released:
+            taken.setdefault(row, entry)
+        if entry.kind == "pdq":
+            names = _names(decisions, released)
+            shown += [NearMatch(entry.number, n, bits_of[r, entry.name]) for r, n in zip(released, names, strict=True)]
+        if not released:
+            (gone if rows_of_entry else unknown).append(entry.number)
+    taken = kind.with_all_rows(decisions, taken)
+    rows, hashes = sorted(taken), decisions["released_sha256"]
+    gone_hashes = pc.drop_null(hashes.take(pa.array(rows, pa.int64()))).combine_chunks()
+    copies = [r for r in np.flatnonzero(pc.is_in(hashes, gone_hashes).to_numpy()).tolist() if r not in taken]
+    result = RemovalResult(
+        len(entries),
+        len(rows),
+        len(pc.unique(decisions["shard"].take(pa.array(rows, pa.int64())))),
+        _names(decisions, rows[:MAX_NAMED]),
+        tuple(unknown),
+        tuple(shown),
+        num_not_compared,
+        _names(decisions, copies),
+        is_of_rows(entries),
+        tuple(gone),
+    )
+    return taken, result
 
-    gone_before: tuple[int, ...]
-    """Numbers of lines whose pictures the release does not hold: dropped by its policy, or taken down before."""
 
-    unknown: tuple[int, ...]
-    """Numbers of lines that name no picture that the release knows."""
-
-    near: tuple[NearMatch, ...]
+def _names(decisions: pa.Table, rows: Sequence[int]) -> tuple[str, ...]:
+    """Return SHARD/KEY of each of these rows."""
+    named = decisions.select(["shard", "key"]).take(pa.array(rows, pa.int64()))
+    return tuple(f"{row['shard']}/{row['key']}" for row in named.to_pylist())
 
 
-def near_pictures(
-    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, has_pictures: bool, feedback: Feedback
+def _near_pictures(
+    url: str, decisions: pa.Table, entries: Sequence[Entry], max_distance: int, kind: ReleaseKind, feedback: Feedback
 ) -> tuple[list[Near], int]:
     """Compare every picture of a release with the PDQ hashes of a list. Also count those that cannot be decoded."""
     names = pdq_names(entries)
     if not names:
         return [], 0
-    if not has_pictures:
+    if not kind.has_pictures:
         number = next(entry.number for entry in entries if entry.kind == "pdq")
         raise PrivsieveError(
             f"line {number} of the list is a PDQ hash, and {url} is a list of URLs without pictures to compare; write "
@@ -149,37 +248,6 @@ def scanned_distances(decisions: pa.Table, looked_for: Hashes) -> Iterator[tuple
         yield from zip(rows[first : first + num_at_once], distances(looked_for, hashes), strict=True)
 
 
-def matched(decisions: pa.Table, entries: Sequence[Entry], url: str, near: Sequence[Near]) -> Matches:
-    """Find the rows of a list; only rows that it names become Python objects. near: of `near_pictures`.
-
-    PrivsieveError if a key is that of several pictures, or if the release does not record what a line names.
-    """
-    rows_of = _rows_of_names(decisions, entries, url)
-    _add_copies(decisions, rows_of)
-    bits_of = dict[tuple[int, str], int]()
-    for name, row, distance in near:
-        rows_of.setdefault(("pdq", name), []).append(row)
-        bits_of[row, name] = min(distance, bits_of.get((row, name), distance))
-    is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
-    taken, gone, unknown, shown = dict[int, Entry](), list[int](), list[int](), list[NearMatch]()
-    for entry in entries:
-        rows_of_entry = rows_of.get((entry.kind, entry.name), [])
-        released = sorted({row for row in rows_of_entry if is_released[row]})
-        if entry.kind == "key" and len(released) > 1:
-            raise PrivsieveError(
-                f"line {entry.number} of the list is the key of {len(released):,} pictures; write SHARD/KEY, or the "
-                "sha256"
-            )
-        for row in released:
-            taken.setdefault(row, entry)
-            if entry.kind == "pdq":
-                name = f"{decisions['shard'][row].as_py()}/{decisions['key'][row].as_py()}"
-                shown.append(NearMatch(entry.number, name, bits_of[row, entry.name]))
-        if not released:
-            (gone if rows_of_entry else unknown).append(entry.number)
-    return Matches(taken, tuple(gone), tuple(unknown), tuple(shown))
-
-
 def _add_copies(decisions: pa.Table, rows_of: dict[tuple[str, str], list[int]]) -> None:
     """Add the pictures with the same released bytes to those that a hash or a URL names."""
     named, hashes = dict[str, set[tuple[str, str]]](), decisions["released_sha256"]
@@ -191,15 +259,6 @@ def _add_copies(decisions: pa.Table, rows_of: dict[tuple[str, str], list[int]]) 
     for row, sha256 in zip(rows, hashes.take(pa.array(rows, pa.int64())).to_pylist(), strict=True):
         for name in named[sha256]:
             rows_of[name].append(row)
-
-
-def copies_left(decisions: pa.Table, matches: Matches) -> tuple[str, ...]:
-    """Return SHARD/KEY of each picture that stays and has the same released bytes as one that goes."""
-    hashes = decisions["released_sha256"]
-    gone = pc.drop_null(hashes.take(pa.array(matches.taken, pa.int64())))
-    rows = np.flatnonzero(pc.is_in(hashes, gone.combine_chunks()).to_numpy()).tolist()
-    stay = decisions.select(["shard", "key"]).take(pa.array([r for r in rows if r not in matches.taken], pa.int64()))
-    return tuple(f"{row['shard']}/{row['key']}" for row in stay.to_pylist())
 
 
 def _rows_of_released(decisions: pa.Table) -> dict[tuple[str, str], list[int]]:
@@ -229,7 +288,7 @@ def _rows_of_names(decisions: pa.Table, entries: Sequence[Entry], url: str) -> d
             for row, name in zip(rows.tolist(), column.take(pa.array(rows)).to_pylist(), strict=True):
                 rows_of.setdefault((kind, name), []).append(row)
         typed = [entry for entry in entries if entry.kind == kind]
-        if typed and kind in ("url", "domain") and columns[kind][0].null_count == decisions.num_rows:
+        if typed and kind in ("url", "domain") and 0 < decisions.num_rows == columns[kind][0].null_count:
             raise PrivsieveError(
                 f"line {typed[0].number} of the list names a {'URL' if kind == 'url' else kind}, and {url} records "
                 "none, since its source or its policy gives none; write the sha256, or SHARD/KEY"

@@ -109,7 +109,7 @@ class Decided:
         stay in the database, since they take much more memory. RunError if there are none, or if one is no hash."""
         num_hashes = int(self.connection.sql("SELECT count(*) FROM distinct_hash").fetchall()[0][0])
         if not num_hashes:
-            raise RunError(f"--groups {groups}: the run has no picture with such a hash; {REMEDIES[groups]}")
+            raise RunError(f"groups: {groups}: the run has no picture with such a hash; {REMEDIES[groups]}")
         hashes = np.empty((num_hashes, pdq.NUM_HASHES, 4) if groups == "pdq" else num_hashes, np.uint64)
         reader = self.connection.sql("SELECT hash FROM distinct_hash ORDER BY number").to_arrow_reader(10_000)
         first = 0

@@ -2,8 +2,8 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ class Share:
 class Counts:
     """How many images a policy keeps, flags and drops."""
 
-    by_rule: Mapping[tuple[str, str], int]
+    by_rule: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(action, rule) -> images."""
 
     num_damaged_parts: int = 0
@@ -61,8 +61,11 @@ class Counts:
     num_unseen: int = 0
     """Kept and flagged images that hold content that was not scanned."""
 
-    unseen_kinds: Mapping[str, int] = field(default_factory=dict)
-    """Kind of such content -> how many of these images hold it, the most frequent first."""
+    unseen_kinds: Counter[str] = field(default_factory=Counter)
+    """Kind of such content -> how many of these images hold it."""
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Counts)))
 
     @property
     def num_images(self) -> int:
@@ -77,9 +80,13 @@ class Counts:
             "actions": self.actions(),
             "rules": rules,
             "num_unseen_kept": 0 if is_clean else self.num_unseen,
-            "unseen_kept": {} if is_clean else dict(self.unseen_kinds),
+            "unseen_kept": {} if is_clean else self.kinds(),
             "num_unseen_removed": self.num_unseen if is_clean else 0,
         }
+
+    def kinds(self) -> dict[str, int]:
+        """Return `unseen_kinds`, the most frequent first."""
+        return dict(sorted(self.unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
 
     def actions(self) -> dict[str, int]:
         by_action = Counter[str]()
@@ -116,8 +123,7 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, decider: Decider
     """Decide for every row of a complete run. RunError if rows are missing; PolicyError if a rule fails."""
     refuse_foreign(run, record.settings_hash())
     listed = results(run)
-    shares, by_rule, damaged = list[Share](), Counter[tuple[str, str]](), list[tuple[str, Counter[str]]]()
-    num_unseen, unseen_kinds = 0, Counter[str]()
+    shares, counts, damaged = list[Share](), Counts(), list[tuple[str, Counter[str]]]()
     num_kept_bytes = num_scored_left = 0
     for shard, ranges in shard_rows(record, corpus, listed):
         kept, num_rows = KeptHash(shard), 0
@@ -125,20 +131,16 @@ def plan_release(run: Place, record: RunRecord, corpus: Source, decider: Decider
             decisions = decider.decide(rows)
             kept.update(decisions)
             num_rows += decisions.num_rows
-            by_rule.update(counted(decisions))
+            counts += counts_of(decisions, unseen_in(rows, decisions).values())
             damage = Counter(rows[Col.REASON].filter(is_damage(rows)).to_pylist())
             if damage:
                 damaged.append((shard, damage))
-            unseen = unseen_in(rows, decisions)
-            num_unseen += len(unseen)
-            unseen_kinds.update(kind for kinds in unseen.values() for kind in kinds)
             is_kept = pc.not_equal(decisions["action"], "drop")
             num_scored_left += pc.sum(pc.and_(is_kept, pc.equal(rows[Col.STATUS], "scored"))).as_py() or 0
             num_kept_bytes += pc.sum(rows[Col.NUM_BYTES].filter(is_kept)).as_py() or 0
         is_whole = record.is_whole
         shares.append(Share(shard, ranges, num_rows, kept.num_kept, is_whole, kept.hexdigest(is_whole)))
     _refuse_incomplete(record, corpus, listed, num_rows=sum(share.num_rows for share in shares))
-    counts = counts_of(by_rule, num_unseen, unseen_kinds)
     return Plan(shares, counts, num_kept_bytes, num_scored_left, damage_of(damaged))
 
 
@@ -152,19 +154,16 @@ def shard_rows(record: RunRecord, corpus: Source, listed: Results) -> Iterator[t
         yield shard, listed.of(shard)
 
 
-def counts_of(by_rule: Mapping[tuple[str, str], int], num_unseen: int, unseen_kinds: Mapping[str, int]) -> Counts:
-    """Return the counts of images, without rows about damage. by_rule: of all rows."""
-    of_damage = ("drop", str(ReservedRule.DAMAGED_SHARD))
-    of_images = {decided: number for decided, number in by_rule.items() if decided != of_damage}
-    kinds = dict(sorted(unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
-    return Counts(of_images, by_rule.get(of_damage, 0), num_unseen, kinds)
+def counts_of(decisions: pa.Table, unseen: Collection[Sequence[str]]) -> Counts:
+    """Return the counts of images, without rows about damage. unseen: kinds of content of each that holds some."""
+    by_rule = counted(decisions)
+    num_damaged = by_rule.pop(("drop", str(ReservedRule.DAMAGED_SHARD)), 0)
+    return Counts(by_rule, num_damaged, len(unseen), Counter(kind for kinds in unseen for kind in kinds))
 
 
 def counts_in(decisions: pa.Table) -> Counts:
-    """Return the counts of a finished release."""
-    unseen = pc.drop_null(decisions["unseen"])
-    kinds = Counter(pc.drop_null(pc.list_flatten(unseen)).to_pylist())
-    return counts_of(counted(decisions), len(unseen), kinds)
+    """Return the counts of decisions as they were carried out."""
+    return counts_of(decisions, pc.drop_null(decisions["unseen"]).to_pylist())
 
 
 def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_rows: int) -> None:

@@ -8,13 +8,12 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import IncompleteError, PrivsieveError
-from ingest.formats.released import CHANGES, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, TAKEN_DOWN
+from ingest.formats.released import CHANGES, DECISIONS, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, TAKEN_DOWN
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
-from jobs.releases.decisions import read_decisions
-from jobs.releases.files import CHANGES_SCHEMA, content_of, read_release
+from jobs.releases.files import CHANGES_SCHEMA, content_of, read_own, read_release
 from jobs.releases.record import ChangeCounts
-from jobs.releases.tombstones import tombstones_of
+from jobs.releases.tombstones import Tombstones, tombstones_of
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
@@ -69,10 +68,13 @@ class PreviousRelease:
     tombstones: Mapping[str, bytes]
     """Content of its `removed.parquet` and `taken_down.parquet`, by name; empty if nothing was taken down from it."""
 
-    removed: frozenset[str] = frozenset()
-    """Hashes of the pictures in it, as scanned and as released."""
+    rows: Tombstones
+    """Rows of the latter."""
 
-    num_removed: int = 0
+    @property
+    def removed(self) -> frozenset[str]:
+        """Return the hashes of the pictures in it, as scanned and as released."""
+        return frozenset(row[name] for row in self.rows for name in ("sha256", "released_sha256") if row[name])
 
     def refuse_changed(self) -> None:
         """Raise IncompleteError if a command has changed the release since it was read, or is about to."""
@@ -90,33 +92,28 @@ def previous_release(url: str | None, out: str) -> PreviousRelease | None:
         return None
     root = place(url)
     if root.is_same(place(out)):
-        raise PrivsieveError(
-            "--previous is --out; write the new release to another folder, so that both can be compared"
-        )
+        raise PrivsieveError("--previous is --out; write to another folder, so that both can be compared")
     if root.is_within(place(out)) or place(out).is_within(root):
         raise PrivsieveError(
             f"--out {out} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
         )
-    content_of(root, f"--previous {url}")
+    content = content_of(root, f"--previous {url}")
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"--previous {url}: a takedown is unfinished; run the same takedown again")
     worker = holder(root.at(RELEASE_LEASE))
     if worker is not None and not worker.is_stale():
         raise PrivsieveError(f"--previous {url} is being worked on by {worker}; wait for it, or stop it")
-    content, release = content_of(root, url), read_release(root, f"--previous {url}")
-    decisions = read_decisions(root, url).select(_RELEASED)
+    release = read_release(root, f"--previous {url}")
+    decisions = read_own(root, DECISIONS, url).select(_RELEASED)
     tombstones = dict[str, bytes]()
     for name in {REMOVED, TAKEN_DOWN} & release.own_sha256.keys():
         tombstones[name] = root.at(name).read()
         if hashlib.sha256(tombstones[name]).hexdigest() != release.own_sha256[name]:
             raise IncompleteError(
-                f"--previous {url}: {name} is not what was released; privsieve verify {url} says more"
+                f"--previous {url}: {name} is not what was released; privsieve release verify {url} says more"
             )
     rows = tombstones_of(tombstones[TAKEN_DOWN], root.at(TAKEN_DOWN).path) if tombstones else []
-    pictures = {row[name] for row in rows for name in ("sha256", "released_sha256")} - {None}
-    return PreviousRelease(
-        root, hashlib.sha256(content).hexdigest(), decisions, tombstones, frozenset(pictures), len(rows)
-    )
+    return PreviousRelease(root, hashlib.sha256(content).hexdigest(), decisions, tombstones, rows)
 
 
 def write_changes(out: Place, url: str, previous: PreviousRelease) -> tuple[ChangeCounts, str]:
@@ -127,7 +124,7 @@ def write_changes(out: Place, url: str, previous: PreviousRelease) -> tuple[Chan
     with duckdb.connect() as connection:
         connection.execute("SET enable_external_access = false")
         connection.register("previous", previous.decisions)
-        connection.register("decisions", read_decisions(out, url).select([*_RELEASED, "rule"]))
+        connection.register("decisions", read_own(out, DECISIONS, url).select([*_RELEASED, "rule"]))
         changes = connection.sql(_CHANGES).to_arrow_table().cast(CHANGES_SCHEMA)
     sha256 = write_checked(out.at(CHANGES), changes)
     kinds = changes["change"].to_pylist()

@@ -35,25 +35,14 @@ FileName = Annotated[ReleasedName, AfterValidator(_within)]
 """Path below a release. It is checked, since the files of a release are not trusted."""
 
 
-def _known_format(name: str) -> str:
-    if name not in FORMATS:
-        raise ValueError("no layout that is known")
-    return name
-
-
 def _not_own(hashes: dict[str, str]) -> dict[str, str]:
     if own_names_among(hashes):
         raise ValueError("a shard has the name of one of the release's own files")
     return hashes
 
 
-def _of_all_actions(counts: dict[Action, int]) -> dict[Action, int]:
-    if counts.keys() != set(ACTIONS):
-        raise ValueError("not one number for each action")
-    return counts
-
-
-ActionCounts = Annotated[dict[Action, Count], AfterValidator(_of_all_actions)]
+ActionCounts = Annotated[dict[Action, Count], Field(min_length=len(ACTIONS))]
+"""One number for each action."""
 
 
 class _Facts(BaseModel):
@@ -63,7 +52,7 @@ class _Facts(BaseModel):
 
 
 class GuaranteeRecord(_Facts):
-    """What `--guarantee` promised, and what proves it."""
+    """What `guarantee` of the policy promised, and what proves it."""
 
     recall: float
     """At least this share of the private pictures of the run is dropped, …"""
@@ -131,7 +120,7 @@ GroupsBy = Literal["phash", "pdq"]
 
 
 class GroupCounts(_Facts):
-    """Groups of near duplicates, by --groups."""
+    """Groups of near duplicates, by `groups` of the policy."""
 
     by: GroupsBy
     num_groups: Count
@@ -206,6 +195,9 @@ class EngineFacts(_Facts):
     assessed: list[Text]
     """Keys of the attributes that it judges."""
 
+    only_affirmed: list[Text]
+    """Those of them of which it can only say that they are there."""
+
 
 class Takedown(_Facts):
     on: Text
@@ -237,7 +229,7 @@ class ReleaseIdentity(_Facts):
     """Protocol of the engine that examined covered pictures; None without a rule that covers something."""
 
     verified_by: Text | None
-    """Name and protocol of the other engine that examined covered pictures, by --verify-engine."""
+    """Name and protocol of the other engine that examined covered pictures, by `verify` of the policy."""
 
     residual_max_level: Count | None
     """Most severe level that the second look might find in a covered picture; None: only what rules cover is gone."""
@@ -298,7 +290,7 @@ class ReleaseRecord(ReleaseIdentity):
     num_removed_before: Count
     """First rows of `removed.parquet`: taken down from releases before this one."""
 
-    format: Annotated[str, AfterValidator(_known_format)]
+    format: Annotated[str, Field(pattern=f"^({'|'.join(FORMATS)})$")]
     """Layout of the source, one of `ingest.formats.FORMATS`."""
 
     image_columns: list[str]
@@ -313,6 +305,11 @@ class ReleaseRecord(ReleaseIdentity):
 
     own_sha256: dict[FileName, Sha256]
     """Each of `jobs.releases.files.OWN_FILES` that the release has -> its hash."""
+
+    @property
+    def file_format(self) -> str:
+        """Return the format of the files that the documents describe."""
+        return self.format if self.urls is None else "parquet"
 
     @property
     def hashes(self) -> dict[str, str]:

@@ -8,13 +8,13 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from ingest.errors import PrivsieveError, StorageError, number_of
+from ingest.errors import PrivsieveError, StorageError
 from ingest.formats.released import RELEASE, RELEASE_LEASE, REMOVED, UNFINISHED, own_names_among
 from ingest.storage.place import PART, Place
 from jobs.releases.contents import refuse_others
 from jobs.releases.files import identity_of, record_of
 from jobs.releases.plan import Plan
-from jobs.releases.record import GroupCounts, ReleaseIdentity
+from jobs.releases.record import ReleaseIdentity
 from reports.report.opened import open_run
 from scoring.policies.policy import Policy
 from scoring.privacy import LEVEL_0_ADVICE, PROBABILITIES, matches_level_0_too, unanswered_columns
@@ -64,7 +64,12 @@ def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseIdentity, 
             f"(one that was killed on another machine is given up after {STALE_S} s)"
         )
     if out.exists() and not is_release and not _was_just_begun(out):
-        _refuse_foreign(out, url, overwrite)
+        foreign = [name for name in (RELEASE, UNFINISHED) if out.at(name).exists()]
+        why = f" (its {foreign[0]} is of something else)" if foreign else ""
+        remedy = (
+            ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
+        )
+        raise StorageError(f"{url} holds no release of privsieve{why}{remedy}")
     if overwrite and is_release:
         refuse_others(out, url, source)
         if out.at(REMOVED).exists():
@@ -97,13 +102,6 @@ def _was_just_begun(out: Place) -> bool:
     )
 
 
-def _refuse_foreign(out: Place, url: str, overwrite: bool) -> None:
-    foreign = [name for name in (RELEASE, UNFINISHED) if out.at(name).exists()]
-    why = f" (its {foreign[0]} is of something else)" if foreign else ""
-    remedy = ", so --overwrite leaves it alone; remove it yourself" if overwrite else " to resume; give a new folder"
-    raise StorageError(f"{url} holds no release of privsieve{why}{remedy}")
-
-
 def unanswered_in(url: str, record: RunRecord, policy: Policy) -> frozenset[str]:
     """Return the columns that are null in every scored image of a run. The run is opened only if the policy asks for
     probabilities."""
@@ -133,13 +131,3 @@ def cautions(record: RunRecord, plan: Plan, policy: Policy, unanswered: Collecti
     for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
         if chosen_rule.then != "keep" and matches_level_0_too(sql):
             yield f'  rule "{chosen_rule.name}" {LEVEL_0_ADVICE}'
-
-
-def notes_of_groups(groups: GroupCounts | None) -> Iterator[str]:
-    """Yield a line about groups of near duplicates."""
-    if groups is not None:
-        pictures = number_of(groups.num_overruled, "picture")
-        yield (
-            f"  {number_of(groups.num_pictures, 'picture')} in {number_of(groups.num_groups, 'group')} of near "
-            f"duplicates ({groups.by}): {pictures} with a stricter decision than of their own"
-        )

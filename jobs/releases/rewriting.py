@@ -14,13 +14,13 @@ from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
 from ingest.storage.place import place
 from jobs.releases.decisions import TAKEN_DOWN_BEFORE
-from jobs.releases.near import pdq_texts
+from jobs.releases.matching import pdq_texts
 from reports.words import SIDES, first_frame_boxes
-from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
+from scoring.assessment import Engine, EngineDescription
 from scoring.engines import engine_module
 from scoring.engines.detectors.covering import Demands, Judged, cover_targets, cover_whole, examiner
 from scoring.labels.reviews import ReviewedBox, reviewed_boxes
-from scoring.policies.policy import WHOLE_IMAGE, Policy, Rule
+from scoring.policies.policy import WHOLE_IMAGE, Policy, Rule, SecondEngine
 from scoring.taxonomy import ATTRIBUTES
 
 NOT_CLEANED, REMOVED = "not_cleaned", "removed_before"
@@ -35,42 +35,29 @@ _ROUNDING = 2e-4
 """Sides of boxes are rounded in answers, and in what people saw."""
 
 
-@dataclass(frozen=True)
-class VerifyEngine:
-    """Another engine that examines covered pictures. It is loaded where it is first needed, once per process."""
-
-    name: str
-    options: EngineOptions
-
-    @property
-    def described(self) -> EngineDescription:
-        """Return the description. EngineError if the engine cannot run here."""
-        return _described(self)
-
-    @property
-    def shown(self) -> str:
-        return f"{self.name} ({self.described.protocol})"
-
-    def refuse_gpu(self) -> None:
-        """Raise EngineError if the engine takes a GPU, which copies on Ray are not given."""
-        if self.described.num_gpus:
-            raise EngineError(
-                f"--verify-engine {self.name} takes a GPU, and copies on Ray have none; write the release in this "
-                "process (--executor inline), or use a server (--verify-engine openai)"
-            )
-
-    def assessed(self, view: View) -> Outcome:
-        return _loaded(self).assess([view])[0]
-
-
 @cache
-def _described(engine: VerifyEngine) -> EngineDescription:
+def _described(engine: SecondEngine) -> EngineDescription:
+    """Return the description. EngineError if the engine cannot run here."""
     return engine_module(engine.name).describe(engine.options)
 
 
 @cache
-def _loaded(engine: VerifyEngine) -> Engine:
+def _loaded(engine: SecondEngine) -> Engine:
+    """Load the engine where it is first needed, once per process."""
     return engine_module(engine.name).load(engine.options)
+
+
+def shown_engine(engine: SecondEngine) -> str:
+    return f"{engine.name} ({_described(engine).protocol})"
+
+
+def refuse_gpu(engine: SecondEngine) -> None:
+    """Raise EngineError if the engine takes a GPU, which copies on Ray are not given."""
+    if _described(engine).num_gpus:
+        raise EngineError(
+            f"verify: {engine.name} takes a GPU, and copies on Ray have none; write the release in this process "
+            "(--executor inline), or use a server (engine: openai)"
+        )
 
 
 @dataclass(frozen=True)
@@ -86,8 +73,6 @@ class Rewriter:
     """Index of each released image -> its rule, its status, number of scanned frames, boxes, and what people said of
     these (`reviewed`)."""
 
-    verify: "VerifyEngine | None" = None
-
     def __call__(self, index: int, encoded: bytes) -> Rewritten | NotReleased:
         decided = self.decisions[index]
         rule = next((r for r in self.policy.rules if r.name == decided["rule"] and r.then == "redact"), None)
@@ -100,13 +85,13 @@ class Rewriter:
             return Rewritten(encoded)
         if decided["status"] != "scored":
             return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
-        content = cleaned(encoded, decided["num_frames_scanned"] or 1)
-        if content is None:
+        made = cleaned(encoded, decided["num_frames_scanned"] or 1)
+        if made is None:
             message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
             return NotReleased(NOT_CLEANED, message)
-        if hashlib.sha256(content).hexdigest() in self.removed:
+        if hashlib.sha256(made.content).hexdigest() in self.removed:
             return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)
-        return Rewritten(content)
+        return Rewritten(made.content, colours=made.colours)
 
     def _covered(self, encoded: bytes, rule: Rule, decided: Mapping[str, Any]) -> Rewritten | NotReleased:
         if WHOLE_IMAGE in rule.cover:
@@ -115,8 +100,9 @@ class Rewriter:
         boxes = decided["boxes"] or ()
         judged = _judged(boxes, decided["reviewed"], rule)
         demands = Demands(self.policy.absent)
-        if self.verify is not None:
-            demands = replace(demands, verifier=self.verify.assessed, verifies=self.verify.described)
+        if (engine := self.policy.verify) is not None:
+            loaded = _loaded(engine)
+            demands = replace(demands, verifier=lambda view: loaded.assess([view])[0], verifies=_described(engine))
         return cover_targets(encoded, rule.cover, boxes, self.policy.cover_method, falls_back, judged, demands)
 
 
@@ -131,13 +117,13 @@ def boxes_of_people(url: str | None, policy: Policy) -> ReviewedBoxes:
     return reviewed_boxes(place(url))
 
 
-def notes_of_looks(reviewed: ReviewedBoxes, verify: VerifyEngine | None) -> Iterator[str]:
+def notes_of_looks(reviewed: ReviewedBoxes, verify: SecondEngine | None) -> Iterator[str]:
     """Yield a line about the boxes that people left, and one about the other engine of the second look."""
     if reviewed:
         yield f"  boxes of {number_of(len(reviewed), 'picture')} are as people left them"
     if verify is not None:
-        is_fake = "; its answers are made up" if verify.described.is_fake else ""
-        yield f"  covered pictures are examined by {verify.shown}, too{is_fake}"
+        is_fake = "; its answers are made up" if _described(verify).is_fake else ""
+        yield f"  covered pictures are examined by {shown_engine(verify)}, too{is_fake}"
 
 
 def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
@@ -187,40 +173,22 @@ def rewritten_rows(rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes)
     }
 
 
-def verify_engine(name: str | None, options: EngineOptions, policy: Policy) -> VerifyEngine | None:
-    """Return the other engine of the second look. PolicyError if it has nothing to judge; EngineError if it cannot run
-    here, or if its options are given without it."""
-    if name is None:
-        if options != EngineOptions():
-            raise EngineError("--model, --endpoint and other options of engines are for --verify-engine; name it")
-        return None
-    engine = VerifyEngine(name, options)
-    demands = Demands(policy.absent, verifies=engine.described)
-    rules = [rule for rule in policy.rules if rule.then == "redact" and WHOLE_IMAGE not in rule.cover]
-    if not rules:
-        raise PolicyError("--verify-engine examines covered pictures, and no rule covers areas; leave it out")
-    for rule in rules:
-        if not demands.verified(rule.cover):
-            raise PolicyError(
-                f'{policy.file}: rule "{rule.name}" covers nothing that the {name} engine judges by itself; add '
-                "residual_max_level: 3 to the policy, so that it must find nothing of level 1 or 2"
-            )
-    return engine
-
-
-def clears_what_is_private(policy: Policy, verify: VerifyEngine | None, reviewed: ReviewedBoxes) -> bool:
+def clears_what_is_private(policy: Policy, reviewed: ReviewedBoxes) -> bool:
     """Return whether the second look finds nothing of level 1 or 2 in any covered picture of the release. This is so if
     it judges all of these attributes, and nothing keeps it from finding one."""
     private = {key for key, level in _LEVEL_OF.items() if level in (1, 2)}
     is_spared = bool(reviewed) or any(rule.spare for rule in policy.rules)
     if not policy.redacts or not private <= {*policy.absent} or policy.cover_method != "solid" or is_spared:
         return False
-    engines = [examiner(), *([verify.described] if verify is not None else [])]
+    engines = [examiner(), *([_described(policy.verify)] if policy.verify is not None else [])]
     return private <= {key for engine in engines for key in engine.assessed if key not in engine.presence_only}
 
 
 def refuse_uncoverable(policy: Policy) -> None:
-    """Raise PolicyError for a rule that covers what the second look cannot judge; EngineError if it cannot run here."""
+    """Raise PolicyError for a rule that covers what the second look cannot judge, or if the other engine has nothing to
+    judge; EngineError if an engine cannot run here."""
+    if policy.verify is not None:
+        _refuse_unverifiable(policy, policy.verify)
     if not any(name != WHOLE_IMAGE for rule in policy.rules for name in rule.cover):
         return
     engine = examiner()
@@ -231,3 +199,19 @@ def refuse_uncoverable(policy: Policy) -> None:
                     f'{policy.file}: rule "{rule.name}" covers {name}, and the {engine.name} engine, which examines '
                     f"covered pictures, does not judge it; there are: {', '.join([*engine.assessed, WHOLE_IMAGE])}"
                 )
+
+
+def _refuse_unverifiable(policy: Policy, engine: SecondEngine) -> None:
+    demands = Demands(policy.absent, verifies=_described(engine))
+    rules = [rule for rule in policy.rules if rule.then == "redact" and WHOLE_IMAGE not in rule.cover]
+    if not rules:
+        raise PolicyError(
+            f"{policy.file}: verify names an engine that examines covered pictures, and no rule covers areas; leave it "
+            "out"
+        )
+    for rule in rules:
+        if not demands.verified(rule.cover):
+            raise PolicyError(
+                f'{policy.file}: rule "{rule.name}" covers nothing that the {engine.name} engine judges by itself; add '
+                "residual_max_level: 3 to the policy, so that it must find nothing of level 1 or 2"
+            )

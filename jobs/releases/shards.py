@@ -19,8 +19,8 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, unfinished_stem
 from jobs.releases.decider import Decider
+from jobs.releases.entries import Entry
 from jobs.releases.journal import Replaced, write_rest
-from jobs.releases.matching import Matches
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
 from jobs.releases.tombstones import OF_PICTURE, Tombstones
@@ -45,9 +45,9 @@ class Shards:
         others = folder.names() if folder.is_dir() else ()
         return any(len(other) > len(stem) and unfinished_stem(other) == stem for other in others)
 
-    def with_all_rows(self, decisions: pa.Table, matches: Matches) -> Matches:
-        """Return what is taken down with the pictures that a list names."""
-        return matches
+    def with_all_rows(self, decisions: pa.Table, taken: dict[int, Entry]) -> dict[int, Entry]:
+        """Return what is taken down with the pictures that a list names: row -> the line that names it."""
+        return taken
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
@@ -62,7 +62,7 @@ class Shards:
         replaced, removed = dict[str, str](), list[str]()
         for shard in dict.fromkeys(shards[is_taken]):
             if shard not in names:
-                raise IncompleteError(f"{root.url}: {shard} is not there; privsieve verify says more")
+                raise IncompleteError(f"{root.url}: {shard} is not there; privsieve release verify says more")
             here = np.flatnonzero(shards == shard)
             places = source.picture_indices(names[shard])
             released = decisions["released_sha256"].take(pa.array(here)).to_pylist()
@@ -108,17 +108,9 @@ class Shards:
                 if again is not None:
                     yield again
 
-    def log_faults(self, release: ReleaseRecord) -> list[str]:
-        """Compare the takedowns with the counts."""
-        return []
-
     def in_words(self, num_pictures: int) -> str:
         """Return what was compared."""
         return number_of(num_pictures, "picture")
-
-    def file_format(self, release: ReleaseRecord) -> str:
-        """Return the format of the files that the documents describe."""
-        return release.format
 
 
 def _kept(

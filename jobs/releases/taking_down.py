@@ -1,30 +1,28 @@
-"""`privsieve takedown RELEASE LIST`: removes pictures from a release that exists already.
+"""`privsieve release takedown RELEASE LIST`: removes pictures from a release that exists already.
 
 The shards that held them, `decisions.parquet`, `release.json` and what follows from it are written again, and put in
 place as `jobs.releases.journal` says.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 
-from ingest.errors import IncompleteError, PrivsieveError, number_of
+from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import (
     DECISIONS,
     REDACTIONS,
     RELEASE,
-    RELEASE_LEASE,
     SHA256SUMS,
     SIGNATURE,
-    TAKEDOWN_STAGED,
     UNFINISHED,
 )
 from ingest.formats.shard import storage_faults
@@ -34,9 +32,7 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.console.terminal import write_line
-from jobs.releases.decisions import read_decisions
-from jobs.releases.entries import Entry, entries_of
+from jobs.releases.entries import Entry, PdqDistance, entries_of
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
     OWN_FILES,
@@ -47,19 +43,15 @@ from jobs.releases.files import (
     sums,
 )
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
-from jobs.releases.journal import Replaced, command_sha256, finished, put_in_place, refuse_unfinished
-from jobs.releases.kind import kind_of
-from jobs.releases.matching import Matches, NearMatch, copies_left, matched, near_pictures
+from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely
+from jobs.releases.matching import RemovalResult, named_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
 from jobs.releases.signing import is_signed_by, signed
 from jobs.releases.tombstones import Why, write_tombstones
+from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
-from scoring.runs.lease import lease
-
-PdqDistance = Annotated[int, Field(ge=0, le=64)]
-"""Unrelated pictures differ in about half of the bits."""
 
 
 @checked_request
@@ -90,41 +82,14 @@ class TakedownRequest:
     def __post_init__(self) -> None:
         if self.received is not None:
             try:
-                date.fromisoformat(self.received)
+                is_future = date.fromisoformat(self.received) > date.today()
             except ValueError:
                 raise PrivsieveError("--received takes a day, such as 2026-11-24") from None
+            if is_future:
+                raise PrivsieveError(f"--received {self.received} is in the future; give the day on which they came")
 
 
-@dataclass(frozen=True)
-class TakedownResult:
-    """What was removed. Fields without a docstring are those of `Matches`."""
-
-    num_entries: int
-    """Lines of the list that name a picture."""
-
-    num_pictures: int
-    """Pictures that were removed, copies too."""
-
-    num_shards: int
-    """Shards that held them."""
-
-    gone_before: tuple[int, ...]
-    unknown: tuple[int, ...]
-
-    near: tuple[NearMatch, ...] = ()
-    """Pictures that PDQ hashes found."""
-
-    num_not_compared: int = 0
-    """Pictures that cannot be decoded, so that no PDQ hash finds them."""
-
-    copies_left: tuple[str, ...] = ()
-    """SHARD/KEY of each picture that stays and has the same bytes as one that was removed by its key or domain."""
-
-    is_signature_void: bool = False
-    """The release was signed, and no key was given to sign it again."""
-
-
-def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> TakedownResult:
+def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> RemovalResult:
     """Take pictures down. PrivsieveError if list or release forbids it; IncompleteError if the release has changed."""
     root = place(request.release)
     if request.sign_key is not None:
@@ -134,28 +99,22 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Taked
     if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
         raise PrivsieveError(f"{request.release} is unfinished; run its filter again with --resume, then take down")
     refuse_links(root)
-    if request.dry_run:
-        refuse_unfinished(root)
-        return _matched(root, request, entries, feedback)[2]
-    command = command_sha256(request, entries)
-    with lease(root.at(RELEASE_LEASE), request.release, takeover=None) as own_lease:
-        if (interrupted := finished(root, command, TakedownResult)) is not None:
-            return interrupted
-        decisions, matches, result = _matched(root, request, entries, feedback)
-        if not result.num_pictures:
-            return result
+
+    def find() -> Found[RemovalResult]:
+        url, kind = request.release, kind_of(read_release(root, request.release).urls)
+        decisions = read_own(root, DECISIONS, url)
+        taken, result = named_pictures(url, decisions, entries, request.pdq_distance, kind, feedback)
+        if not result.num_pictures or request.dry_run:
+            return result, None
         if request.sign_key is not None:
             _refuse_unsigned(root, request.sign_key, feedback)
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
-        result = replace(result, is_signature_void=is_void)
-        put_in_place(
-            root,
-            own_lease,
-            command,
-            asdict(result),
-            lambda folder: _staged(root, folder, request, decisions, matches),
-        )
-    return result
+        return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, taken)
+
+    if request.dry_run:
+        refuse_unfinished(root)
+        return find()[0]
+    return remove_safely(root, repr((request, entries)), RemovalResult, find)
 
 
 def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
@@ -165,8 +124,8 @@ def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
     signed_sums = sums(release, content)
     if not root.at(SIGNATURE).exists() or not is_signed_by(signed_sums, root.at(SIGNATURE).read(), sign_key):
         raise PrivsieveError(
-            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve verify "
-            f"says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
+            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve release "
+            f"verify says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
         )
     with feedback.meter("check files", len(release.hashes)) as meter:
         for name, sha256 in release.hashes.items():
@@ -175,49 +134,29 @@ def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
             if not is_same:
                 raise IncompleteError(
                     f"--sign-key: {printable(name)} is not what was signed, so nothing was taken down; privsieve "
-                    "verify says more"
+                    "release verify says more"
                 )
             meter.advance(1)
 
 
-def _matched(
-    root: Place, request: TakedownRequest, entries: Sequence[Entry], feedback: Feedback
-) -> tuple[pa.Table, Matches, TakedownResult]:
-    """Return the decisions, which of them the list names, and the result of the removal."""
-    release = read_release(root, request.release)
-    decisions = read_decisions(root, request.release)
-    kind = kind_of(release.urls)
-    near, num_not_compared = near_pictures(
-        request.release, decisions, entries, request.pdq_distance, kind.has_pictures, feedback
-    )
-    matches = kind.with_all_rows(decisions, matched(decisions, entries, request.release, near))
-    num_shards = len(pc.unique(decisions["shard"].take(pa.array(sorted(matches.taken), pa.int64()))))
-    result = TakedownResult(
-        len(entries),
-        len(matches.taken),
-        num_shards,
-        matches.gone_before,
-        matches.unknown,
-        matches.near,
-        num_not_compared,
-        copies_left=copies_left(decisions, matches),
-    )
-    return decisions, matches, result
-
-
-def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Table, matches: Matches) -> Replaced:
+def _staged(
+    root: Place, request: TakedownRequest, decisions: pa.Table, taken: dict[int, Entry], staged: Place
+) -> Replaced:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
-    staged, release = root.at(TAKEDOWN_STAGED, folder), read_release(root, request.release)
+    release = read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
-    is_taken[list(matches.taken)] = True
+    is_taken[list(taken)] = True
     (replaced, removed), urls, num_rows = kind_of(release.urls).rest(root, staged, release, decisions, is_taken)
     stay = release.sha256.keys() - removed
     hashes = {name: sha256 for name, sha256 in release.sha256.items() if name in stay} | replaced
     marked = _marked(decisions, is_taken)
     replaced[DECISIONS] = write_checked(staged.at(DECISIONS), marked, ROWS_PER_GROUP)
     if REDACTIONS in release.own_sha256:
-        replaced[REDACTIONS] = _rest_of_redactions(root, request.release, staged, decisions, is_taken)
-    replaced |= write_tombstones(root, staged, _tombstones(decisions, matches, request))
+        steps = read_own(root, REDACTIONS, request.release)
+        gone = {*_places(decisions.filter(pa.array(is_taken)))}
+        rest = steps.filter(pa.array([where not in gone for where in _places(steps)], pa.bool_()))
+        replaced[REDACTIONS] = write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
+    replaced |= write_tombstones(root, staged, _tombstones(decisions, taken, request))
     takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_rows)
     release = release.changed(
         **counts_in(marked).as_json(is_clean=release.files == "clean"),
@@ -233,31 +172,22 @@ def _staged(root: Place, folder: str, request: TakedownRequest, decisions: pa.Ta
     return replaced, removed
 
 
-def _tombstones(decisions: pa.Table, matches: Matches, request: TakedownRequest) -> list[dict[str, Any]]:
+def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
+
+
+def _tombstones(decisions: pa.Table, taken: dict[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:
     """Return what `removed.parquet` says of the removed pictures, in the order of the decisions. decisions: as they
     were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
-    rows = sorted(matches.taken)
+    rows = sorted(taken)
     names = ["shard", "key", "sha256", "released_sha256"]
     removed = decisions.select(names).take(pa.array(rows, pa.int64())).to_pylist()
-    entries = [matches.taken[row] for row in rows]
+    entries = [taken[row] for row in rows]
     return [
         row | {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind}
         for row, entry in zip(removed, entries, strict=True)
     ]
-
-
-def _rest_of_redactions(
-    root: Place, url: str, staged: Place, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
-) -> str:
-    """Write how the pictures that stay were covered, and return the hash of the file."""
-    taken = {
-        *zip(*(decisions[name].filter(pa.array(is_taken)).to_pylist() for name in ("shard", "index")), strict=True)
-    }
-    steps = read_own(root, REDACTIONS, url)
-    places = zip(steps["shard"].to_pylist(), steps["index"].to_pylist(), strict=True)
-    rest = steps.filter(pa.array([one not in taken for one in places], pa.bool_()))
-    return write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
 
 
 def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
@@ -274,34 +204,3 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         column = pc.if_else(pa.array(is_taken), pa.scalar(value, field.type), decisions[name])
         decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
     return decisions
-
-
-def write_copies_left(copies: Sequence[str]) -> None:
-    """Print how many pictures have the bytes of removed ones and stay."""
-    if copies:
-        shown = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
-        stay, first = ("stays", "") if len(copies) == 1 else ("stay", " first")
-        write_line(
-            f"  {shown} with the same bytes {stay}, {copies[0]}{first}; a line with the sha256 of the picture takes "
-            "all down"
-        )
-
-
-MAX_PRINTED = 20
-
-
-def write_near(near: Sequence[NearMatch], num_not_compared: int) -> None:
-    """Print what PDQ hashes found, since a near picture can be another one."""
-    for match in near[:MAX_PRINTED]:
-        write_line(f"  line {match.number}: {match.name}, {match.distance} of 256 bits differ")
-    if len(near) > MAX_PRINTED:
-        write_line(f"  and {number_of(len(near) - MAX_PRINTED, 'more near picture')}")
-    if num_not_compared:
-        write_line(f"  {number_of(num_not_compared, 'picture')} cannot be decoded, so not compared with PDQ hashes")
-
-
-def write_numbers(numbers: Sequence[int], why: str) -> None:
-    """Print lines of the list by their numbers. The lines themselves may name people."""
-    if numbers:
-        shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
-        write_line(f"  {number_of(len(numbers), 'line')}: {why} ({shown})")

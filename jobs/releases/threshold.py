@@ -13,7 +13,7 @@ from scoring.sql.limits import StoppedError, Watch
 from scoring.table import SCHEMA
 
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
-_OPTION = "--guarantee-by"
+_OPTION = "guarantee by:"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ not judged: its picture could not be downloaded, or was not scanned. The list le
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
@@ -28,10 +28,10 @@ from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
 from jobs.releases.entries import Entry
 from jobs.releases.journal import Replaced
-from jobs.releases.matching import Matches
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
+from jobs.releases.shards import Shards
 from jobs.releases.tombstones import Tombstones
 from jobs.runtime.progress import Feedback
 from scoring.captions import masked
@@ -48,7 +48,7 @@ _FILE = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
 OWN = "privsieve_"
 """The columns that the list adds begin like this; a table that has such columns loses them."""
 
-_DAMAGED = "is not what was released; privsieve verify says more"
+_DAMAGED = "is not what was released; privsieve release verify says more"
 
 _SPACE = "' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
 _URL_SHA256 = f"sha256(nullif(trim(CAST(url AS VARCHAR), {_SPACE}), ''))"
@@ -160,16 +160,16 @@ class UrlList:
     def may_hold(self, name: str, source: Place) -> bool:
         return _FILE.fullmatch(name) is not None
 
-    def with_all_rows(self, decisions: pa.Table, matches: Matches) -> Matches:
+    def with_all_rows(self, decisions: pa.Table, taken: dict[int, Entry]) -> dict[int, Entry]:
         """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
         of_url = dict[str, Entry]()
-        for row, entry in matches.taken.items():
+        for row, entry in taken.items():
             of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
         is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
         is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
         rows = np.flatnonzero(is_same.to_numpy()).tolist()
         urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
-        return replace(matches, taken={row: of_url[url] for row, url in zip(rows, urls, strict=True)} | matches.taken)
+        return {row: of_url[url] for row, url in zip(rows, urls, strict=True)} | taken
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
@@ -220,17 +220,8 @@ class UrlList:
     def removed_again(self, root: Place, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
         return iter(())
 
-    def log_faults(self, release: ReleaseRecord) -> list[str]:
-        num_rows, counted = sum(takedown.num_rows for takedown in release.takedowns), self.counts.num_taken_down
-        if num_rows == counted:
-            return []
-        return [f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted:,}"]
-
     def in_words(self, num_pictures: int) -> str:
         return f"{number_of(self.counts.num_released, 'row')} with URLs"
-
-    def file_format(self, release: ReleaseRecord) -> str:
-        return "parquet"
 
     def _row_faults(self, num_rows: int) -> list[str]:
         said = self.counts.num_released
@@ -245,6 +236,15 @@ class UrlList:
             for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
                 urls = batch.column(self.counts.column).cast(pa.string()).to_pylist()
                 yield batch, [None if url is None else url_sha256_of(url) for url in urls]
+
+
+ReleaseKind = Shards | UrlList
+"""The two kinds of release. Both have the same methods, so that what is common to all reads without branches."""
+
+
+def kind_of(urls: UrlCounts | None) -> ReleaseKind:
+    """Return the kind of a release. urls: what its record or its plan counts of a list."""
+    return Shards() if urls is None else UrlList(urls)
 
 
 def _load_released(connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, decider: Decider) -> None:

@@ -1,4 +1,4 @@
-"""The labelled pictures of a corpus, the first of the two passes of `tune-set`.
+"""The labelled pictures of a corpus, the first of the two passes of `tune set`.
 
 What the labels say of a picture, what the model should answer about it, and which pictures to leave out of tuning.
 """

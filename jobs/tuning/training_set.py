@@ -1,4 +1,4 @@
-"""`privsieve tune-set SOURCE --labels FILE --target T --out SET`: a training set for `tune`.
+"""`privsieve tune set SOURCE --labels FILE --target T --out SET`: a training set for `tune`.
 
 Two passes: the first chooses among the labelled pictures, the second writes the folder of the set.
 """
@@ -52,7 +52,7 @@ PICTURES_PER_SHARD = 1_000
 
 @checked_request
 class TuneSetRequest:
-    """What `tune-set` was asked for."""
+    """What `tune set` was asked for."""
 
     source: Annotated[Url, Option(argument="SOURCE")]
     """Folder, tar, Parquet file, glob or fsspec URL of the pictures."""
@@ -274,7 +274,7 @@ def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
 
 
 def set_folder(out: str) -> Path:
-    """Return the folder. LabelsError if it holds anything but what an interrupted tune-set left."""
+    """Return the folder. LabelsError if it holds anything but what an interrupted tune set left."""
     where = place(out)
     if not where.is_local:
         raise StorageError(f"{out}: a training set is written to a folder of this machine; copy it from there")
@@ -296,7 +296,7 @@ def write_shards(
     LabelsError if the corpus changed meanwhile, StorageError if the shards cannot be written; then none is left.
     """
     if num_removed := _remove_shards(out):
-        feedback.notice(f"{out}: {number_of(num_removed, 'shard')} of an interrupted tune-set removed")
+        feedback.notice(f"{out}: {number_of(num_removed, 'shard')} of an interrupted tune set removed")
     existed = out.exists()
     place(str(out / UNFINISHED)).write(b"")
     try:
@@ -317,7 +317,7 @@ def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, 
     try:
         from webdataset import ShardWriter
     except ImportError:
-        raise EngineError(f"tune-set needs the package webdataset: {install_command('tune')}") from None
+        raise EngineError(f"tune set needs the package webdataset: {install_command('tune')}") from None
     where = {(c.shard, c.index): (split, c) for split, chosen in parts.items() for c in chosen}
     writers = {
         split: ShardWriter(
@@ -348,7 +348,7 @@ def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, 
 
 
 def _remove_shards(out: Path) -> int:
-    """Remove shards, only if the mark says that they are of an interrupted tune-set. Return how many."""
+    """Remove shards, only if the mark says that they are of an interrupted tune set. Return how many."""
     if not (out / UNFINISHED).exists():
         return 0
     shards = [file for file in out.iterdir() if SHARD_NAME.fullmatch(file.name)]

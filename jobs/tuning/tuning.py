@@ -1,4 +1,4 @@
-"""`privsieve tune SET --model M --out ADAPTER --recipe R`: a LoRA adapter that `scan --adapter` loads."""
+"""`privsieve tune fit SET --model M --out ADAPTER --recipe R`: a LoRA adapter that `scan --adapter` loads."""
 
 import json
 import posixpath
@@ -76,7 +76,7 @@ class TuneRequest:
     """What `tune` was asked for."""
 
     training_set: Annotated[Url, Option(argument="SET")]
-    """Folder that tune-set made."""
+    """Folder that tune set made."""
 
     model: Url
     """A folder, a hub name such as owner/name, or a URL."""

@@ -70,8 +70,8 @@ def calibrated(
 def _without_probabilities(record: RunRecord) -> str:
     if protocol_name(record.engine) == "severity":
         return (
-            "the protocol severity gives a score and no probability, so there is nothing to calibrate; filter "
-            "--guarantee chooses a threshold on that score"
+            "the protocol severity gives a score and no probability, so there is nothing to calibrate; a "
+            "policy with a guarantee chooses a threshold on that score"
         )
     return (
         "no labelled picture of this run has a probability: the engine detectors and protocols such as two-pass give "

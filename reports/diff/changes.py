@@ -1,12 +1,12 @@
 """Changes between two runs: attributes, the shares of private pictures, and severity scores.
 
-Each kind has a function `tally_…`, which adds the pictures of one part to a table of counts, and a function that
-computes the change from these counts. DuckDB adds them up, so that no rows are held in memory. If pictures are not
-independent (`is_tested` is false), there are no p-values and no intervals.
+DuckDB counts the pictures of the table `compared`, so that no rows are held in memory. If pictures are not independent
+(`is_tested` is false), there are no p-values and no intervals.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.sample import printable
-from reports.diff.matching import add_rows
 from reports.diff.results import AttributeChange, GroupChange, GroupScores, MeanChange, PairedRate, ScoreChange
 from reports.statistics.binary import kappa_of
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.statistics.paired import adjusted_p_values, interval_of_mean, seldom_denies
 from scoring.table import Col
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.taxonomy import ATTRIBUTES
 
 ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
 """Answers of a scored picture. OPEN: it has no answer to this question. In lists of counts OPEN is the last."""
@@ -40,6 +39,8 @@ _COUNTED = {
     "neither": "NOT a_is_private AND NOT b_is_private",
     "only_a_open_b": f"a_is_private AND b_is_private IS NULL AND {_BOTH_SCORED}",
     "only_b_open_a": f"a_is_private IS NULL AND b_is_private AND {_BOTH_SCORED}",
+    "public_a_open_b": f"NOT a_is_private AND b_is_private IS NULL AND {_BOTH_SCORED}",
+    "public_b_open_a": f"a_is_private IS NULL AND NOT b_is_private AND {_BOTH_SCORED}",
     "private_a": "a_is_private",
     "public_a": "NOT a_is_private",
     "open_a": f"a_is_private IS NULL AND {_SCORED.format('a')}",
@@ -48,6 +49,8 @@ _COUNTED = {
     "open_b": f"b_is_private IS NULL AND {_SCORED.format('b')}",
 }
 """Name -> SQL condition of the pictures of a group that are counted."""
+
+_CHANGES = ("only_a", "only_b", "only_a_open_b", "only_b_open_a", "public_a_open_b", "public_b_open_a")
 
 Counts = Mapping[str, npt.NDArray[np.int64]]
 """Names of `_COUNTED` -> shape (groups,)."""
@@ -63,16 +66,16 @@ def attribute_changes(
 
     declared_a, declared_b: attributes that each run says it never denies (`scoring.table.presence_only`).
     """
+    cells_of = {attribute.key: _cells(database, attribute.key) for attribute in ATTRIBUTES}
     change_of = {
         attribute.key: _attribute_change(
-            attribute.level, _cells(database, attribute.key), attribute.key in declared_a, attribute.key in declared_b
+            attribute.level, cells_of[attribute.key], attribute.key in declared_a, attribute.key in declared_b
         )
         for attribute in ATTRIBUTES
     }
-    counts = [
-        (item.num_vanished, item.num_appeared, item.num_present_a_open_b, item.num_present_b_open_a)
-        for item in change_of.values()
-    ]
+    not_present = (ABSENT, DOUBT)
+    ways = (([PRESENT], not_present), ([PRESENT], [OPEN]), (not_present, [OPEN]))
+    counts = [[_num(cells, *answers) for way in ways for answers in (way, way[::-1])] for cells in cells_of.values()]
     has_test = np.array([is_tested and not item.seldom_denied_in for item in change_of.values()])
     p_values = adjusted_p_values(np.array(counts), has_test)
     return {
@@ -81,29 +84,20 @@ def attribute_changes(
     }
 
 
-def tally_attributes(database: duckdb.DuckDBPyConnection) -> None:
-    """Add the answers in the table `compared` to those of earlier parts."""
-    for key in KEYS:
-        answer = f"CASE WHEN {_SCORED} THEN coalesce({{0}}_{key}, {OPEN}) END"
-        add_rows(
-            database,
-            "tally_attributes",
-            f"SELECT '{key}' AS attribute, {answer.format('a')} AS a, {answer.format('b')} AS b, count(*) AS num "
-            "FROM compared GROUP BY ALL",
-        )
-
-
 def _cells(database: duckdb.DuckDBPyConnection, key: str) -> Cells:
-    question = "SELECT a, b, sum(num)::BIGINT FROM tally_attributes WHERE attribute = ? GROUP BY ALL"
-    return {(of_a, of_b): num for of_a, of_b, num in database.execute(question, [key]).fetchall()}
+    answer = f"CASE WHEN {_SCORED} THEN coalesce({{0}}_{key}, {OPEN}) END"
+    question = f"SELECT {answer.format('a')} AS a, {answer.format('b')} AS b, count(*) FROM compared GROUP BY ALL"
+    return {(of_a, of_b): num for of_a, of_b, num in database.execute(question).fetchall()}
+
+
+def _num(cells: Cells, of_a: Collection[int | None], of_b: Collection[int | None]) -> int:
+    return sum(cells.get((answer_a, answer_b), 0) for answer_a in of_a for answer_b in of_b)
 
 
 def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared_b: bool) -> AttributeChange:
     """Return the change of one attribute, without p-values."""
 
-    def num(of_a: Collection[int | None], of_b: Collection[int | None]) -> int:
-        return sum(cells.get((answer_a, answer_b), 0) for answer_a in of_a for answer_b in of_b)
-
+    num = partial(_num, cells)
     anything = (*ANSWERED, OPEN, None)
     in_a = [num([answer], anything) for answer in (*ANSWERED, OPEN)]
     in_b = [num(anything, [answer]) for answer in (*ANSWERED, OPEN)]
@@ -141,8 +135,10 @@ def private_shares(
 
     unnamed: groups that may not be named; the tests are adjusted for them too.
     """
-    counts = ", ".join(f'sum("{name}")::BIGINT' for name in ("num_pairs", *_COUNTED))
-    rows = database.execute(f"SELECT category, {counts} FROM tally_groups GROUP BY ALL ORDER BY category").fetchall()
+    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in _COUNTED.values())
+    rows = database.execute(
+        f"SELECT a_category, count(*), {counts} FROM compared GROUP BY ALL ORDER BY a_category"
+    ).fetchall()
     table = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), len(_COUNTED))
     ((whole, _),) = _paired(dict(zip(_COUNTED, table.sum(axis=0)[:, None], strict=True)), is_tested)
     groups = [
@@ -157,20 +153,13 @@ def private_shares(
     return whole, kappa, tuple(groups)
 
 
-def tally_private_shares(database: duckdb.DuckDBPyConnection) -> None:
-    """Add the pictures in the table `compared` to those of earlier parts, by group."""
-    counts = ", ".join(f'count(*) FILTER ({condition}) AS "{name}"' for name, condition in _COUNTED.items())
-    counted = f"SELECT a_category AS category, count(*) AS num_pairs, {counts} FROM compared GROUP BY ALL"
-    add_rows(database, "tally_groups", counted)
-
-
 def _paired(counts: Counts, is_tested: bool) -> list[tuple[PairedRate, float | None]]:
     """Return the paired rate of each group, and its p-value adjusted for all groups."""
     seldom = {
         name: seldom_denies(*(counts[f"{answer}_{name}"] for answer in ("private", "public", "open")))
         for name in ("a", "b")
     }
-    changes = np.stack([counts[name] for name in ("only_a", "only_b", "only_a_open_b", "only_b_open_a")], axis=1)
+    changes = np.stack([counts[name] for name in _CHANGES], axis=1)
     p_values = adjusted_p_values(changes, ~(seldom["a"] | seldom["b"]) & is_tested)
     rates = []
     for index, (p_value, p_holm) in enumerate(p_values):
@@ -234,26 +223,23 @@ def _score_change(
     )
 
 
-def tally_scores(database: duckdb.DuckDBPyConnection) -> None:
-    """Add the scores of the pictures in the table `compared` that have one in both runs to those of earlier parts."""
-    for column in SCORE_COLUMNS:
-        add_rows(
-            database,
-            "tally_scores",
-            f"SELECT '{column}' AS score, a_category AS category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b, "
-            f"count(*) AS num FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL",
-        )
+def _scores(column: str) -> str:
+    """Return the SQL of the scores that pictures have in both runs, with the number of pictures of each pair."""
+    return (
+        f"SELECT a_category AS category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b, count(*) AS num "
+        f"FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"
+    )
 
 
 def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[tuple[Any, ...]]:
     """Return per group: name, number of pictures, means of a, b and b − a, standard deviation (n − 1) of b − a, and
     number of pictures whose scores differ.
 
-    by: SQL over the tally.
+    by: SQL over `_scores`.
     """
     return database.execute(f"""
         WITH counted AS (
-            SELECT {by} AS category, a, b, sum(num) AS num FROM tally_scores WHERE score = '{column}' GROUP BY ALL
+            SELECT {by} AS category, a, b, sum(num) AS num FROM ({_scores(column)}) GROUP BY ALL
         ),
         means AS (
             SELECT category, sum(num) AS num, sum(num * a) / sum(num) AS a, sum(num * b) / sum(num) AS b,
@@ -285,7 +271,7 @@ def _spearman(database: duckdb.DuckDBPyConnection, column: str) -> float | None:
     """Return the rank correlation, with mean ranks for ties, from the distinct pairs of scores; None if one run is
     constant."""
     ((both, of_a, of_b),) = database.execute(f"""
-        WITH pairs AS (SELECT a, b, sum(num) AS num FROM tally_scores WHERE score = '{column}' GROUP BY a, b),
+        WITH pairs AS (SELECT a, b, sum(num) AS num FROM ({_scores(column)}) GROUP BY a, b),
         total AS (SELECT sum(num) AS num FROM pairs),
         ranks_a AS (SELECT a, sum(sum(num)) OVER (ORDER BY a) - (sum(num) + (FROM total)) / 2 AS place
             FROM pairs GROUP BY a),

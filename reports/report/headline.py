@@ -3,76 +3,35 @@
 Also says how often the answers of the run are right, if the audit has measured it.
 """
 
-from dataclasses import dataclass
-
 from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.results import ALL_LABELLED
 from reports.audit.words import label_errors
 from reports.labels.agreed import in_words
 from reports.report.results import Report
-from reports.run.figures import CorrectedRate
+from reports.run.figures import CorrectedRate, Figure
 from reports.words import percent_within, shortened, spread
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE
 
 
-@dataclass(frozen=True)
-class Headline:
-    """The main figure of a report. Shares are 0–1, None where they are not defined."""
-
-    rate: float | None
-    """Corrected where labels of this state of the run allow it, else as the engine answers."""
-
-    low: float | None
-    """95 % interval; equal to the rate if it is a count of all images."""
-
-    high: float | None
-
-    of: str
-    is_of_source: bool
-    """The rate is an estimate for the source, of which the run is a sample."""
-
-    is_corrected: bool
-
-    num_labels: int | None
-    raw_rate: float | None
-    """As the engine answers, of the images that it judged: of the source where these were chosen at random."""
-
-    raw_low: float | None
-    """95 % interval for the choice of the images; None where these were not chosen at random."""
-
-    raw_high: float | None
-
-
-def headline_of(report: Report) -> Headline:
-    overall, whole = report.overall, corrected_whole(report)
-    rate = report.total.privacy_rate if overall.rate is None else overall.rate
-    raw = (rate, overall.low, overall.high)
-    is_sample = report.design.is_random and overall.rate is not None
+def headline_of(report: Report) -> Figure:
+    """Return the corrected rate where labels of this state of the run allow it, else the rate as the engine answers."""
+    whole, raw = corrected_whole(report), report.overall
     if whole is None or whole.corrected_rate is None:
-        return Headline(*raw, _counted(report), is_sample, False, None, *raw)
-    corrected = (whole.corrected_rate, whole.low, whole.high)
-    if report.audited.category_sizes and overall.rate is None:
-        # Grouped in another way: no raw rate here is of the source.
-        raw, is_sample = (whole.raw_rate, None, None), True
-    noun = f"scored images in the source{_readable(report)}" if is_sample else "scored images"
-    return Headline(*corrected, noun, is_sample, True, whole.num_labels, *raw)
-
-
-def _readable(report: Report) -> str:
-    return " that could be read" if report.design.is_damaged else ""
-
-
-def _counted(report: Report) -> str:
-    """Say which images the raw rate describes; images that are left out are in no rate."""
-    is_of_source = report.overall.rate is not None and report.design.is_certain
-    total = report.total
-    if total.num_screened:
-        return "judged images" if report.overall.rate is None else "images that were judged or screened out"
-    if not total.num_quarantined and not total.num_unknown:
-        return f"images in the source{_readable(report)}" if is_of_source else "scanned images"
-    noun = "judged images" if total.num_unknown else "scored images"
-    return f"{noun} in the source{_readable(report)}" if is_of_source else noun
+        return raw
+    # With sizes of categories the rate is of the source, though the report may be grouped in another way.
+    is_of_source = report.design.is_random and (raw.rate is not None or bool(report.audited.category_sizes))
+    noun = f"scored images in the source{' that could be read' if report.design.is_damaged else ''}"
+    return Figure(
+        whole.corrected_rate,
+        whole.low,
+        whole.high,
+        population=noun if is_of_source else "scored images",
+        basis=f"corrected by {number_of(whole.num_labels, 'label')} of people",
+        caveat="" if is_of_source or report.design.kind == "whole" else "the others can differ",
+        is_of_source=is_of_source,
+        is_corrected=True,
+    )
 
 
 def corrected_whole(report: Report) -> CorrectedRate | None:

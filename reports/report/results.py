@@ -10,12 +10,13 @@ from typing import Any
 
 from ingest.sample import printable
 from reports.audit.population import Fractions, drawn_fractions, of_source
-from reports.run.design import Overall, RunDesign, SourceSizes, design_of, fraction_of, in_source, overall
+from reports.run.design import RunDesign, SourceSizes, design_of, fraction_of, in_source, overall
 from reports.run.figures import (
     Copies,
     CorrectedRate,
     EvidenceCount,
     Fact,
+    Figure,
     GroupLevels,
     LawCount,
     LevelCount,
@@ -194,7 +195,7 @@ class Report:
     """What a group is called in headings."""
 
     design: RunDesign = field(default_factory=lambda: RunDesign("unfinished", "", None))
-    overall: Overall = field(default_factory=lambda: Overall(None, None, None, ""))
+    overall: Figure = field(default_factory=lambda: Figure(None, None, None, "", ""))
     severest: tuple[SevereImage, ...] = ()
     severest_note: str | None = None
     """How many of them an operator's hash list leaves out; None if none."""

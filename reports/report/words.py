@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ingest.errors import number_of
 from reports.audit.population import with_unscored
-from reports.report.headline import Headline, audit_cautions, headline_of, quality_note
+from reports.report.headline import audit_cautions, headline_of, quality_note
 from reports.report.results import Report
-from reports.run.design import Kind
-from reports.run.figures import SMALL_GROUP, Rate
+from reports.run.design import Kind, counts_of
+from reports.run.figures import SMALL_GROUP, Figure, Rate
 from reports.statistics.estimates import Estimate
-from reports.words import percent, percent_within, shortened, spread, with_interval
+from reports.words import percent, percent_within, shortened, spread
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE
 from scoring.taxonomy import KEYS
@@ -27,60 +27,29 @@ def findings(report: Report) -> tuple[str, str]:
 
 
 def _how_much(report: Report) -> str:
-    total, headline = report.total, headline_of(report)
+    total, figure = report.total, headline_of(report)
     if total.privacy_rate is None:
         return "No image could be judged private or not, so there is no rate."
-    most = _most_frequent(report)
-    counts = f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
-    rate, interval = _rate(headline), f"(95 % interval {spread(headline.low, headline.high)})"
-    if report.design.kind == "shards" and headline.low is None:
-        interval = "(no interval, since a single shard was drawn)"
-    if headline.is_corrected:
-        by = f"{number_of(headline.num_labels or 0, 'label')} of people"
-        if headline.is_of_source:
-            raw = f"the engine itself finds {with_interval(headline.raw_rate, headline.raw_low, headline.raw_high)}"
-            return f"An estimated {rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}."
-        others = "" if report.design.kind == "whole" else "; the others can differ"
-        raw = f"the engine itself found {percent(total.privacy_rate)} ({counts})"
-        return f"{rate} of the {headline.of} are private, corrected by {by} {interval}; {raw}{most}{others}."
-    if total.num_screened:
-        return _of_screened_run(report, counts, most)
-    if report.design.kind == "whole":
-        return f"{percent(headline.rate)} of the {headline.of} were found private ({counts}){most}."
-    if headline.is_of_source:
-        return f"An estimated {rate} of the {headline.of} are found private {interval}{most}."
-    if report.design.kind == "per category":
+    most, caveat = _most_frequent(report), f"; {figure.caveat}" if figure.caveat else ""
+    if figure.rate is None:
         corrected = "; labels correct the rates of categories" if has_corrected_groups(report) else ""
-        return (
-            f"{counts[0].upper()}{counts[1:]} were found private{most}; that is no rate of the whole source{corrected}."
-        )
-    where = f"first {headline.of.replace('scanned ', '')}" if report.design.kind == "first" else headline.of
-    sentence = f"{percent(headline.rate)} of the {where} were found private ({counts})"
-    return f"{sentence}{most}; the rest of the source can differ."
+        share = percent(total.privacy_rate)
+        return f"{figure.basis} ({share}) were found private{most}{caveat}{corrected}."
+    raw = ""
+    if figure.is_corrected:
+        raw = f"; the engine itself found {percent(total.share_found, total.is_never_denied)} ({counts_of(total)})"
+    return f"{says(figure)}{raw}{most}{caveat}."
 
 
-def _of_screened_run(report: Report, counts: str, most: str) -> str:
-    """Return the finding of a run with a screen. counts: how many of the judged images the engine found private."""
-    total, headline = report.total, headline_of(report)
-    if report.overall.rate is None:
-        return (
-            f"{counts[0].upper()}{counts[1:]} were found private{most}. A screen left out {total.num_screened:,} more, "
-            "none of which the engine has seen, so there is no rate over all."
-        )
-    interval = "no interval, since the images are a sample"
-    if headline.low is not None:
-        interval = f"95 % interval {spread(headline.low, headline.high)}"
-    others = "" if report.design.kind == "whole" else "; the rest of the source can differ"
-    return (
-        f"An estimated {_rate(headline)} of the {headline.of} are private ({interval}): {counts} were found "
-        f"private{most}; the share of the {total.num_screened:,} that a screen left out is estimated by "
-        f"{number_of(total.num_guarded, 'guarded image')}, {total.num_missed:,} of them private{others}."
-    )
-
-
-def _rate(headline: Headline) -> str:
-    """Return the rate with the decimals that its interval needs."""
-    return percent_within(headline.rate, headline.low, headline.high)
+def says(figure: Figure) -> str:
+    """Say a rate with its population, its basis and its interval."""
+    rate = percent_within(figure.rate, figure.low, figure.high)
+    interval = ""
+    if figure.low is not None and figure.high is not None and figure.low < figure.high:
+        interval = f"; 95 % interval {spread(figure.low, figure.high)}"
+    estimated = "An estimated " if figure.is_of_source else ""
+    found = "are" if figure.is_corrected else "were found"
+    return f"{estimated}{rate} of the {figure.population} {found} private ({figure.basis}{interval})"
 
 
 def population(report: Report) -> str:

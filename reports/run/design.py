@@ -6,7 +6,7 @@ from typing import Literal
 
 from ingest.errors import number_of
 from reports.run import drawn_shards
-from reports.run.figures import SMALL_GROUP, Rate
+from reports.run.figures import SMALL_GROUP, Figure, Rate
 from reports.statistics.shares import (
     CONFIDENCE,
     Stratum,
@@ -15,7 +15,6 @@ from reports.statistics.shares import (
     sampled,
     standings,
 )
-from reports.words import spread
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import NO_DAMAGE, Damage
 
@@ -59,23 +58,6 @@ class RunDesign:
     def is_exhaustive(self) -> bool:
         """Return whether every image that can be read was scanned."""
         return self.kind in ("whole", "damaged")
-
-
-@dataclass(frozen=True)
-class Overall:
-    """The rate over all images of the source, as far as the choice of the images allows one."""
-
-    rate: float | None
-    low: float | None
-    high: float | None
-    """95 % interval; equal to the rate where all images were scanned."""
-
-    sentence: str
-    """What the figures are, or why there are none."""
-
-
-def _no_rate(why: str) -> Overall:
-    return Overall(None, None, None, why)
 
 
 def design_of(
@@ -163,99 +145,107 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
     return tuple(placed)
 
 
-def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Overall:
-    """Return the rate over all images. rates: all groups by `by`; they are the strata of a sample of each category."""
-    estimated = _overall(total, rates, by, design, sizes)
-    if not design.is_damaged or estimated.rate is None:
-        return estimated
-    return replace(estimated, sentence=f"{estimated.sentence} It is of the images that could be read.")
+def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Figure:
+    """Return the rate over all images, as the engine answers.
 
-
-def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Overall:
+    rates: all groups by `by`; they are the strata of a sample of each category.
+    """
+    figure = Figure(None, None, None, _population(total, design), counts_of(total), is_of_source=design.is_random)
     rate = total.privacy_rate
     if total.num_screened:
-        return _with_screened(total, design)
+        return _with_screened(total, design, figure)
     if rate is None:
-        return _no_rate("No image was judged, so there is no rate.")
-    if design.kind == "whole" and design.is_certain:
-        return Overall(rate, rate, rate, "All images were scanned, so the overall rate has no sampling error.")
+        return replace(figure, caveat="no image was judged, so there is no rate")
+    if design.is_exhaustive and total.is_never_denied:
+        caveat = "at least, since the engine found and never ruled out"
+        return replace(figure, rate=total.share_found, population="scored images", caveat=caveat)
     if design.kind == "whole":
-        sentence = "A count of the images of the run. Whether these are all of the source is not known now."
-        return Overall(rate, rate, rate, sentence)
+        caveat = "" if design.is_certain else "whether these are all images of the source is not known now"
+        return replace(figure, rate=rate, low=rate, high=rate, caveat=caveat)
     if design.kind == "random":
-        num_images = total.num_images
-        fraction = num_images / design.num_in_source if design.num_in_source else 0.0
+        fraction = total.num_images / design.num_in_source if design.num_in_source else 0.0
         low, high = sampled(total.num_private, total.num_judged, fraction)
-        size = "" if design.num_in_source else "; the size of the source is not known here (--source-size)"
-        return Overall(rate, low, high, f"Estimated from a random sample, with its 95 % interval{size}.")
+        return replace(figure, rate=rate, low=low, high=high, basis=f"a random sample, {figure.basis}")
     if design.kind == "shards":
-        if total.rate_low is None:
-            sentence = "Estimated from a single shard, so there is no interval: how much shards differ is not known."
-            return Overall(rate, None, None, sentence)
-        sentence = (
-            f"Estimated from images of {total.num_shards:,} random shards, with a 95 % interval that has the variance "
-            "between them."
-        )
-        return Overall(rate, total.rate_low, total.rate_high, sentence)
+        none = "" if total.rate_low is not None else "no interval, since a single shard was drawn"
+        basis = f"images of {number_of(total.num_shards or 0, 'random shard')}, {figure.basis}"
+        return replace(figure, rate=rate, low=total.rate_low, high=total.rate_high, basis=basis, caveat=none)
     if design.kind == "per category":
-        return _weighted(rates, by, sizes)
+        return _weighted(rates, by, sizes, figure)
     if design.kind == "damaged":
-        unseen = "shards are damaged, and an unknown number of its images was not seen"
-        return _no_rate(f"No claim about the whole source: {unseen}.")
-    why = "the first images" if design.kind == "first" else "what was scanned first"
-    return _no_rate(f"No claim about the source: {why} are no random sample of it.")
+        return replace(
+            figure, caveat="an unknown number of images could not be read, so the rest of the source can differ"
+        )
+    return replace(figure, caveat="the rest of the source can differ")
 
 
-def _with_screened(total: Rate, design: RunDesign) -> Overall:
+def counts_of(total: Rate) -> str:
+    return f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
+
+
+def _population(total: Rate, design: RunDesign) -> str:
+    """Say which images the rate is of; images that are left out are in no rate."""
+    if total.num_screened:
+        return "images that were judged or screened out" if total.num_guarded else "judged images"
+    kind = "judged images" if total.num_unknown else "scored images" if total.num_quarantined else ""
+    if design.kind in ("first", "unfinished") or not design.is_certain:
+        return kind or "scanned images"
+    return f"{kind or 'images'} in the source{' that could be read' if design.is_damaged else ''}"
+
+
+def _with_screened(total: Rate, design: RunDesign, figure: Figure) -> Figure:
     """Return the rate over all images of a run with a screen.
 
     The private share of the images that the screen left out is taken from the guarded ones.
     """
     if not total.num_guarded:
-        why = "none of them was given to the engine by the guard, so their private share is not known"
-        return _no_rate(f"The screen left out {total.num_screened:,} images, and {why}.")
-    num_left_out = total.num_screened
+        why = f"a screen left out {total.num_screened:,} more, none of which the engine has seen"
+        return replace(figure, caveat=f"{why}, so there is no rate over all")
 
     def over_all(share: float) -> float:
-        return (total.num_private + share * num_left_out) / (total.num_judged + num_left_out)
+        return (total.num_private + share * total.num_screened) / (total.num_judged + total.num_screened)
 
-    sentence = (
-        f"Over all images that were judged or left out by the screen; the private share of the {num_left_out:,} that "
-        f"it left out is estimated from {total.num_guarded:,} guarded ones, of which {total.num_missed:,} are private."
+    basis = (
+        f"{figure.basis}; the share of the {total.num_screened:,} that a screen left out is estimated by "
+        f"{number_of(total.num_guarded, 'guarded image')}, {total.num_missed:,} of them found private"
     )
-    share = over_all(total.num_missed / total.num_guarded)
+    figure = replace(figure, rate=over_all(total.num_missed / total.num_guarded), basis=basis, is_of_source=True)
     if design.kind != "whole":
-        return Overall(share, None, None, f"{sentence} No interval: the images are a sample, too.")
+        return replace(figure, caveat="no interval, since the images are a sample")
     low, high = (over_all(float(end)) for end in clopper_pearson(total.num_missed, total.num_guarded))
-    return Overall(share, low, high, f"{sentence} The 95 % interval is {spread(low, high)}.")
+    return replace(figure, low=low, high=high)
 
 
-def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes) -> Overall:
-    none = "No overall rate: each category has the same weight in this sample, whatever its size in the source"
+def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes, figure: Figure) -> Figure:
+    def none(why: str) -> Figure:
+        caveat = f"that is no rate of the whole source, since each category has the same weight in this sample{why}"
+        return replace(figure, caveat=f"{caveat} (--category-sizes)")
+
     if not sizes.by_category:
-        return _no_rate(f"{none} (--category-sizes).")
+        return none("")
     by_group = {rate.group: rate for rate in rates}
     missing = [name for name in sizes.by_category if name not in by_group or not by_group[name].num_judged]
     unnamed = sorted(by_group.keys() - sizes.by_category.keys())
     if unnamed:
-        why = f"{len(unnamed):,} of its categories have no size there, such as {unnamed[0]:.60}"
-        return _no_rate(f"{none}; {why} (--category-sizes).")
+        return none(f"; {len(unnamed):,} of its categories have no size there, such as {unnamed[0]:.60}")
     drawn = {name: by_group[name].num_images for name in sizes.by_category if name in by_group}
     larger = next((name for name, num in drawn.items() if num > sizes.by_category[name]), None)
     if larger is not None:
-        why = f"of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
-        return _no_rate(f"{none}; {why} (--category-sizes).")
-    if by != "category" or missing:
-        have = "has" if len(missing) == 1 else "have"
-        why = (
-            f"; {len(missing):,} of its categories {have} no judged image" if missing else "; group by category for it"
+        return none(
+            f"; of {larger:.60} the run has {drawn[larger]:,} images, and {sizes.by_category[larger]:,} are given"
         )
-        return _no_rate(f"{none}{why}.")
+    if missing:
+        have = "has" if len(missing) == 1 else "have"
+        return none(f"; {len(missing):,} of its categories {have} no judged image")
+    if by != "category":
+        return none("; group by category for it")
     counts = [(size, by_group[name]) for name, size in sizes.by_category.items()]
-    weighted = post_stratified([Stratum(size, of.num_images, of.num_judged, of.num_private) for size, of in counts])
+    strata = [Stratum(size, rate.num_images, rate.num_judged, rate.num_private) for size, rate in counts]
+    weighted = post_stratified(strata)
     assert weighted is not None
-    sizes_of = "size of 1 category" if len(counts) == 1 else f"sizes of {len(counts):,} categories"
-    return Overall(*weighted, f"Weighted with the {sizes_of} in the source, with its 95 % interval.")
+    rate, low, high = weighted
+    basis = f"weighted with the sizes of {len(counts):,} categories, {figure.basis}"
+    return replace(figure, rate=rate, low=low, high=high, basis=basis)
 
 
 def fraction_of(rate: Rate, design: RunDesign, sizes: SourceSizes, num_images: int) -> float:

@@ -112,6 +112,16 @@ class Rate:
     """The rate with one vote for each of them."""
 
     @property
+    def is_never_denied(self) -> bool:
+        """Return whether the engine finds private images and calls none public: its rate is a lower bound then."""
+        return self.num_private == self.num_judged < self.num_scored
+
+    @property
+    def share_found(self) -> float | None:
+        """Return the share of private images: of the judged ones, or of the scored ones if none is called public."""
+        return self.num_private / self.num_scored if self.is_never_denied else self.privacy_rate
+
+    @property
     def num_images(self) -> int:
         """Return the number of images of the group in the run."""
         return self.num_scored + self.num_without_score
@@ -275,6 +285,33 @@ class CorrectedRate:
 
     specificity_low: float | None = None
     specificity_high: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The main figure of a report, the share of private images, and what a reader must know of it."""
+
+    rate: float | None
+    """0–1; None where the choice of the images allows no rate of them all."""
+
+    low: float | None
+    high: float | None
+    """95 % interval; equal to the rate where all images were scanned, None where there is none."""
+
+    population: str
+    """Images that it is a share of, in the plural."""
+
+    basis: str
+    """What it is counted or estimated from."""
+
+    caveat: str = ""
+    """What it does not say."""
+
+    is_of_source: bool = False
+    """The rate is an estimate for the source, of which the run is a sample."""
+
+    is_corrected: bool = False
+    """Corrected by labels of people, else as the engine answers."""
 
 
 @dataclass(frozen=True)

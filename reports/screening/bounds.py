@@ -1,6 +1,6 @@
 """Thresholds of a screen, and bounds of its miss rate: the share of private pictures that it leaves out.
 
-The threshold is that of `filter --guarantee` (`reports.statistics.shares`): the largest for which the exact
+The threshold is that of a guarantee of `filter` (`reports.statistics.shares`): the largest for which the exact
 one-sided upper bound of the miss rate is at most the target. Level 1 and each category can have bounds of their own,
 since a small miss rate over all can hide a large one of a few.
 

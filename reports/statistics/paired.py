@@ -6,10 +6,11 @@ cannot be seen, and McNemar's test calls plain noise a change.
 
 - A run that leaves more pictures open than it denies is not compared by a test or by κ. Such are runs that never say
   no, and those that answer fewer than half of the pictures, always or nearly always with yes.
-- Otherwise the test is made twice: without the pictures that one run leaves open, and with these as not found. The
-  first is right if a run leaves pictures open whatever they show, the second if it leaves open what it does not find. p
-  is the larger of the two, and 1 if they point in opposite directions. With noise alone and any share of pictures left
-  open it is below 0.05 in at most 5 % of simulated runs (tests/reports/diff/test_testing.py).
+- Otherwise the test is made three times: without the pictures that one run leaves open, with these as not found, and
+  with these as found. The first is right if a run leaves pictures open whatever they show, the second if it leaves open
+  what it does not find, the third if it leaves open what it finds, as a model that refuses does. p is the largest of
+  the three, and 1 if two of them point in opposite directions. With noise alone and any share of pictures left open it
+  is below 0.05 in at most 5 % of simulated runs (tests/reports/diff/test_testing.py).
 """
 
 import math
@@ -118,14 +119,16 @@ def seldom_denies(
 def p_values(changes: Counts) -> npt.NDArray[np.float64]:
     """Return the p-value of each change, shape (n,); NaN where no picture changed, so that there is nothing to test.
 
-    changes: shape (n, 4), pictures that the first run finds and the second denies, the reverse, those that the first
-    finds and the second leaves open, and the reverse.
+    changes: shape (n, 6), pictures that the first run finds and the second denies, and the reverse; that the first
+    finds and the second leaves open, and the reverse; that the first denies and the second leaves open, and the
+    reverse.
     """
-    only_a, only_b, open_in_b, open_in_a = changes.T
-    all_a, all_b = only_a + open_in_b, only_b + open_in_a
-    larger = np.maximum(mcnemar_p(only_a, only_b), mcnemar_p(all_a, all_b))
-    is_opposite = (only_a - only_b) * (all_a - all_b) < 0
-    return np.where(only_a + only_b == 0, np.nan, np.where(is_opposite, 1.0, larger))
+    only_a, only_b, found_by_a, found_by_b, denied_by_a, denied_by_b = changes.T
+    ways = ((only_a, only_b), (only_a + found_by_a, only_b + found_by_b), (only_a + denied_by_b, only_b + denied_by_a))
+    largest = np.max([mcnemar_p(first, second) for first, second in ways], axis=0)
+    signs = np.sign([first - second for first, second in ways])
+    is_opposite = (signs.min(axis=0) < 0) & (signs.max(axis=0) > 0)
+    return np.where(only_a + only_b == 0, np.nan, np.where(is_opposite, 1.0, largest))
 
 
 def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list[tuple[float | None, float | None]]:

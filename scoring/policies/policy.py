@@ -22,6 +22,8 @@ covers what its rule names in `cover` (`TARGETS`, attributes, or `image` for the
 picture if a detector then finds nothing more of it. Else it is dropped, or with `fallback: image` all of it is covered.
 `cover_method` says how. `residual_max_level: 3` also wants everything of levels 1 and 2 to be gone from such a picture.
 `texts: masked` replaces what text rules find in the texts that are released with a picture (`scoring.captions.masked`).
+`verify`, `groups` and `guarantee` are what `filter` does beyond the rules; `base: strict` takes all keys that the file
+does not have from a shipped policy.
 A policy can be changed and applied again without another scan, since scores do not depend on it.
 """
 
@@ -39,6 +41,7 @@ from ingest.errors import PolicyError
 from ingest.formats.members import Members
 from ingest.formats.origins import Origins
 from ingest.images.rewriting import CoverMethod
+from scoring.assessment import EngineOptions
 from scoring.policies.reserved import ReservedRule
 from scoring.privacy import (
     ALL_JUDGED,
@@ -67,6 +70,7 @@ WHOLE_IMAGE = "image"
 ACTIONS: tuple[Action, ...] = get_args(Action)
 PLAIN_ACTIONS: tuple[PlainAction, ...] = get_args(PlainAction)
 Text = Annotated[str, Field(pattern=r"\S")]
+Share = Annotated[float, Field(gt=0, lt=1)]
 
 UNSEEN_BY_ENGINE = "the screen left it out as unlikely to be private; the engine has not seen it"
 
@@ -126,38 +130,77 @@ class Rule(BaseModel):
     """What `redact` does with a picture in which something is left: drop it, or cover all of it."""
 
 
+class Promise(BaseModel):
+    """`guarantee` of a policy: this share of the private pictures is dropped, which labels prove."""
+
+    model_config = STRICT
+
+    recall: Share
+    """At least this share of the private pictures is dropped, copies counted once, …"""
+
+    confidence: Share = 0.9
+    """… with this probability."""
+
+    by: Text | None = None
+    """Column or SQL expression over the row: the number that has the threshold. None: as docs/filter.md says."""
+
+    drawn: Literal["audit", "evenly"] | None = None
+    """How the labelled pictures were drawn; None: `audit` if all are of the audit sample, else `evenly`."""
+
+    accept_all: bool = False
+    """Whether to go on if every scored picture is dropped."""
+
+
 @dataclass(frozen=True)
-class Policy:
+class SecondEngine:
+    """`verify` of a policy: another engine, which must find nothing in a covered picture."""
+
+    name: str
+    options: EngineOptions
+
+
+class PolicyFile(BaseModel):
+    """What a policy's file says."""
+
+    model_config = STRICT
+
+    name: Text
+    rules: list[Rule]
+    default: PlainAction
+    quarantined: PlainAction = "drop"
+    screened: PlainAction | None = None
+    """What happens to pictures that a screen left out, if no rule matches; None if the policy says nothing of them."""
+
+    members: Members = "listed"
+    files: Files = "as-is"
+    texts: Texts = "as-is"
+    """masked: what text rules find in texts that are released with a picture is replaced by its kind."""
+
+    cover_method: CoverMethod = "solid"
+    origins: Origins = "removed"
+    residual_max_level: ResidualLevel | None = None
+    """The most severe level that the second look may find in a covered picture, 0 for none; None: only what the rule
+    covers must be gone."""
+
+    verify: SecondEngine | None = None
+    groups: Literal["phash", "pdq"] | None = None
+    """Near duplicates by this hash get the strictest decision of their group."""
+
+    guarantee: Promise | None = None
+    base: Text | None = None
+
+
+class Policy(PolicyFile):
     """A checked policy."""
 
     file: str
     """The name as the user gave it."""
 
-    name: str
-
     sha256: str
     """Hash of the file's bytes, in hex."""
 
-    rules: tuple[Rule, ...]
-    default: PlainAction
-    quarantined: PlainAction
-    members: Members
-
     sql: tuple[str, ...]
     """The checked condition of each rule."""
-
-    screened: PlainAction | None = None
-    """What happens to pictures that a screen left out, if no rule matches; None if the policy says nothing of them."""
-
-    files: Files = "as-is"
-    cover_method: CoverMethod = "solid"
-    texts: Texts = "as-is"
-    """masked: what text rules find in texts that are released with a picture is replaced by its kind."""
-
-    origins: Origins = "removed"
-    residual_max_level: ResidualLevel | None = None
-    """The most severe level that the second look may find in a covered picture, 0 for none; None: only what the rule
-    covers must be gone."""
 
     @cached_property
     def columns(self) -> frozenset[str]:

@@ -2,28 +2,32 @@
 what to write instead."""
 
 import hashlib
+from dataclasses import fields
 from importlib import resources
-from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
 from ingest.formats.members import Members
 from ingest.formats.origins import Origins
 from ingest.images.rewriting import TARGETS, CoverMethod
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
+from ingest.storage.web import refuse_credentials
+from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.policies.policy import (
     ACTIONS,
     PLAIN_ACTIONS,
-    STRICT,
     WHOLE_IMAGE,
     Fallback,
     Files,
-    PlainAction,
     Policy,
+    PolicyFile,
+    Promise,
     ResidualLevel,
     Rule,
-    Text,
+    SecondEngine,
     Texts,
 )
 from scoring.policies.reserved import ReservedRule
@@ -32,24 +36,7 @@ from scoring.table import IMAGE_SCHEMA
 from scoring.taxonomy import KEYS, TAXONOMY
 from scoring.yaml_files import load_yaml, shipped_or_given
 
-
-class _PolicyFile(BaseModel):
-    model_config = STRICT
-
-    name: Text
-    rules: list[Rule]
-    default: PlainAction
-    quarantined: PlainAction = "drop"
-    screened: PlainAction | None = None
-    members: Members = "listed"
-    files: Files = "as-is"
-    texts: Texts = "as-is"
-    cover_method: CoverMethod = "solid"
-    origins: Origins = "removed"
-    residual_max_level: ResidualLevel | None = None
-
-
-_REQUIRED = tuple(name for name, field in _PolicyFile.model_fields.items() if field.is_required())
+_REQUIRED = tuple(name for name, field in PolicyFile.model_fields.items() if field.is_required())
 _CHOICES = {
     "members": ("setting", get_args(Members)),
     "files": ("setting", get_args(Files)),
@@ -58,7 +45,12 @@ _CHOICES = {
     "fallback": ("setting", get_args(Fallback)),
     "origins": ("setting", get_args(Origins)),
     "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
+    "groups": ("hash", ("phash", "pdq")),
+    "drawn": ("way", ("audit", "evenly")),
 }
+_MODELS: dict[str, type[BaseModel]] = {"rules": Rule, "guarantee": Promise}
+"""Key that holds keys of its own."""
+
 _PLAIN = ("default", "quarantined", "screened")
 """Keys of which the value is an action that needs no rule."""
 
@@ -70,7 +62,6 @@ _WANTED = {
     "string_pattern_mismatch": "write a text",
     "string_unicode": "it holds characters that are not valid UTF-8",
     "list_type": "write a list of rules, each with a - before it",
-    "model_type": f"a rule has the keys {', '.join(Rule.model_fields)}",
 }
 """Pydantic's name of an error -> what to do."""
 
@@ -90,8 +81,16 @@ def _checked(text: bytes, file: str) -> Policy:
         raise PolicyError(
             f"the policy is {_kind(content)}; it needs the keys {keys}, see scoring/policies for examples"
         )
+    if (base := content.get("base")) is not None:
+        if base not in SHIPPED:
+            raise PolicyError(f'base: "{base}" is no shipped policy; there are: {", ".join(SHIPPED)}')
+        if "name" not in content:
+            raise PolicyError("name is missing")
+        content = load_yaml(policy_bytes(base), base, PolicyError) | content
+    if "verify" in content:
+        content["verify"] = _second_engine(content["verify"])
     try:
-        parsed = _PolicyFile.model_validate(content)
+        parsed = PolicyFile.model_validate(content)
     except ValidationError as error:
         raise PolicyError(_explained(error)) from None
     names = [rule.name for rule in parsed.rules]
@@ -108,7 +107,7 @@ def _checked(text: bytes, file: str) -> Policy:
     if parsed.residual_max_level is not None and not any(rule.then == "redact" for rule in parsed.rules):
         raise PolicyError("residual_max_level is about covered pictures, and no rule has then: redact; leave it out")
     policy = Policy(
-        **dict(parsed) | {"rules": tuple(parsed.rules)},
+        **dict(parsed),
         file=file,
         sha256=hashlib.sha256(text).hexdigest(),
         sql=tuple(_condition(number, rule) for number, rule in enumerate(parsed.rules, 1)),
@@ -121,6 +120,30 @@ def _checked(text: bytes, file: str) -> Policy:
             "covered picture; write members: listed, or origins: kept"
         )
     return policy
+
+
+def _second_engine(given: Any) -> SecondEngine:
+    """Return the other engine that `verify` names. PolicyError; StorageError if a file that it names cannot be read."""
+    known = ["engine", *(option.name for option in fields(EngineOptions) if option.name not in SET_BY_SCANS)]
+    if not isinstance(given, dict) or not isinstance(given.get("engine"), str):
+        raise PolicyError("verify names no engine; write it as verify: {engine: openai, model: NAME}")
+    values = dict[str, Any]()
+    for key, value in given.items():
+        if key not in known:
+            raise PolicyError(
+                f'verify: unknown key "{key}"{did_you_mean(str(key), known)}; there are: {", ".join(known)}'
+            )
+        values[key] = tuple(value) if isinstance(value, list) else value
+        if isinstance(value, str):
+            refuse_credentials(value)
+            if key in ("prompt_file", "thresholds"):
+                values[key] = given_content(place(value), f"verify: {key} {value}")
+                load_yaml(values[key], f"verify: {key} {value}", PolicyError)
+    try:
+        return SecondEngine(values.pop("engine"), TypeAdapter(EngineOptions).validate_python(values))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise PolicyError(f"verify {first['loc'][0]}: {first['msg'].lower()}") from None
 
 
 def _condition(number: int, rule: Rule) -> str:
@@ -152,14 +175,16 @@ def _explained(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     path = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
     where = " ".join(path).replace("rules ", "rule ")
+    value = first["input"]
     if first["type"] in ("extra_forbidden", "invalid_key"):  # invalid: such as a number
         key = str(first["loc"][-1])
-        known = Rule.model_fields if first["loc"][0] == "rules" else _PolicyFile.model_fields
+        known = _MODELS.get(str(first["loc"][0]), PolicyFile).model_fields if len(path) > 1 else PolicyFile.model_fields
         rule = where.removesuffix(key).strip()
+        comma = "; if it is part of a text with a comma, put that text in quotation marks" if value is None else ""
         return (
-            f'{rule + ": " if rule else ""}unknown key "{key}"{did_you_mean(key, known)}; there are: {", ".join(known)}'
+            f'{rule + ": " if rule else ""}unknown key "{key}"{did_you_mean(key, known)}{comma}; there are: '
+            f"{', '.join(known)}"
         )
-    value = first["input"]
     if first["type"] == "literal_error":
         noun, choices = _CHOICES.get(str(path[-1]), ("action", PLAIN_ACTIONS if where in _PLAIN else ACTIONS))
         if not isinstance(value, str):
@@ -169,6 +194,10 @@ def _explained(error: ValidationError) -> str:
         )
     if first["type"] == "missing":
         return f"{where} is missing"
+    if first["type"] == "model_type":
+        model = _MODELS[path[0]]
+        what = "a rule" if model is Rule else path[0]
+        return f"{where} is {_kind(value)}; {what} has the keys {', '.join(model.model_fields)}"
     wanted = _LISTS.get(path[-1], _WANTED.get(first["type"]))
     if wanted is None:
         return f"{where}: {first['msg'].lower()}"
@@ -193,21 +222,16 @@ def _kind(value: object) -> str:
 SHIPPED = ("strict", "identity-documents-only", "research", "redacted") if TAXONOMY.is_published else ()
 """None for another taxonomy, whose attributes they do not know."""
 
-_OLD_FOLDER = "jobs/policies"
-"""Folder of the shipped policies in 0.1.0; commands that name a file there still work."""
-
 
 def policy_bytes(name: str) -> bytes:
     """Return the YAML of a shipped policy (`strict`) or of a file. PolicyError if there is neither.
 
     StorageError if the file cannot be read.
     """
-    path, folder = Path(name), resources.files("scoring.policies")
+    folder = resources.files("scoring.policies")
     try:
         return shipped_or_given("policy", name, SHIPPED, folder, PolicyError)
     except PolicyError:
-        if path.parent.as_posix().endswith(_OLD_FOLDER) and path.suffix == ".yaml" and path.stem in SHIPPED:
-            return folder.joinpath(f"{path.stem}.yaml").read_bytes()
         if not SHIPPED:
             raise PolicyError(
                 f"there is no policy {name}; give a YAML file, since the shipped policies are of the published taxonomy"

@@ -18,7 +18,7 @@ class ReservedRule(StrEnum):
     DEFAULT = "(default)", "no rule of the policy matches; the policy's `default` decides"
     QUARANTINED = "(quarantined)", "the picture could not be scored; the policy's `quarantined` decides"
     SCREENED = "(screened)", "a screen left the picture out; the policy's `screened` decides"
-    GUARANTEE = "(guarantee)", "the picture reaches the threshold of `--guarantee`"
+    GUARANTEE = "(guarantee)", "the picture reaches the threshold of the policy's `guarantee`"
     UNREADABLE = "(unreadable)", "there are no bytes that could be copied"
     DAMAGED_SHARD = "(damaged_shard)", "the row is about a damaged part of a shard, not about a picture"
     HASH_LIST = "(hash_list)", "the picture is on the hash list"

@@ -1,7 +1,7 @@
 """How a vision-language model is tuned for privacy: what it learns from (a training set) and how (a recipe).
 
     targets.py      label -> expected answer of the model; which labelled pictures become the training set, its splits
-    training_set.py the folder that `tune-set` writes: shards and set.json
+    training_set.py the folder that `tune set` writes: shards and set.json
     dialogues.py    conversations of a file, and how a model is asked for them
     recipe.py       hyper-parameters; recipes/*.yaml are shipped
     examples.py     picture + target -> tokens, through the prompt code of the engines

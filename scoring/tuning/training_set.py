@@ -1,4 +1,4 @@
-"""The folder that `tune-set` writes: WebDataset shards, and set.json, which is written last.
+"""The folder that `tune set` writes: WebDataset shards, and set.json, which is written last.
 
     SET/set.json                 description of the set: `SetRecord`
     SET/train-000000.tar         per picture its original file, and a JSON with the expected answer
@@ -190,7 +190,7 @@ class TrainingSet:
         if now.version != self.record.protocol_version:
             raise LabelsError(
                 f'{self.folder}: was made for "{self.record.protocol_version}", and this version of privsieve asks '
-                f'"{now.version}"; make the set again with tune-set'
+                f'"{now.version}"; make the set again with tune set'
             )
         return now
 
@@ -223,8 +223,8 @@ def open_set(folder: str) -> TrainingSet:
     root = Path(root_place.path)
     if not (root / RECORD).is_file():
         if (root / UNFINISHED).is_file():
-            raise LabelsError(f"{folder}: its tune-set was interrupted; run the same command again")
-        raise LabelsError(f"{folder}: holds no training set ({RECORD} is missing); make one with tune-set")
+            raise LabelsError(f"{folder}: its tune set was interrupted; run the same command again")
+        raise LabelsError(f"{folder}: holds no training set ({RECORD} is missing); make one with tune set")
     try:
         if (root / RECORD).stat().st_size > MAX_RECORD_BYTES:
             raise ValueError("too large")
@@ -269,7 +269,7 @@ def _items(shard: Path, kind: str) -> Iterator[Item]:
                 stem, _, extension = member.name.partition(".")
                 pair = by_stem.setdefault(stem, {})
                 if not member.isreg() or member.sparse is not None or (extension == "json") in pair:
-                    raise ValueError("not as tune-set writes it")
+                    raise ValueError("not as tune set writes it")
                 pair[extension == "json"] = member
             for pair in by_stem.values():
                 picture, json_stream = pair[False], tar.extractfile(pair[True])

@@ -128,7 +128,7 @@ def _polars(run: str) -> str:
     return f"{groups.height:,} groups"
 
 
-def _diff(run: str, other: str, room_bytes: int | None) -> str:
+def _diff(run: str, other: str) -> str:
     peak_bytes, is_done = 0, threading.Event()
 
     def watch(folder: Path) -> None:
@@ -141,7 +141,7 @@ def _diff(run: str, other: str, room_bytes: int | None) -> str:
         tempfile.tempdir = folder
         watching = threading.Thread(target=watch, args=(Path(folder),))
         watching.start()
-        num_pairs = compare_runs(run, other, room_bytes=room_bytes).num_pairs
+        num_pairs = compare_runs(run, other).num_pairs
         is_done.set()
         watching.join()
     return f"{num_pairs:,} pairs, {peak_bytes / 1e9:.1f} GB in the temporary folder"
@@ -162,8 +162,7 @@ def measured(work: Callable[..., str], *arguments: Any) -> tuple[float, float, f
 @click.option(
     "--question", "questions", multiple=True, help="Only these: polars, report, html, diff, or a query's name."
 )
-@click.option("--room-gb", default=1.0, show_default=True, help="Of the second comparison of diff.")
-def figures(num_rows: int, num_files: int, folder: Path, questions: tuple[str, ...], room_gb: float) -> None:
+def figures(num_rows: int, num_files: int, folder: Path, questions: tuple[str, ...]) -> None:
     run = str(make_run(folder, num_rows, num_files))
     work: dict[str, tuple[Callable[..., str], tuple[Any, ...]]] = {
         "polars": (_polars, (run,)),
@@ -173,10 +172,10 @@ def figures(num_rows: int, num_files: int, folder: Path, questions: tuple[str, .
     }
     if "diff" in questions:
         other = str(make_run(folder, num_rows, num_files, OTHER))
-        work |= {"diff": (_diff, (run, other, None)), "diff in parts": (_diff, (run, other, int(room_gb * 1e9)))}
+        work["diff"] = (_diff, (run, other))
     baseline, cpu_baseline = 0.0, 0.0
     for name, (call, arguments) in work.items():
-        if questions and name.removesuffix(" in parts") not in questions:
+        if questions and name not in questions:
             continue
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
             seconds, cpu, peak_gb, answer = process.submit(measured, call, *arguments).result()

@@ -7,6 +7,7 @@ sees well.
 """
 
 import hashlib
+import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from ingest.storage.place import place
 from jobs.releases.decider import Decider
-from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.releases.guaranteeing import guarantee
 from reports.audit.drawing import draw
 from reports.run.warehouse import open_warehouse
 from scoring.assessment import EngineOptions
@@ -30,6 +31,7 @@ from scoring.runs import record
 from scoring.runs.audit_files import write_sample
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
+from tests.jobs.releases import NO_RULES
 from tests.records import run_record, write_result
 from tests.reports.conftest import answer
 
@@ -76,7 +78,9 @@ def main(num_draws: int, num_copies: int) -> None:
         hashes = make_run(folder, scores, pictures)
         private = {sha256 for sha256, picture in zip(hashes, pictures, strict=True) if picture < NUM_PRIVATE}
         (root, described), run = record.read_record(name), open_warehouse(name)
-        labels, policy = str(folder / "labels.parquet"), load_policy(GUARANTEE_ONLY, "none")
+        promise = {"recall": RECALL, "confidence": CONFIDENCE, "by": "prob_private"}
+        policy = load_policy(f"{NO_RULES}guarantee: {json.dumps(promise)}".encode(), "none")
+        labels = str(folder / "labels.parquet")
         for seed in range(num_draws):
             sample = draw(run, NUM_DRAWN, "private", seed, None)
             write_sample(place(name), sample)
@@ -87,12 +91,7 @@ def main(num_draws: int, num_copies: int) -> None:
                 "private": [int(sha256 in private) for sha256 in drawn],
             }
             write_labels(to_labels(columns, len(drawn)), labels, LabelsOrigin("hand"))
-            found = guarantee(
-                GuaranteeRequest(labels, RECALL, CONFIDENCE, "prob_private"),
-                root,
-                described,
-                Decider(policy, described.engine),
-            )
+            found = guarantee(labels, root, described, Decider(policy, described.engine))
             nums_labelled.append(found.record.num_private_labelled)
             num_broken += bool((scores[:NUM_PRIVATE] >= found.threshold.lowest).mean() < RECALL)
     click.echo(

@@ -125,7 +125,7 @@ def _noise(num: int, share: float, denied: float, num_samples: int) -> Row:
         truth = np.arange(num) < share * num
         a, b = (_answers(generator, truth, 0.8, 1 - 0.2 * share / (1 - share)) for _ in range(2))
         is_open = ~a & (generator.random(num) >= denied)
-        counts = [[(a & ~b).sum(), (~a & ~is_open & b).sum(), 0, (is_open & b).sum()]]
+        counts = [[(a & ~b).sum(), (~a & ~is_open & b).sum(), 0, (is_open & b).sum(), 0, (is_open & ~b).sum()]]
         is_tested = ~seldom_denies([a.sum()], [(~a & ~is_open).sum()], [is_open.sum()])
         ((p_value, _),) = adjusted_p_values(np.array(counts), is_tested)
         tested += int(is_tested[0])

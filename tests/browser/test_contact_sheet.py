@@ -34,7 +34,7 @@ def test_covered_pictures_are_seen_before_and_after_and_the_page_loads_nothing(
     assert (
         privsieve("filter", run, "--policy", with_policy(tmp_path, POLICY), "--out", tmp_path / "out", "--quiet") == 0
     )
-    assert privsieve("verify", tmp_path / "out", "--contact-sheet", sheet) == 0
+    assert privsieve("release", "verify", tmp_path / "out", "--contact-sheet", sheet) == 0
 
     page = open_page(sheet.as_uri(), width=WIDTH_PHONE_PX)
     requests = list[str]()

@@ -353,7 +353,7 @@ def test_conversations_are_written_only_after_yes_and_become_a_training_set(
     finally:
         server.close()
     assert sum('private, class \\"passport' in json.dumps(body["messages"]) for body in server.bodies) == 3
-    made_set = ("tune-set", source, "--labels", labels, "--target", "dialogue", "--dialogues", out)
+    made_set = ("tune", "set", source, "--labels", labels, "--target", "dialogue", "--dialogues", out)
     assert privsieve(*made_set, "--out", tmp_path / "set", "--validation", 0, "--quiet") == 0
     assert "6 usable" in capsys.readouterr().out
 

@@ -63,7 +63,7 @@ def filtered(made: Path, out: Path, kind: str, *more: str) -> tuple[object, ...]
 
 def said(out: Path, capsys: Capture) -> tuple[int, list[str]]:
     capsys.readouterr()
-    code = privsieve("verify", out)
+    code = privsieve("release", "verify", out)
     printed = capsys.readouterr()
     return code, (printed.out if code == 1 else printed.err).splitlines()
 
@@ -142,12 +142,12 @@ def test_a_takedown_that_is_killed_leaves_the_old_release_or_one_that_the_same_c
     assert privsieve(*filtered(made, old, kind)) == 0
     requests = asked(old, "1", "4")
     shutil.copytree(old, out)
-    steps = kills.steps(out, "takedown", out, requests)
+    steps = kills.steps(out, "release", "takedown", out, requests)
     new, before, states = files(out), files(old), set[str]()
     for number in steps:
         shutil.rmtree(out)
         shutil.copytree(old, out)
-        killed = kills.run(out, number, "takedown", out, requests)
+        killed = kills.run(out, number, "release", "takedown", out, requests)
         code, lines = said(out, capsys)
         there = {name: content for name, content in files(out).items() if name in {*before, *new}}
         if killed == 0:
@@ -162,7 +162,7 @@ def test_a_takedown_that_is_killed_leaves_the_old_release_or_one_that_the_same_c
             assert all(any(part in line for part in BY_VERIFY[state]) for line in lines), lines
             assert state == "to be ended" or there in (before, new)
             states.add("the new one" if there == new and state != "to be ended" else state)
-        assert privsieve("takedown", out, requests) == 0
+        assert privsieve("release", "takedown", out, requests) == 0
         assert files(out) == new
-        assert privsieve("verify", out) == 0
+        assert privsieve("release", "verify", out) == 0
     raise AssertionError("it never came to its end")

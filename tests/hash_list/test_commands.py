@@ -201,7 +201,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
         ("{other}", "{run}", "--format", "json"),
     ),
     "filter": (("{run}", "--policy", "{policy}", "--out", "{out}/release", "--quiet"),),
-    "tune-set": (("{corpus}", "--labels", "{labels}", "--target", "binary", "--out", "{out}/set", "--quiet"),),
+    "tune": (("set", "{corpus}", "--labels", "{labels}", "--target", "binary", "--out", "{out}/set", "--quiet"),),
     "labels": (
         ("export", "{run}", "--format", "csv", "--out", "{out}/labels.csv"),
         ("export", "{run}", "--format", "label-studio", "--out", "{out}/tasks.json"),
@@ -215,15 +215,12 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
 }
 """Every command that reads a run or the corpus, in ways that name pictures."""
 
-NO_PICTURES = {"fetch", "help", "doctor", "models", "tune", "verify", "takedown", "lookup"} | {
-    "apply-removals",
-    "purge",
-}
+NO_PICTURES = {"fetch", "help", "doctor", "models", "release", "purge"}
 """They read no run that was scanned here: metadata, documentation, this machine, weights, training sets, labels,
 releases."""
 
 WITH_LIST = {
-    *("scan", "report", "explain", "audit", "review", "browse", "evaluate", "diff", "labels", "filter", "tune-set"),
+    *("scan", "report", "explain", "audit", "review", "browse", "evaluate", "diff", "labels", "filter", "tune", "set"),
     *("similarity", "screen"),
 }
 

@@ -211,7 +211,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "more_rows.png": (lambda: png_with_more_rows(card().tobytes()), ("trailing_data",)),
     "more_rows_interlaced.png": (lambda: png_with_more_rows(card().tobytes(), True), ("trailing_data",)),
     "behind_last_frame.png": (
-        lambda: with_chunks(chunk(b"fdAT", b"\0\0\0\x09" + card_file("WEBP")), whole=frames(3, "PNG")),
+        lambda: with_chunks(chunk(b"fdAT", b"\0\0\0\x05" + card_file("WEBP")), whole=frames(3, "PNG")),
         ("embedded_image", "trailing_data"),
     ),
     "later_pixels.png": (

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.images.rewriting import CoverMethod, covered
-from tests.ingest.crafted import frames, scene, tiff
+from ingest.images.rewriting import CoverMethod
+from tests.ingest.crafted import frames, scene, table_profile, tiff
 from tests.ingest.hiding import HIDING
+from tests.ingest.remade import covered
 from tests.ingest.test_cleaning import mutants, ordinary
 from tests.nasty import encoded
 
@@ -33,21 +35,22 @@ def inside(pixels: Pixels) -> tuple[slice, slice]:
     return rows, slice(int(0.1 * width) + BLUR_PX, int(0.4 * width) - BLUR_PX)
 
 
-@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("format_name", ["JPEG", "MPO", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_the_area_is_black_as_displayed_however_the_picture_is_stored(format_name: str, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    before = encoded(scene(), format_name, exif=exif.tobytes(), **({"lossless": True} if format_name == "WEBP" else {}))
+    options = {"WEBP": {"lossless": True}, "MPO": {"save_all": True, "append_images": [scene()]}}.get(format_name, {})
+    before = encoded(scene(), format_name, exif=exif.tobytes(), **options)
     after = covered(before, [AREA], "solid")
     assert after is not None
     pixels, original = shown(after), shown(before)
     assert pixels.shape == original.shape
-    assert pixels[inside(pixels)].max() <= (8 if format_name == "JPEG" else 0)
+    assert pixels[inside(pixels)].max() <= (8 if format_name in ("JPEG", "MPO") else 0)
     rest = np.ones(pixels.shape[:2], dtype=bool)
     height, width = pixels.shape[:2]
     rest[int(0.2 * height) - 17 : int(0.5 * height) + 17, int(0.1 * width) - 17 : int(0.4 * width) + 17] = False
-    assert np.abs(pixels[rest].astype(int) - original[rest]).max() <= (24 if format_name == "JPEG" else 0)
+    assert np.abs(pixels[rest].astype(int) - original[rest]).max() <= (24 if format_name in ("JPEG", "MPO") else 0)
 
 
 def test_a_jpeg_keeps_its_quality_outside_of_the_area() -> None:
@@ -138,3 +141,21 @@ def is_covered(before: bytes) -> bool:
     rows, columns = slice(int(0.35 * height), int(0.65 * height)), slice(int(0.25 * width), int(0.55 * width))
     assert max(view[rows, columns].max(initial=0) for view in again.views) < 12
     return True
+
+
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
+def test_a_covered_picture_with_tables_in_its_profile_is_converted(format_name: str) -> None:
+    made = rewriting.covered(encoded(scene(), format_name, icc_profile=table_profile()), [AREA], "solid")
+    assert made is not None
+    assert made.colours == "converted"
+    image = Image.open(io.BytesIO(made.content))
+    assert "icc_profile" not in image.info
+    assert np.abs(np.asarray(image.convert("RGB")).astype(int)[90, 190] - (180, 90, 40)).max() < 9
+
+
+def test_covered_inks_become_colours_of_screens() -> None:
+    before = encoded(scene().convert("CMYK"), "JPEG", icc_profile=table_profile("CMYK"))
+    made = rewriting.covered(before, [AREA], "solid")
+    assert made is not None
+    image = Image.open(io.BytesIO(made.content))
+    assert (made.colours, image.mode, "icc_profile" in image.info) == ("converted", "RGB", False)

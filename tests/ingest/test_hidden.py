@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from ingest.images.rewriting import cleaned
 from tests.ingest.crafted import extended_header, jpeg, riff, riff_chunk, scene
+from tests.ingest.remade import cleaned
 from tests.nasty import chunk, encoded
 
 SIZE = (256, 192)

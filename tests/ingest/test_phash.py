@@ -85,17 +85,6 @@ def test_the_hash_has_the_signs_of_scipys_cosine_transform_about_their_median() 
     assert phash(pixels) == np.packbits(low > np.median(low)).tobytes().hex()
 
 
-def test_the_same_picture_shown_upright_has_the_same_hash_whatever_its_orientation_tag(pictures: list[Pixels]) -> None:
-    upright = Image.fromarray(pictures[0])
-    out, exif = io.BytesIO(), Image.Exif()
-    exif[0x0112] = 6  # shown turned by 90 degrees clockwise
-    upright.rotate(90, expand=True).save(out, "PNG", exif=exif)
-    turned = decode(out.getvalue(), ImageLimits())
-
-    assert isinstance(turned, DecodedImage)
-    assert phash(turned.views[0]) == phash(pictures[0])
-
-
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (7, 3), (3000, 2)])
 def test_pictures_of_any_shape_have_a_hash(size: tuple[int, int]) -> None:
     assert len(phash(np.zeros((*size, 3), np.uint8))) == 16

@@ -143,6 +143,16 @@ def pictures(release: Path, layout: str) -> Iterator[tuple[str, bytes]]:
             yield image["path"], image["bytes"]
 
 
+NO_RULES = "name: guarantee-only\nrules: []\ndefault: keep\nscreened: drop\n"
+
+
+def guaranteed(folder: Path, policy: str = NO_RULES, recall: float = 0.95, **more: object) -> Path:
+    """A policy with this guarantee, in a file of its own."""
+    file = folder / f"guaranteed-{len(list(folder.glob('guaranteed-*')))}.yaml"
+    file.write_text(f"{policy}guarantee: {json.dumps({'recall': recall, **more})}\n")
+    return file
+
+
 def with_policy(folder: Path, text: str) -> Path:
     (folder / "policy.yaml").write_text(text)
     return folder / "policy.yaml"

@@ -10,7 +10,7 @@ import pytest
 
 from ingest.errors import LabelsError
 from jobs.releases.decider import Decider
-from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.releases.guaranteeing import guarantee
 from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy
@@ -19,6 +19,7 @@ from scoring.runs.record import read_record
 from scoring.taxonomy import KEYS
 from tests.audits import write_drawn
 from tests.jobs.made import privsieve
+from tests.jobs.releases import NO_RULES
 from tests.reports.evaluation.conftest import BINARY, SEVERITY, MakeRun, answered, by_hash, make_run, scored
 
 __all__ = ["make_run"]  # the fixture
@@ -165,7 +166,7 @@ def test_the_binary_protocol_has_no_file_of_thresholds(
     assert f"private: prob_private from {found['threshold']:g} on; use it in evaluate --threshold" in text
     severity = make_run([(f"p{n}", scored(n / 60)) for n in range(60)], SEVERITY, "severity")
     assert privsieve("calibrate", severity, "--labels", tmp_path / "labels.parquet") == 2
-    assert "gives a score and no probability, so there is nothing to calibrate; filter --guarantee" in (
+    assert "gives a score and no probability, so there is nothing to calibrate; a policy with a guarantee" in (
         capsys.readouterr().err
     )
 
@@ -175,7 +176,7 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
     write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
     partly = by_hash([f"p{n}" for n in range(60)], biometrics=[1] * 50 + [0] * 10)
     write_labels(partly, str(tmp_path / "partly.parquet"), LabelsOrigin("hand"))
-    policy = load_policy(GUARANTEE_ONLY, "none")
+    policy = load_policy(f"{NO_RULES}guarantee: {{recall: 0.9}}".encode(), "none")
     plain = make_run([(f"p{n}", answered(n > 5)) for n in range(60)], BINARY, "plain")
     severity = make_run([(f"p{n}", scored(0.7 + n / 300)) for n in range(60)], SEVERITY, "severity")
     for run, file, message in (
@@ -184,12 +185,10 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
     ):
         root, record = read_record(str(run))
         with pytest.raises(LabelsError, match=message):
-            guarantee(
-                GuaranteeRequest(str(tmp_path / f"{file}.parquet"), 0.9), root, record, Decider(policy, record.engine)
-            )
+            guarantee(str(tmp_path / f"{file}.parquet"), root, record, Decider(policy, record.engine))
     root, record = read_record(str(plain))
-    by_answer = GuaranteeRequest(str(tmp_path / "labels.parquet"), 0.5, by="private_answer")
-    found = guarantee(by_answer, root, record, Decider(policy, record.engine))
+    policy = load_policy(f"{NO_RULES}guarantee: {{recall: 0.5, by: private_answer}}".encode(), "none")
+    found = guarantee(str(tmp_path / "labels.parquet"), root, record, Decider(policy, record.engine))
     assert (found.threshold.lowest, found.record.num_missed) == (1, 6)
 
 

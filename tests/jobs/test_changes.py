@@ -61,9 +61,9 @@ def test_added_removed_and_changed_pictures_are_listed_and_counted(v1: Path, tmp
     summary = json.loads((v2 / "release.json").read_text())
     assert summary["changes"] == {"num_added": 1, "num_removed": 2, "num_changed": 1}
     assert "Pictures since the release before: 1 added, 2 removed, 1 changed" in (v2 / "README.md").read_text()
-    assert privsieve("verify", v2) == 0
+    assert privsieve("release", "verify", v2) == 0
     (v2 / "not-for-publication/changes.parquet").write_bytes(b"")
-    assert privsieve("verify", v2) == 1
+    assert privsieve("release", "verify", v2) == 1
 
 
 def test_the_same_release_again_has_no_changes(v1: Path, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_is_no_release_before_is_refused(v1: Path, tmp_path: Path, capsys: 
     cases = {
         (tmp_path / "v2", tmp_path / "source-v1"): "is no finished release: it has no release.json",
         (tmp_path / "v2", tmp_path / "unfinished"): "a takedown is unfinished; run the same takedown again",
-        (v1, v1): "--previous is --out; write the new release to another folder",
+        (v1, v1): "--previous is --out; write to another folder",
         (v1.parent, v1): f"--out {v1.parent} holds --previous {v1}, or is inside of it",
         (v1 / "v2", v1): f"--out {v1 / 'v2'} holds --previous {v1}, or is inside of it",
     }
@@ -132,37 +132,37 @@ def dropped(release: Path) -> list[tuple[object, object]]:
 
 def test_what_was_taken_down_never_comes_back(v1: Path, tmp_path: Path, capsys: Capture) -> None:
     """b is taken down from v1, c from v2: v3 has neither, nor e, a copy of b; each release keeps the earlier logs."""
-    assert privsieve("takedown", v1, asked(v1, "b")) == 0
+    assert privsieve("release", "takedown", v1, asked(v1, "b")) == 0
     before = files(v1)
     v2 = released(tmp_path, "v2", {"a": 1, "b": 2, "c": 3, "e": 2}, KEEP_ALL, "--previous", v1)
     assert dropped(v2) == [("b", "(removed_before)"), ("e", "(removed_before)")]
     assert (v2 / "removed.parquet").read_bytes() == (v1 / "removed.parquet").read_bytes()
     assert "Taken down before this release: 1 picture; none is in it." in (v2 / "README.md").read_text()
-    assert privsieve("verify", v2) == 0
-    assert privsieve("takedown", v2, asked(v2, "c")) == 0
-    assert privsieve("verify", v2) == 0
+    assert privsieve("release", "verify", v2) == 0
+    assert privsieve("release", "takedown", v2, asked(v2, "c")) == 0
+    assert privsieve("release", "verify", v2) == 0
     assert files(v1) == before
     v3 = released(tmp_path, "v3", {"a": 1, "b": 2, "c": 3}, KEEP_ALL, "--previous", v2)
     assert dropped(v3) == [("b", "(removed_before)"), ("c", "(removed_before)")]
     assert pq.read_table(v3 / "removed.parquet")["key"].to_pylist() == ["b", "c"]
-    assert privsieve("verify", v3) == 0
+    assert privsieve("release", "verify", v3) == 0
     (tmp_path / "b.jpg").write_bytes(small(2))
     capsys.readouterr()
-    assert privsieve("lookup", v3, tmp_path / "b.jpg", "--exact") == 1
+    assert privsieve("release", "lookup", v3, tmp_path / "b.jpg", "--exact") == 1
     assert "taken down  0.tar/b" in capsys.readouterr().out
 
 
 def test_another_file_of_a_picture_that_was_taken_down_is_not_cleaned_into_it(tmp_path: Path) -> None:
     """e comes with a comment, under another key: cleaned it has the bytes that were taken down."""
     v1 = released(tmp_path, "v1", {"d": 4, "e": 5}, CLEAN)
-    assert privsieve("takedown", v1, asked(v1, "e")) == 0
+    assert privsieve("release", "takedown", v1, asked(v1, "e")) == 0
     picture, source = small(5), tmp_path / "source-v1"
     tar(source / "1.tar", {"g.jpg": picture[:2] + b"\xff\xfe\x00\x06more" + picture[2:]})
     scan_in_process(source, tmp_path / "run")
     command = ("--policy", with_policy(tmp_path, CLEAN), "--out", tmp_path / "v2", "--previous", v1, "--quiet")
     assert privsieve("filter", tmp_path / "run", *command) == 0
     assert dropped(tmp_path / "v2") == [("e", "(removed_before)"), ("g", "(removed_before)")]
-    assert privsieve("verify", tmp_path / "v2") == 0
+    assert privsieve("release", "verify", tmp_path / "v2") == 0
 
 
 def test_a_takedown_of_the_release_before_while_a_filter_runs_brings_nothing_back(
@@ -171,7 +171,7 @@ def test_a_takedown_of_the_release_before_while_a_filter_runs_brings_nothing_bac
     check = PreviousRelease.refuse_changed
 
     def late(previous: PreviousRelease) -> None:
-        assert privsieve("takedown", v1, asked(v1, "a")) == 0
+        assert privsieve("release", "takedown", v1, asked(v1, "a")) == 0
         check(previous)
 
     command = ("filter", tmp_path / "run-v1", "--policy", with_policy(tmp_path, KEEP_ALL), "--previous", v1)

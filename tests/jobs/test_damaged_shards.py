@@ -113,11 +113,13 @@ def test_the_figures_of_a_report_leave_the_damage_out(run: Path, capsys: pytest.
         "rate": None,
         "low": None,
         "high": None,
-        "sentence": "No claim about the whole source: shards are damaged, and an unknown number of its images was not "
-        "seen.",
+        "population": "judged images in the source that could be read",
+        "basis": f"{found['total']['num_private']} of {28 - found['total']['num_unknown']} images that could be judged",
+        "caveat": "an unknown number of images could not be read, so the rest of the source can differ",
+        "is_of_source": False,
+        "is_corrected": False,
     }
-    assert found["headline"]["rate"] == found["total"]["num_private"] / (28 - found["total"]["num_unknown"])
-    assert found["findings"][0].endswith("the rest of the source can differ.")
+    assert found["findings"][0].endswith("so the rest of the source can differ.")
     for rate in (found["total"], *found["rates"]):
         assert (rate["share_if_none_private"], rate["share_if_all_private"]) == (None, None)
         assert (rate["source_low"], rate["source_high"]) == (None, None)
@@ -128,7 +130,7 @@ def test_the_page_begins_with_the_damage(run: Path, tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     text = " ".join(page.split())
     assert f'<p class="warning"><strong>{CAUTION}.</strong> No figure on this page is of all images' in text
-    assert "The 28 images of the source that could be read. No claim about the whole source" in text
+    assert "The 28 images of the source that could be read.</dd>" in text
     others = text.replace("No figure on this page is of all images of the source", "")
     assert not [claim for claim in CLAIMS if claim in others]
 
@@ -142,7 +144,7 @@ def test_a_random_sample_that_hits_the_damage_is_of_what_could_be_read(
     assert privsieve("report", tmp_path / "run") == 0
     text = capsys.readouterr().out
     assert text.splitlines()[:2] == ["random sample of 29 images (seed 0)", CAUTION]
-    assert "It is of the images that could be read." in text
+    assert "images in the source that could be read were found private" in text
     assert privsieve(*scan) == 0  # the rows are those that were chosen
 
 

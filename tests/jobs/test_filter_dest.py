@@ -12,7 +12,7 @@ import pytest
 from jobs.releases.record import ReleaseIdentity
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
-from tests.jobs.releases import KEEP_ALL, files, released
+from tests.jobs.releases import CLEAN, KEEP_ALL, files, released
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_json_of_a_loose_picture_named_like_a_release_s_own_file_is_left_out(
     below = {"below/croissant.jpg", "below/croissant.json"}
     assert released(out).keys() == {"1.jpg", "1.json", "croissant.jpg", *below}
     assert "left out next to the images: 1 json" in capsys.readouterr().out
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_a_second_filter_into_the_same_folder_is_refused(
@@ -274,3 +274,18 @@ def test_filter_and_its_card_say_which_files_are_not_for_publication(
     assert said in capsys.readouterr().out
     card = " ".join((tmp_path / "out" / "README.md").read_text().split())
     assert "The publisher keeps `not-for-publication/`" in card
+
+
+def test_names_up_to_the_limit_of_the_file_system_are_released(tmp_path: Path) -> None:
+    """243 bytes and more leave no room for a suffix of an unfinished file."""
+    names = {"n" * (length - 4) + ".jpg": jpeg(length) for length in (239, 244, 255)}
+    (tmp_path / "source").mkdir()
+    for name, content in names.items():
+        (tmp_path / "source" / name).write_bytes(content)
+    scan_in_process(tmp_path / "source", tmp_path / "run")
+    for text in (KEEP_ALL, CLEAN):
+        out = tmp_path / text.split()[1]
+        (tmp_path / "policy.yaml").write_text(text)
+        assert privsieve("filter", tmp_path / "run", "--policy", tmp_path / "policy.yaml", "--out", out) == 0
+        assert released(out).keys() == names.keys()
+        assert privsieve("verify", out) == 0

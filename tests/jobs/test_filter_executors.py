@@ -19,10 +19,17 @@ from ingest.storage.place import place
 from jobs.releases.copying import table_of
 from jobs.releases.decisions import KeptHash, kept_of, row_chunks
 from jobs.releases.files import DECISIONS_SCHEMA
-from jobs.releases.filtering import executor_for, plan_filter, run_filter
-from jobs.releases.finishing import join_decisions
+from jobs.releases.filtering import (
+    INLINE_BYTES,
+    INLINE_IMAGES,
+    FilterRequest,
+    FilterResources,
+    executor_for,
+    plan_filter,
+    run_filter,
+)
+from jobs.releases.finishing import joined
 from jobs.releases.plan import Counts, Plan, Share
-from jobs.releases.request import INLINE_BYTES, INLINE_IMAGES, FilterRequest, FilterResources
 from jobs.runtime.progress import SILENT
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
@@ -128,7 +135,7 @@ def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
     result = run_filter(request, FilterResources("inline"), SILENT)
     assert capsys.readouterr() == ("", "")
     summary = json.loads((tmp_path / "out" / "release.json").read_text())
-    assert (result.policy, result.counts.num_images) == ("no-faces", 35)
+    assert (result.release.policy, result.counts.num_images) == ("no-faces", 35)
     assert result.counts.actions() == summary["actions"]
     assert result.counts.by_rule == {
         (action, rule): count for rule, actions in summary["rules"].items() for action, count in actions.items()
@@ -207,10 +214,10 @@ def test_decisions_that_are_damaged_or_do_not_add_up_release_nothing(tmp_path: P
     pq.write_table(pa.table(texts, schema=DECISIONS_SCHEMA), where)
     for num_counted, num_rows in ((3, 2), (2, 3)):
         with pytest.raises(IncompleteError, match="nothing is released; filter again with --overwrite"):
-            join_decisions(out, [replace(share, num_rows=num_rows)], num_counted)
+            joined(out, [replace(share, num_rows=num_rows)], DECISIONS, num_counted)
     where.write_bytes(where.read_bytes()[:-9])
     with pytest.raises(IncompleteError, match=r"the decisions for a\.tar are damaged or gone .*--resume"):
-        join_decisions(out, [share], 2)
+        joined(out, [share], DECISIONS, 2)
     assert list(files(tmp_path / "out")) == [str(where.relative_to(tmp_path / "out"))]
 
 

@@ -1,4 +1,4 @@
-"""`filter --groups`: near duplicates share the strictest decision, in whichever shard they are."""
+"""`groups` of a policy: near duplicates share the strictest decision, in whichever shard they are."""
 
 import io
 import json
@@ -43,8 +43,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     run: Path, tmp_path: Path, groups: str, turned: tuple[str, str], capsys: Capture
 ) -> None:
-    policy, out = with_policy(tmp_path, BY_KEY), tmp_path / "release"
-    assert privsieve("filter", run, "--policy", policy, "--groups", groups, "--out", out, "--quiet") == 0
+    policy, out = with_policy(tmp_path, f"{BY_KEY}groups: {groups}\n"), tmp_path / "release"
+    assert privsieve("filter", run, "--policy", policy, "--out", out, "--quiet") == 0
     num_in_groups, num_overruled = (5, 3) if groups == "pdq" else (4, 2)
     note = f"  {num_in_groups} pictures in 2 groups of near duplicates ({groups}): {num_overruled} pictures with"
     assert f"{note} a stricter decision than of their own\n" in capsys.readouterr().out
@@ -61,13 +61,13 @@ def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     summary = json.loads((out / "release.json").read_text())
     counts = {"num_groups": 2, "num_pictures": num_in_groups, "num_overruled": num_overruled}
     assert summary["groups"] == {"by": groups, **counts}
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_groups_by_hashes_that_the_scan_did_not_store_are_refused(
     scanned: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    policy = with_policy(tmp_path, BY_KEY)
-    assert privsieve("filter", scanned, "--policy", policy, "--groups", "pdq", "--out", tmp_path / "release") == 2
-    assert "--groups pdq: the run has no picture with such a hash; scan --pdq stores them" in capsys.readouterr().err
+    policy = with_policy(tmp_path, f"{BY_KEY}groups: pdq\n")
+    assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "release") == 2
+    assert "groups: pdq: the run has no picture with such a hash; scan --pdq stores them" in capsys.readouterr().err
     assert not (tmp_path / "release").exists()

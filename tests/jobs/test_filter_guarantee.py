@@ -1,21 +1,19 @@
-"""`privsieve filter --guarantee` as a user calls it, on 120 small pictures."""
+"""`privsieve filter` by a policy with a guarantee, as a user calls it, on 120 small pictures."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import privsieve as api
-from jobs.releases.filtering import plan_filter, run_filter
+from jobs.releases.filtering import FilterRequest, plan_filter, run_filter
 from jobs.releases.record import ReleaseIdentity
-from jobs.releases.request import FilterRequest
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import privsieve, rows
-from tests.jobs.releases import KEEP_ALL, by_severity, decided, labels_of, released
+from tests.jobs.releases import KEEP_ALL, NO_RULES, by_severity, decided, guaranteed, labels_of, released
 
 FLAG = (
     "name: p\ndefault: flag\nquarantined: drop\nrules:\n  - {name: ids, when: gov_ids = 1, then: drop, reason: an ID}\n"
@@ -28,7 +26,7 @@ def test_a_guarantee_drops_from_its_threshold_on_and_says_what_it_costs(
 ) -> None:
     labelled = by_severity(run)[40:]
     labels, out = labels_of(tmp_path, [r["key"] for r in labelled]), tmp_path / "release"
-    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", out)
+    args = ("filter", run, "--policy", guaranteed(tmp_path), "--labels", labels, "--out", out)
     assert privsieve(*args, "--dry-run") == 0
     text = capsys.readouterr().out
     # Of 80 the exact bound allows one: its score is below that of the second.
@@ -73,13 +71,13 @@ def test_too_few_labels_are_refused_with_the_number_that_is_missing(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = labels_of(tmp_path, [r["key"] for r in by_severity(run)[:44]])
-    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", tmp_path / "out")
-    assert privsieve(*args) == 2
+    args = ("filter", run, "--labels", labels, "--out", tmp_path / "out", "--policy")
+    assert privsieve(*args, guaranteed(tmp_path)) == 2
     assert capsys.readouterr().err == (
         "privsieve: recall 0.95 with confidence 0.9 needs at least 45 labelled private pictures with none missed; "
         "there are 44, so 1 is missing\n"
     )
-    assert privsieve(*args, "--confidence", "0.95") == 2
+    assert privsieve(*args, guaranteed(tmp_path, confidence=0.95)) == 2
     assert "needs at least 59 labelled private pictures with none missed; there are 44, so 15 are missing" in (
         capsys.readouterr().err
     )
@@ -90,12 +88,11 @@ def test_a_private_picture_without_a_score_counts_as_what_happens_to_it(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kept in quarantine it is missed at any threshold; dropped it is caught."""
-    (tmp_path / "keep.yaml").write_text(KEEP_ALL)
     keys = [*(r["key"] for r in by_severity(run)[-44:]), "99999"]
-    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels_of(tmp_path, keys), "--dry-run")
-    assert privsieve(*args, "--out", tmp_path / "a") == 0
+    args = ("filter", run, "--labels", labels_of(tmp_path, keys), "--dry-run", "--out", tmp_path / "a", "--policy")
+    assert privsieve(*args, guaranteed(tmp_path)) == 0
     assert "45 private labelled pictures: 0 were missed (0 allowed)." in capsys.readouterr().out
-    assert privsieve(*args, "--out", tmp_path / "a", "--policy", tmp_path / "keep.yaml") == 2
+    assert privsieve(*args, guaranteed(tmp_path, KEEP_ALL)) == 2
     message = capsys.readouterr().err
     assert "1 labelled private picture of 45 stays at any threshold, and recall 0.95 with confidence 0.9 allows 0" in (
         message
@@ -118,8 +115,9 @@ def test_pictures_on_which_people_differ_are_counted_as_they_lower_the_threshold
         "private": [1] * (len(keys) - len(others)) + [1, 0] * (len(others) // 2),
     }
     write_labels(to_labels(columns, len(keys)), str(tmp_path / "two.parquet"), LabelsOrigin("hand"))
-    args = ("filter", run, "--guarantee", "recall=0.95", "--out", tmp_path / "out", "--dry-run", "--labels")
-    assert privsieve(*args, tmp_path / "two.parquet", "--accept-all") == 0
+    policy = guaranteed(tmp_path, accept_all=True)
+    args = ("filter", run, "--policy", policy, "--out", tmp_path / "out", "--dry-run", "--labels")
+    assert privsieve(*args, tmp_path / "two.parquet") == 0
     text = capsys.readouterr().out
     # One of 99 may stay, and one of 101: then it is the lowest of the undecided, and the next lowest is dropped.
     assert f"  threshold  s_lex >= {scored[5]['s_lex']}\n" in text
@@ -131,12 +129,10 @@ def test_pictures_on_which_people_differ_are_counted_as_they_lower_the_threshold
 
 
 def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "flag.yaml").write_text(FLAG)
-    (tmp_path / "exempt.yaml").write_text(EXEMPT)
     labels = str(labels_of(tmp_path, [r["key"] for r in by_severity(run)]))
     out = tmp_path / "flags"
-    promised: Any = {"labels": labels, "guarantee": 0.8}
-    found = run_filter(FilterRequest(str(run), str(out), str(tmp_path / "flag.yaml"), **promised)).guarantee
+    flag, exempting = (str(guaranteed(tmp_path, policy, 0.8)) for policy in (FLAG, EXEMPT))
+    found = run_filter(FilterRequest(str(run), str(out), flag, labels=labels)).release.guarantee
     assert found is not None
     assert found.threshold is not None
     ids = {r["key"] for r in rows(run) if r["gov_ids"] == 1}
@@ -145,17 +141,17 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
     expected = {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= found.threshold} - ids
     assert {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"} == expected
     exempt = tmp_path / "exempt"
-    run_filter(FilterRequest(str(run), str(exempt), str(tmp_path / "exempt.yaml"), **promised))
+    run_filter(FilterRequest(str(run), str(exempt), exempting, labels=labels))
     assert {decided(exempt)[f"{n:05d}"] for n in range(10)} == {("keep", "consent")}
 
 
 def test_a_policy_that_drops_enough_needs_no_threshold(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "p.yaml").write_text("name: p\nrules: []\ndefault: drop\n")
-    promised: Any = {"labels": str(labels_of(tmp_path, [r["key"] for r in by_severity(run)[:45]])), "guarantee": 0.95}
-    found = run_filter(FilterRequest(str(run), str(tmp_path / "out"), str(tmp_path / "p.yaml"), **promised))
-    assert found.guarantee is not None
-    assert found.guarantee.threshold is None
-    assert (found.guarantee.num_dropped, found.guarantee.num_dropped_by_policy) == (0, 45)
+    labels = str(labels_of(tmp_path, [r["key"] for r in by_severity(run)[:45]]))
+    policy = str(guaranteed(tmp_path, "name: p\nrules: []\ndefault: drop\n"))
+    found = run_filter(FilterRequest(str(run), str(tmp_path / "out"), policy, labels=labels)).release.guarantee
+    assert found is not None
+    assert found.threshold is None
+    assert (found.num_dropped, found.num_dropped_by_policy) == (0, 45)
 
 
 def test_an_interrupted_guarantee_is_continued_with_the_same_labels_only(
@@ -164,7 +160,7 @@ def test_an_interrupted_guarantee_is_continued_with_the_same_labels_only(
     ordered, out = by_severity(run), tmp_path / "out"
     labels = labels_of(tmp_path, [r["key"] for r in ordered[40:]])
     others = labels_of(tmp_path, [r["key"] for r in ordered[30:]], "others")
-    args = ("filter", run, "--guarantee", "recall=0.95", "--out", out, "--labels")
+    args = ("filter", run, "--policy", guaranteed(tmp_path), "--out", out, "--labels")
     assert privsieve(*args, labels) == 0
     finished = json.loads((out / "release.json").read_text())
     begun = {name: finished[name] for name in ReleaseIdentity.model_fields}
@@ -180,15 +176,15 @@ def test_any_number_of_the_row_can_have_the_threshold(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     labels = labels_of(tmp_path, [r["key"] for r in by_severity(run)])
-    args = ("filter", run, "--guarantee", "recall=0.5", "--labels", labels, "--out", tmp_path / "out", "--dry-run")
-    assert privsieve(*args, "--guarantee-by", "greatest(biometrics, nudity) + score") == 0
+    args = ("filter", run, "--labels", labels, "--out", tmp_path / "out", "--dry-run", "--policy")
+    assert privsieve(*args, guaranteed(tmp_path, recall=0.5, by="greatest(biometrics, nudity) + score")) == 0
     assert "threshold  greatest(biometrics, nudity) + score >= " in capsys.readouterr().out
     for by, message in (
         ("key", "gives VARCHAR; a column or expression that gives a number is wanted"),
         ("scor", 'did you mean "score"?'),
         ("prob_private", "labelled private pictures of 120 stay at any threshold"),
     ):
-        assert privsieve(*args, "--guarantee-by", by) == 2
+        assert privsieve(*args, guaranteed(tmp_path, recall=0.5, by=by)) == 2
         assert message in capsys.readouterr().err
 
 
@@ -199,49 +195,55 @@ def test_a_guarantee_that_drops_every_image_is_refused_and_says_which_pictures_m
     lowest = [f"{r['shard']}/{r['key']}" for r in scored if r["s_lex"] == scored[0]["s_lex"]]
     labels = labels_of(tmp_path, [r["key"] for r in scored])
     out = tmp_path / "out"
-    args = ("filter", run, "--guarantee", "recall=0.95", "--labels", labels, "--out", out)
+    args = ("filter", run, "--labels", labels, "--out", out, "--policy")
     why = (
         f"every scored image is dropped: {len(lowest)} of 120 labelled private pictures have the lowest s_lex of the "
         f"run, {scored[0]['s_lex']} ({', '.join(lowest[:3])} and {len(lowest) - 3} more), and 2 may be missed"
     )
     for options in ((), ("--dry-run",)):
-        assert privsieve(*args, *options) == 2
+        assert privsieve(*args, guaranteed(tmp_path), *options) == 2
         error = capsys.readouterr().err
         assert error.startswith(f"privsieve: {why}; more labels, a lower recall or an engine that sees why")
-        assert error.endswith("can keep some images; --accept-all goes on all the same\n")
+        assert error.endswith("can keep some images; accept_all: true below guarantee goes on all the same\n")
         assert not out.exists()
-    assert privsieve(*args, "--accept-all") == 0
+    assert privsieve(*args, guaranteed(tmp_path, accept_all=True)) == 0
     text = capsys.readouterr().out
     assert f"\n{why}\n" in text
     assert "of 121 images 0 were kept, 0 kept and flagged, 121 dropped" in text
     with pytest.raises(api.PolicyError, match="every scored image is dropped"):
-        api.filter(run, None, tmp_path / "api", guarantee=0.95, labels=labels)
-    found = api.filter(run, None, tmp_path / "api", guarantee=0.95, labels=labels, accept_all=True)
+        api.filter(run, guaranteed(tmp_path), tmp_path / "api", labels=labels)
+    found = api.filter(run, guaranteed(tmp_path, accept_all=True), tmp_path / "api", labels=labels)
     assert found.counts.actions() == {"keep": 0, "flag": 0, "redact": 0, "drop": 121}
 
 
 def test_a_policy_that_drops_every_image_by_itself_is_not_refused(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "p.yaml").write_text("name: p\nrules: []\ndefault: drop\n")
-    promised: Any = {"labels": str(labels_of(tmp_path, [r["key"] for r in by_severity(run)])), "guarantee": 0.95}
-    found = run_filter(FilterRequest(str(run), str(tmp_path / "out"), str(tmp_path / "p.yaml"), **promised))
+    policy = str(guaranteed(tmp_path, "name: p\nrules: []\ndefault: drop\n"))
+    labels = str(labels_of(tmp_path, [r["key"] for r in by_severity(run)]))
+    found = run_filter(FilterRequest(str(run), str(tmp_path / "out"), policy, labels=labels))
     assert found.counts.actions()["drop"] == 121
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("policy", "options", "message"),
     [
-        (("--guarantee", "0.95", "--labels", "x"), '"0.95" is not recall=SHARE'),
-        (("--guarantee", "recall=1", "--labels", "x"), '"recall=1" is not recall=SHARE'),
-        (("--guarantee", "recall=0.95"), "--guarantee and --labels go together"),
-        (("--policy", "strict", "--drawn", "audit"), "--guarantee-by, --drawn and --accept-all are of --guarantee"),
-        (("--policy", "strict", "--confidence", "0.9"), "--confidence, --guarantee-by"),
-        ((), "give --policy, or --guarantee with --labels, or both"),
+        ("guarantee: {recall: 0.95}", (), "guarantee and --labels go together"),
+        ("", ("--labels", "x"), "guarantee and --labels go together"),
+        ("guarantee: {recall: 1}", ("--labels", "x"), "guarantee recall: input should be less than 1"),
+        ("guarantee: {recal: 0.9}", ("--labels", "x"), 'guarantee: unknown key "recal" (did you mean "recall"?)'),
+        ("guarantee: 0.95", ("--labels", "x"), "guarantee is the number 0.95; guarantee has the keys recall, confid"),
+        ("guarantee: {recall: 0.9, drawn: odd}", ("--labels", "x"), '"odd" is not a known way; there are: audit, even'),
     ],
 )
-def test_options_that_do_not_go_together_are_one_line(
-    run: Path, tmp_path: Path, wrong: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_a_guarantee_that_cannot_be_is_one_line(
+    run: Path,
+    tmp_path: Path,
+    policy: str,
+    options: Sequence[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert privsieve("filter", run, "--out", tmp_path / "out", *wrong) == 2
+    (tmp_path / "p.yaml").write_text(NO_RULES + policy)
+    assert privsieve("filter", run, "--policy", tmp_path / "p.yaml", "--out", tmp_path / "out", *options) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -267,22 +269,14 @@ def test_a_covered_picture_counts_only_if_a_second_look_judged_all_that_is_priva
     run: Path, tmp_path: Path, more: str, verify: str | None, counts: bool
 ) -> None:
     """The detectors judge only some of levels 1 and 2; another engine must judge the rest."""
-    (tmp_path / "p.yaml").write_text(COVER.format(more=more))
+    more += f"verify: {{engine: {verify}}}\n" if verify else ""
+    policy = guaranteed(tmp_path, COVER.format(more=more), accept_all=True)
     private = [r["key"] for r in rows(run) if r["level"] in (1, 2)]
     assert len(private) >= 45
-    planned = plan_filter(
-        FilterRequest(
-            str(run),
-            str(tmp_path / "out"),
-            str(tmp_path / "p.yaml"),
-            guarantee=0.95,
-            labels=str(labels_of(tmp_path, private)),
-            verify_engine=verify,
-            accept_all=True,
-        )
-    )
+    labels = str(labels_of(tmp_path, private))
+    planned = plan_filter(FilterRequest(str(run), str(tmp_path / "out"), str(policy), labels=labels))
     assert planned.guarantee is not None
     assert planned.guarantee.covered_counts is counts
     assert ("or cleared by the second look once covered" in planned.guarantee.promise) is counts
     assert (planned.guarantee.threshold is None) is counts
-    assert (planned.counts.actions()["redact"] == len(private)) is counts
+    assert (planned.plan.counts.actions()["redact"] == len(private)) is counts

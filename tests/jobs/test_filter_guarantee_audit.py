@@ -1,4 +1,4 @@
-"""`privsieve filter --guarantee` by the labels of an audit."""
+"""A guarantee by the labels of an audit."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.releases import KEEP_ALL, by_severity, labels_of
+from tests.jobs.releases import KEEP_ALL, by_severity, guaranteed, labels_of
 
 NUM = 120
 """Scored pictures of `run`."""
@@ -28,8 +28,8 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
     drawn = pa.table({**names, "inclusion_probability": probabilities})
     write_drawn(str(run), drawn, NUM + 1, least=0.1)
     labels = labels_of(tmp_path, [r["key"] for r in scored])
-    wanted = ("--guarantee", "recall=0.95", "--labels", labels, "--accept-all")
-    args = ("filter", run, *wanted, "--out", tmp_path / "out", "--dry-run")
+    plain = ("filter", run, "--labels", labels, "--out", tmp_path / "out", "--dry-run", "--policy")
+    args = (*plain, guaranteed(tmp_path, accept_all=True))
     try:
         assert privsieve(*args) == 0
         text = capsys.readouterr().out
@@ -38,17 +38,16 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         assert 60 <= num <= 75
         assert privsieve(*args) == 0
         assert capsys.readouterr().out == text  # nobody can try until the draw is lucky
-        assert privsieve(*args, "--drawn", "evenly") == 0
+        assert privsieve(*plain, guaranteed(tmp_path, accept_all=True, drawn="evenly")) == 0
         assert "120 private labelled pictures: " in capsys.readouterr().out
-        (tmp_path / "keep.yaml").write_text(KEEP_ALL)
-        assert privsieve(*args, "--policy", tmp_path / "keep.yaml") == 2
+        assert privsieve(*plain, guaranteed(tmp_path, KEEP_ALL)) == 2
         assert "quarantined images are kept, and the audit sample holds none of them" in capsys.readouterr().err
         write_drawn(str(run), drawn, NUM, least=0.1)
         assert privsieve(*args) == 2
         assert "was drawn from another state of the run; draw it again" in capsys.readouterr().err
         write_drawn(str(run), drawn, NUM + 1, least=0.05)
         capsys.readouterr()
-        assert privsieve(*args, "--confidence", "0.5") == 0
+        assert privsieve(*plain, guaranteed(tmp_path, accept_all=True, confidence=0.5)) == 0
         # The design could have drawn a picture with .05: half of those that .1 leaves remain.
         fewer = int(capsys.readouterr().out.partition("proof      ")[2].partition(" ")[0])
         assert 25 <= fewer <= 45
@@ -82,21 +81,21 @@ def test_an_audit_counts_pictures_and_the_worst_of_their_copies(
     drawn = pa.table(columns | {"inclusion_probability": [1.0] * 100})
     write_drawn(str(tmp_path / "run"), drawn, 100, least=1.0)
     labels = labels_of(tmp_path, [*(f"{n:05d}" for n in range(1, 60)), "copy-07"])
-    args = ("filter", tmp_path / "run", "--guarantee", "recall=0.9", "--labels", labels, "--accept-all", "--dry-run")
-    assert privsieve(*args, "--out", tmp_path / "a") == 0
+    args = ("filter", tmp_path / "run", "--dry-run", "--out", tmp_path / "a", "--labels")
+    policy = guaranteed(tmp_path, recall=0.9, accept_all=True)
+    assert privsieve(*args, labels, "--policy", policy) == 0
     proof = "60 private labelled pictures (of 60 of the audit, thinned to equal probabilities): "
     assert f"  proof      {proof}" in capsys.readouterr().out
-    (tmp_path / "p.yaml").write_text(
-        "name: p\ndefault: drop\nrules:\n  - {name: consent, when: \"key = 'copy-30'\", then: keep, reason: consent}\n"
-    )
-    assert privsieve(*args, "--out", tmp_path / "b", "--policy", tmp_path / "p.yaml") == 0
+    rule = "{name: consent, when: \"key = 'copy-30'\", then: keep, reason: consent}"
+    exempting = guaranteed(tmp_path, f"name: p\ndefault: drop\nrules:\n  - {rule}\n", 0.9, accept_all=True)
+    assert privsieve(*args, labels, "--policy", exempting) == 0
     assert f"  proof      {proof}1 was missed" in capsys.readouterr().out
     differ = labels_of(tmp_path, [f"{n:05d}" for n in range(60)], "differ")
     table = pq.read_table(differ)
     no = table.slice(0, 1).to_pylist()[0] | {"key": "copy-07", "private": 0}
     both = to_labels({name: [*table[name].to_pylist(), no[name]] for name in ("key", "annotator", "private")}, 61)
     write_labels(both, str(differ), LabelsOrigin("hand"))
-    assert privsieve(*args[:5], differ, *args[6:], "--out", tmp_path / "c") == 0
+    assert privsieve(*args, differ, "--policy", policy) == 0
     assert "  undecided  1 labelled picture: people differ, or cannot say" in capsys.readouterr().out
 
 
@@ -107,7 +106,8 @@ def test_other_seeds_of_the_audit_leave_other_pictures(
     names = {name: [r[name] for r in scored] for name in ("shard", "index", "sha256")}
     drawn = pa.table({**names, "inclusion_probability": [0.8] * len(scored)})
     labels = labels_of(tmp_path, [r["key"] for r in scored])
-    args = ("filter", run, "--guarantee", "recall=0.5", "--labels", labels, "--out", tmp_path / "o", "--dry-run")
+    policy = guaranteed(tmp_path, recall=0.5)
+    args = ("filter", run, "--policy", policy, "--labels", labels, "--out", tmp_path / "o", "--dry-run")
     proofs = set()
     try:
         for seed in range(4):

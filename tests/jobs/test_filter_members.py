@@ -102,7 +102,7 @@ def test_a_name_that_is_not_utf_8_is_not_released_and_loaders_can_read_the_rest(
             (source / name).write_bytes(content)
     scan_in_process(source, tmp_path / "run")
     assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", out) == 0
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
     (dropped,) = [
         r for r in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist() if r["action"] == "drop"
     ]

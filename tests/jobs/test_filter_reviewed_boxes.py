@@ -71,7 +71,7 @@ def test_a_box_that_people_removed_is_not_covered_and_one_that_they_added_is(
     }
     assert (steps["woman.png"]["num_areas"], steps["woman.png"]["released"]) == (0, True)
     assert json.loads((tmp_path / "out" / "release.json").read_text())["boxes_sha256"]
-    assert privsieve("verify", tmp_path / "out") == 0
+    assert privsieve("release", "verify", tmp_path / "out") == 0
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from scoring.assessment import Assessment, View
 from scoring.engines.canned import CannedEngine
 from scoring.engines.detectors.covering import examiner
 from scoring.taxonomy import ATTRIBUTES, KEYS
+from tests.ingest.crafted import profile, scene, table_profile
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows, tar
 from tests.jobs.releases import (
@@ -26,11 +27,13 @@ from tests.jobs.releases import (
     FACES,
     PICTURES,
     decided,
+    decisions,
     make_corpus,
     pictures,
     released,
     with_policy,
 )
+from tests.nasty import encoded
 
 
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
@@ -66,6 +69,25 @@ def test_a_clean_release_holds_pixels_and_nothing_else(
     released(out)
     summary = json.loads((out / "release.json").read_text())
     assert (summary["files"], summary["num_unseen_kept"], summary["num_unseen_removed"]) == ("clean", 0, 3)
+
+
+def test_the_decisions_say_which_pictures_lost_their_colour_profile(tmp_path: Path) -> None:
+    source, run, out = tmp_path / "source", tmp_path / "run", tmp_path / "out"
+    source.mkdir()
+    given = {"a.png": table_profile(), "b.jpg": table_profile(), "c.jpg": profile(), "d.png": b""}
+    for name, colours in given.items():
+        (source / name).write_bytes(
+            encoded(scene(), "JPEG" if name.endswith("jpg") else "PNG", icc_profile=colours or None)
+        )
+    scan_in_process(source, run)
+    assert privsieve("filter", run, "--policy", with_policy(tmp_path, CLEAN), "--out", out) == 0
+    assert {key: row["colours"] for key, row in decisions(out).items()} == {
+        "a": "converted",
+        "b": "removed",
+        "c": None,
+        "d": None,
+    }
+    assert privsieve("verify", out) == 0
 
 
 def test_an_interrupted_clean_release_goes_on_to_the_same_result(tmp_path: Path) -> None:
@@ -120,7 +142,7 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     assert all(step["is_examined"] and step["num_areas"] >= 1 for step in steps)
     assert all((step["left"] == []) == step["released"] for step in steps)
     assert 0.02 < next(step["share_covered"] for step in steps if step["key"] == "woman.png") < 0.6
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
     summary = json.loads((out / "release.json").read_text())
     assert summary["actions"] == {"keep": 1, "flag": 0, "redact": 3, "drop": 1}
     assert summary["second_look"] == "detectors-5"
@@ -200,10 +222,10 @@ def test_a_covered_picture_that_is_taken_down_leaves_the_record_of_its_steps(see
     policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="faces"))
     assert privsieve("filter", seen, "--policy", policy, "--out", out) == 0
     listed.write_text("woman.png\n")
-    assert privsieve("takedown", out, listed) == 0
+    assert privsieve("release", "takedown", out, listed) == 0
     keys = pq.read_table(out / "not-for-publication/redactions.parquet")["key"].to_pylist()
     assert sorted({*keys} - {"frames.gif"}) == ["turned.jpg", "woman.jpg"]
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_a_rule_spares_a_kind_of_evidence(seen: Path, tmp_path: Path) -> None:
@@ -222,8 +244,8 @@ def test_another_engine_looks_too_and_has_the_last_word(
     seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The canned engine answers by the hash of what it is shown, so one knows what it said of each released file."""
-    policy = with_policy(tmp_path, FACES.replace("default: keep", "default: keep\nresidual_max_level: 3"))
-    options = ("--policy", policy, "--verify-engine", "canned", "--out", tmp_path / "out")
+    policy = with_policy(tmp_path, FACES + "residual_max_level: 3\nverify: {engine: canned}\n")
+    options = ("--policy", policy, "--out", tmp_path / "out")
     assert privsieve("filter", seen, *options, "--dry-run") == 0
     output = capsys.readouterr().out
     assert "  covered pictures are examined by canned (sha256), too; its answers are made up\n" in output
@@ -287,18 +309,20 @@ def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("policy", "options", "message"),
+    ("policy", "message"),
     [
-        (FACES, ("--model", "x"), "--model, --endpoint and other options of engines are for --verify-engine; name it"),
-        (FACES, ("--verify-engine", "cannned"), 'unknown engine "cannned" (did you mean "canned"?)'),
-        (CLEAN, ("--verify-engine", "canned"), "--verify-engine examines covered pictures, and no rule covers areas"),
+        (FACES + "verify: {model: x}\n", "verify names no engine; write it as verify: {engine: openai, model: NAME}"),
+        (FACES + "verify: {engine: canned, modle: x}\n", 'verify: unknown key "modle" (did you mean "model"?)'),
+        (FACES + "verify: {engine: canned, batch_size: 0}\n", "verify batch_size: input should be greater than or"),
+        (FACES + "verify: {engine: canned, thresholds: none.yaml}\n", "verify: thresholds none.yaml cannot be read"),
+        (FACES + "verify: {engine: cannned}\n", 'unknown engine "cannned" (did you mean "canned"?)'),
+        (CLEAN + "verify: {engine: canned}\n", "verify names an engine that examines covered pictures, and no rule"),
         (
-            COVER.format(when="true", cover="text"),
-            ("--verify-engine", "canned"),
+            COVER.format(when="true", cover="text") + "verify: {engine: canned}\n",
             'rule "people" covers nothing that the canned engine judges by itself; add residual_max_level: 3',
         ),
-        (CLEAN + "residual_max_level: 3\n", (), "residual_max_level is about covered pictures, and no rule has then"),
-        (FACES + "residual_max_level: 1\n", (), "residual_max_level is the number 1; the levels are: 0, 2, 3, 4"),
+        (CLEAN + "residual_max_level: 3\n", "residual_max_level is about covered pictures, and no rule has then"),
+        (FACES + "residual_max_level: 1\n", "residual_max_level is the number 1; the levels are: 0, 2, 3, 4"),
     ],
 )
 def test_a_second_look_that_cannot_be_is_one_line_before_anything_is_written(
@@ -306,10 +330,9 @@ def test_a_second_look_that_cannot_be_is_one_line_before_anything_is_written(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     policy: str,
-    options: tuple[str, ...],
     message: str,
 ) -> None:
-    command = ("filter", seen, "--policy", with_policy(tmp_path, policy), *options, "--out", tmp_path / "out")
+    command = ("filter", seen, "--policy", with_policy(tmp_path, policy), "--out", tmp_path / "out")
     assert privsieve(*command) == 2
     error = capsys.readouterr().err
     assert message in error

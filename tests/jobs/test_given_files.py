@@ -35,8 +35,8 @@ OTHERS = [
     ("report", "RUN", "--category-sizes", "FILE"),
     ("scan", "CORPUS", "--run", "OUT", "--engine", "canned", "--labels", "FILE"),
     ("evaluate", "RUN", "--labels", "FILE"),
-    ("tune-set", "CORPUS", "--labels", "FILE", "--target", "binary", "--out", "OUT"),
-    ("tune-set", "CORPUS", "--labels", "LABELS", "--target", "binary", "--prompt-file", "FILE", "--out", "OUT"),
+    ("tune", "set", "CORPUS", "--labels", "FILE", "--target", "binary", "--out", "OUT"),
+    ("tune", "set", "CORPUS", "--labels", "LABELS", "--target", "binary", "--prompt-file", "FILE", "--out", "OUT"),
 ]
 
 
@@ -85,7 +85,7 @@ def test_pipes_and_devices_are_refused_at_once(command: Sequence[str], refused: 
     for file in (tmp_path / "pipe", "/dev/zero"):
         line = refused(command, file)
         assert "it is a pipe, socket or device, not a file" in line
-        if command[0] not in ("evaluate", "tune-set"):
+        if command[0] not in ("evaluate", "tune", "set"):
             assert f"{_option(command)} {file}: " in line
 
 

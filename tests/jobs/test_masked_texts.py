@@ -111,7 +111,7 @@ def test_texts_of_every_layout_are_masked(tmp_path: Path) -> None:
         summary = json.loads((out / "release.json").read_text())
         assert (summary["texts"], summary["num_texts_masked"]) == ("masked", num_masked)
         assert f"what text rules found in them is masked ({num_masked} texts)" in (out / "README.md").read_text()
-        assert privsieve("verify", out) == 0
+        assert privsieve("release", "verify", out) == 0
 
 
 def test_an_example_policy_drops_by_kinds_in_captions_and_masks_the_rest(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from ingest.errors import LabelsError
 from ingest.storage.place import place
 from reports.evaluation.answers import may_be_left
-from reports.report.opened import open_run
 from scoring.labels.reviews import ReviewAnswers
 from tests.jobs.made import privsieve
 
@@ -54,14 +53,14 @@ def test_verify_says_what_labels_of_its_pictures_say(tars: Path, tmp_path: Path,
     hashes = [row["released_sha256"] for row in rows if row["action"] != "drop"]
     file = labels(tmp_path / "labels.csv", [*hashes[:2], "0" * 64], [0, 0, 1])
     capsys.readouterr()
-    assert privsieve("verify", tars, "--labels", file) == 0
+    assert privsieve("release", "verify", tars, "--labels", file) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
         "of 2 labelled pictures of the release 0 are private: if they were drawn at random, all with the same "
         f"probability, at most 77.64 % of its {len(hashes)} pictures are private (one-sided 95 % confidence); "
         "1 label left out: not of the bytes of a released picture"
     )
     (tars / "more.tar").write_bytes(b"")
-    assert privsieve("verify", tars, "--labels", file) != 0
+    assert privsieve("release", "verify", tars, "--labels", file) != 0
     assert "labelled" not in capsys.readouterr().out
 
 
@@ -95,32 +94,10 @@ def test_a_review_of_a_random_sample_of_the_release_gives_the_bound(
         return tmp_path / name
 
     capsys.readouterr()
-    assert privsieve("verify", tars, "--labels", reviewed("reviews", "sql")) == 0
+    assert privsieve("release", "verify", tars, "--labels", reviewed("reviews", "sql")) == 0
     assert "of 3 labelled pictures of the release 2 are private" in capsys.readouterr().out
     for queue in ("borderline", "list"):
-        assert privsieve("verify", tars, "--labels", reviewed(queue, queue)) == 2
+        assert privsieve("release", "verify", tars, "--labels", reviewed(queue, queue)) == 2
         assert "pictures near the decision, on a list or of known answer were reviewed" in capsys.readouterr().err
-    assert privsieve("verify", tars, "--labels", reviewed("audit", "audit")) == 2
+    assert privsieve("release", "verify", tars, "--labels", reviewed("audit", "audit")) == 2
     assert "an audit draws pictures with unequal probabilities" in capsys.readouterr().err
-
-
-def test_another_engine_says_what_it_finds_and_that_this_is_no_bound(
-    tars: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    assert privsieve("scan", tars, "--run", tmp_path / "run", "--engine", "canned", "--quiet") == 0
-    private = "SELECT concat(shard, '/', key) AS name FROM scored WHERE level IN (1, 2) ORDER BY shard, \"index\""
-    with open_run(str(tmp_path / "run")) as opened:
-        names, num_pictures = opened.sql(private)["name"].to_pylist(), opened.rows(["key"]).num_rows
-    capsys.readouterr()
-    assert privsieve("verify", tars, "--rescan-engine", "canned") == 0
-    lines = capsys.readouterr().out.splitlines()
-    [said] = [line for line in lines if line.startswith("examined again by canned")]
-    assert f"of {num_pictures} pictures {len(names)} " in said
-    assert "private (level 1 or 2)" in said
-    assert "no bound: what it misses is not counted; --labels gives a bound. Its answers are made up" in said
-    assert [line.strip() for line in lines if line.startswith("  ")] == names
-    assert privsieve("verify", tars, "--model", "m") == 2
-    assert "are for --rescan-engine; name it" in capsys.readouterr().err
-    (tars / "more.tar").write_bytes(b"")
-    assert privsieve("verify", tars, "--rescan-engine", "canned") == 1
-    assert "examined" not in capsys.readouterr().out

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import PolicyError
-from jobs.releases.filtering import plan_filter
-from jobs.releases.request import FilterRequest
+from jobs.releases.filtering import FilterRequest, plan_filter
 from privsieve import open_run
 from scoring.assessment import Assessment
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes

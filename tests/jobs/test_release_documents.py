@@ -41,11 +41,11 @@ def test_the_card_says_which_engine_judged_what_and_that_answers_are_made_up(rel
 
 def test_a_takedown_writes_the_documents_again(release: Path) -> None:
     before = {name: (release / name).read_bytes() for name in ("README.md", "croissant.json")}
-    assert privsieve("takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
+    assert privsieve("release", "takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
     assert "\n3 of 6 images that were scanned (" in card(release)[1]
     assert "- Taken down after the release: 1 picture." in card(release)[1]
     assert (release / "croissant.json").read_bytes() != before["croissant.json"]
-    assert privsieve("verify", release) == 0
+    assert privsieve("release", "verify", release) == 0
 
 
 def test_the_datasheet_has_facts_and_brackets_for_what_only_people_know(release: Path) -> None:
@@ -58,13 +58,13 @@ def test_the_datasheet_has_facts_and_brackets_for_what_only_people_know(release:
     assert "- Taken down since: 0 pictures." in text
     assert f"**{json.loads((release / 'release.json').read_text())['made_up']}.**" in text
     assert text.count("[") == 7
-    assert privsieve("takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
+    assert privsieve("release", "takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
     assert "- Taken down since: 1 picture." in (release / "datasheet.md").read_text()
 
 
 def test_a_changed_document_is_a_fault(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (release / "README.md").write_text("# free of personal data\n")
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
     assert "README.md: its content is not what was released" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""Near pictures, in releases and in copies of their shards: `takedown`, `apply-removals` and `lookup`."""
+"""Near pictures, in releases and in copies of their shards: `takedown`, `release apply` and `lookup`."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.releases.near import pdq_hashes
+from jobs.releases.matching import pdq_hashes
 from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
@@ -155,40 +155,40 @@ def test_distances_are_those_of_the_search_for_hash_lists() -> None:
 def test_a_pdq_hash_takes_a_picture_and_its_mirrored_copy(release: Path, capsys: Capture) -> None:
     listed = asked(release, f"pdq {pdq(1)}")
     capsys.readouterr()
-    assert privsieve("takedown", release, listed, "--dry-run", "--quiet") == 0
+    assert privsieve("release", "takedown", release, listed, "--dry-run", "--quiet") == 0
     output = capsys.readouterr().out.splitlines()
-    assert output[0] == "2 pictures in 1 shard would be taken down, of 1 line of the list"
+    assert output[0] == "2 pictures in 1 shard would be taken down; the list has 1 line"
     assert sum("one, 0 of 256" in line or "one.png, 0 of 256" in line for line in output[1:3]) == 1
     assert all(line.startswith("  line 3: ") and line.endswith(" of 256 bits differ") for line in output[1:3])
     assert output[3] == "  1 picture cannot be decoded, so not compared with PDQ hashes"
-    assert privsieve("takedown", release, listed, "--quiet") == 0
+    assert privsieve("release", "takedown", release, listed, "--quiet") == 0
     left = keys(release, release.name)
     assert not {name for name in left if name.startswith("one")}
     assert {name for name in left if name.startswith("three")}
-    assert privsieve("verify", release) == 0
+    assert privsieve("release", "verify", release) == 0
     assert {row["by"] for row in pq.read_table(release / "removed.parquet").to_pylist()} == {"pdq"}
 
 
 def test_a_smaller_distance_leaves_what_is_less_near(tars: Path) -> None:
-    assert privsieve("takedown", tars, asked(tars, f"pdq {pdq(1)}"), "--pdq-distance", "0", "--quiet") == 0
+    assert privsieve("release", "takedown", tars, asked(tars, f"pdq {pdq(1)}"), "--pdq-distance", "0", "--quiet") == 0
     assert "one.png" not in keys(tars, "tars")
     assert "one-smaller.jpg" in keys(tars, "tars")
 
 
 def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path, capsys: Capture) -> None:
     before = files(shards)
-    assert privsieve("takedown", release, asked(release, f"pdq {pdq(1)}"), "--quiet") == 0
-    command = ("apply-removals", shards, release / "removed.parquet", "--quiet")
+    assert privsieve("release", "takedown", release, asked(release, f"pdq {pdq(1)}"), "--quiet") == 0
+    command = ("release", "apply", shards, release / "removed.parquet", "--quiet")
     capsys.readouterr()
     assert privsieve(*command, "--dry-run") == 0
-    assert capsys.readouterr().out == "2 pictures in 1 shard would be removed, by 2 lines of the list\n"
+    assert capsys.readouterr().out.startswith("2 pictures in 1 shard would be removed; the list has 2 lines\n  ")
     assert files(shards) == before
     assert privsieve(*command) == 0
     assert shards_of(release) == files(shards)
     capsys.readouterr()
     assert privsieve(*command) == 0
     assert capsys.readouterr().out == (
-        "0 pictures in 0 shards were removed, by 2 lines of the list\n  2 lines: no picture of this copy (1, 2)\n"
+        "0 pictures in 0 shards were removed; the list has 2 lines\n  2 lines: no picture of this copy (1, 2)\n"
     )
 
 
@@ -224,12 +224,12 @@ def test_a_copy_loses_the_removed_picture_and_not_its_equal(layout: str, tmp_pat
         for row in pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()[:4]
         if row["index"] == 2
     )
-    assert privsieve("takedown", release, asked(release, f"{first['shard']}/{first['key']}"), "--quiet") == 0
+    assert privsieve("release", "takedown", release, asked(release, f"{first['shard']}/{first['key']}"), "--quiet") == 0
     for shard, copy in copies.items():
         num_gone = 1 if layout in LAYOUTS else {"0": 2, "x": 4}[shard]
         for num_pictures in (num_gone, 0):
             capsys.readouterr()
-            assert privsieve("apply-removals", copy, release / "removed.parquet", "--quiet") == 0
+            assert privsieve("release", "apply", copy, release / "removed.parquet", "--quiet") == 0
             output = capsys.readouterr().out
             assert output.startswith(f"{num_pictures} picture")
             assert ("copies with the same bytes stay, " in output) == (num_gone < 4), output
@@ -237,10 +237,29 @@ def test_a_copy_loses_the_removed_picture_and_not_its_equal(layout: str, tmp_pat
             assert files(copy) == {re.sub("^0", shard, n): content for n, content in shards_of(release).items()}
 
 
+def test_tars_that_were_extracted_lose_the_picture_by_its_key_or_by_removed_parquet(
+    tars: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """Files have extensions, which keys of tars have not."""
+    for name in ("by-key", "by-rows"):
+        for shard in (0, 1):
+            with tarfile.open(tars / f"{shard}.tar") as archive:
+                archive.extractall(tmp_path / name / str(shard), filter="data")
+    before = files(tmp_path / "by-key")
+    assert privsieve("release", "takedown", tars, asked(tars, "three"), "--quiet") == 0
+    for name, listed in (("by-key", asked(tars, "three", "absent")), ("by-rows", tars / "removed.parquet")):
+        capsys.readouterr()
+        code = privsieve("release", "apply", tmp_path / name, listed, "--quiet")
+        output = capsys.readouterr().out
+        assert output.startswith("1 picture in 1 shard was removed; ")
+        assert ("  1 line: no picture of this copy (4)\n" in output) is bool(code) is (name == "by-key")
+        assert before.keys() - files(tmp_path / name).keys() == {"0/three.png", "0/three.txt"}, name
+
+
 @pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])
 def test_a_copy_takes_the_lines_of_a_takedown(tars: Path, line: str) -> None:
     without_own_files(tars)
-    assert privsieve("apply-removals", tars, asked(tars, line), "--quiet") == 0
+    assert privsieve("release", "apply", tars, asked(tars, line), "--quiet") == 0
     assert not {name for name in keys(tars, "tars") if name.startswith("three")}
     assert {"one.png", "one.txt", "five.png", "broken.png"} <= keys(tars, "tars")
 
@@ -250,29 +269,27 @@ def test_other_files_of_a_copied_folder_stay(whole: dict[str, Path], tmp_path: P
     copy = tmp_path / "copy"
     shutil.copytree(whole["tree"], copy, ignore=lambda folder, names: OWN)
     (copy / "notes.txt").write_text("my own")
-    assert privsieve("apply-removals", copy, asked(copy, "three.png", "one.png"), "--quiet") == 0
+    assert privsieve("release", "apply", copy, asked(copy, "three.png", "one.png"), "--quiet") == 0
     assert keys(copy, "tree") == {"notes.txt", "one-smaller.jpg", "broken.png"}
 
 
 def test_what_is_no_copy_of_shards_is_refused_and_stays(tars: Path, tmp_path: Path, capsys: Capture) -> None:
     before = files(tars)
-    assert privsieve("apply-removals", tars, asked(tars, "three")) == 2
-    assert f"{tars} is a whole release, whose records name its pictures; privsieve takedown removes them" in (
-        capsys.readouterr().err
-    )
+    assert privsieve("release", "apply", tars, asked(tars, "three")) == 2
+    assert f"{tars} is a whole release, whose records name its pictures; this removes" in capsys.readouterr().err
     assert files(tars) == before
-    assert privsieve("apply-removals", tars / "0.tar", asked(tars, "three")) == 2
+    assert privsieve("release", "apply", tars / "0.tar", asked(tars, "three")) == 2
     assert "is no folder; give the folder that holds the copied shards" in capsys.readouterr().err
     copy = tmp_path / "copy"
     shutil.copytree(tars, copy, ignore=lambda folder, names: OWN)
     tar(copy / "2.tar", {"three.png": encoded(picture(7), "PNG"), "four.txt": b"alone"})
     before = files(copy)
-    assert privsieve("apply-removals", copy, asked(copy, "three"), "--quiet") == 2
+    assert privsieve("release", "apply", copy, asked(copy, "three"), "--quiet") == 2
     assert "line 3 of the list is the key of 2 pictures; write SHARD/KEY" in capsys.readouterr().err
-    assert privsieve("apply-removals", copy, asked(copy, "2.tar/three"), "--quiet") == 1
+    assert privsieve("release", "apply", copy, asked(copy, "2.tar/three"), "--quiet") == 1
     assert "2.tar holds samples without a picture, so it is no shard of a release" in capsys.readouterr().err
     with lease(place(str(copy)).at(RELEASE_LEASE), str(copy), takeover=None):
-        assert privsieve("apply-removals", copy, asked(copy, "0.tar/three"), "--quiet") == 2
+        assert privsieve("release", "apply", copy, asked(copy, "0.tar/three"), "--quiet") == 2
     assert files(copy) == before
 
 
@@ -280,7 +297,7 @@ def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
     tars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     copy, states = tmp_path / "copy", set[str]()
-    command = ("apply-removals", copy, asked(tars, "three", "five"), "--quiet")
+    command = ("release", "apply", copy, asked(tars, "three", "five"), "--quiet")
     for number in range(1, 60):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(tars, copy, ignore=lambda folder, names: OWN)
@@ -295,13 +312,13 @@ def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
         state = "to be ended" if (copy / TAKEDOWN_JOURNAL).exists() else "not begun"
         if state == "to be ended":
             assert privsieve(*command, "--dry-run") == 2
-            assert "a takedown or apply-removals is unfinished; run the same command again" in capsys.readouterr().err
+            assert "a takedown or apply is unfinished; run the same command again" in capsys.readouterr().err
         else:
             assert files(copy).items() >= before.items()
         states.add(state)
         capsys.readouterr()
         assert privsieve(*command) == 0
-        assert capsys.readouterr().out == "2 pictures in 2 shards were removed, by 2 lines of the list\n"
+        assert capsys.readouterr().out.startswith("2 pictures in 2 shards were removed; the list has 2 lines\n  ")
         assert keys(copy, "tars") == {
             "one.png",
             "one.txt",
@@ -313,7 +330,7 @@ def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
     raise AssertionError("it never came to its end")
 
 
-@pytest.mark.parametrize("command", ["takedown", "apply-removals"])
+@pytest.mark.parametrize("command", ["takedown", "apply"])
 def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
     tars: Path, tmp_path: Path, command: str, capsys: Capture
 ) -> None:
@@ -327,7 +344,7 @@ def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
     for name in linked:
         for target in (outside, outside / "secret.txt", outside / "none"):
             shutil.rmtree(copy, ignore_errors=True)
-            shutil.copytree(tars, copy, ignore=lambda folder, names: OWN if command == "apply-removals" else ())
+            shutil.copytree(tars, copy, ignore=lambda folder, names: OWN if command == "apply" else ())
             through = f"{name.removeprefix(f'{TAKEDOWN_STAGED}/x/')}/.ssh/authorized_keys"
             staged = copy / TAKEDOWN_STAGED / "x" / through
             if not name.startswith(TAKEDOWN_STAGED):
@@ -341,7 +358,7 @@ def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
             (copy / TAKEDOWN_JOURNAL).write_text(json.dumps(journal | {"command": "0" * 64, "result": {}}))
             before = files(copy)
             capsys.readouterr()
-            assert privsieve(command, copy, listed, "--quiet") == 2
+            assert privsieve("release", command, copy, listed, "--quiet") == 2
             error = capsys.readouterr().err
             assert f"{copy}: {name} is a link, and files elsewhere would be changed through it" in error
             assert error.count("\n") == 1
@@ -352,53 +369,53 @@ def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
 def test_lookup_finds_a_picture_by_bytes_nearness_and_url(release: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "photo.png").write_bytes(PICTURES["one.png"])
     capsys.readouterr()
-    assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 0
+    assert privsieve("release", "lookup", release, tmp_path / "photo.png", "--quiet") == 0
     first, note = capsys.readouterr().out.splitlines()
     assert first.startswith("released    ")
     assert first.endswith("the same bytes")
     assert note == "the same bytes are there, so near pictures were not searched for"
-    assert privsieve("lookup", release, tmp_path / "photo.png", "--exact") == 0
+    assert privsieve("release", "lookup", release, tmp_path / "photo.png", "--exact") == 0
     assert capsys.readouterr().out == f"{first}\n"
     (tmp_path / "photo.png").write_bytes(encoded(picture(1), "BMP"))
-    assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 0
+    assert privsieve("release", "lookup", release, tmp_path / "photo.png", "--quiet") == 0
     *lines, last = capsys.readouterr().out.splitlines()
     assert ["one-smaller" in line for line in lines] == [False, True]
     assert all("near: " in line for line in lines)
     assert last == "1 picture of the release cannot be decoded, so not compared"
     (tmp_path / "photo.png").write_bytes(encoded(picture(9), "PNG"))
-    assert privsieve("lookup", release, tmp_path / "photo.png", "--quiet") == 1
+    assert privsieve("release", "lookup", release, tmp_path / "photo.png", "--quiet") == 1
     assert capsys.readouterr().out.splitlines()[0] == f"not in {release}; crops of a picture are not found"
 
 
 def test_lookup_says_what_became_of_a_picture(tars: Path, tmp_path: Path, capsys: Capture) -> None:
     url = "https://www.example.org/3.png"
-    assert privsieve("lookup", tars, url) == 0
+    assert privsieve("release", "lookup", tars, url) == 0
     assert capsys.readouterr().out == "released    0.tar/three  the same URL\n"
-    assert privsieve("takedown", tars, asked(tars, "three")) == 0
+    assert privsieve("release", "takedown", tars, asked(tars, "three")) == 0
     capsys.readouterr()
-    assert privsieve("lookup", tars, url) == 1
+    assert privsieve("release", "lookup", tars, url) == 1
     assert capsys.readouterr().out.startswith("taken down  0.tar/three  the same URL\nnot in ")
     (tmp_path / "photo.png").write_bytes(PICTURES["three.png"])
-    assert privsieve("lookup", tars, tmp_path / "photo.png", "--exact") == 1
+    assert privsieve("release", "lookup", tars, tmp_path / "photo.png", "--exact") == 1
     assert capsys.readouterr().out == f"taken down  0.tar/three  the same bytes\nnot in {tars}\n"
 
 
 def test_lookup_searches_a_copy_of_the_shards(shards: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "photo.jpg").write_bytes(copy_of(3))
     capsys.readouterr()
-    assert privsieve("lookup", shards, tmp_path / "photo.jpg", "--quiet") == 0
+    assert privsieve("release", "lookup", shards, tmp_path / "photo.jpg", "--quiet") == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith("found ")  # it does not say that it is a release
     assert "three" in first
     (tmp_path / "photo.jpg").write_bytes(b"<html>")
-    assert privsieve("lookup", shards, tmp_path / "photo.jpg", "--quiet") == 1
+    assert privsieve("release", "lookup", shards, tmp_path / "photo.jpg", "--quiet") == 1
     assert "the file is no picture that can be decoded, so only the same bytes were searched for" in (
         capsys.readouterr().out
     )
     if shards.name == "tars":
-        assert privsieve("lookup", shards, "https://www.example.org/3.png", "--quiet") == 0
+        assert privsieve("release", "lookup", shards, "https://www.example.org/3.png", "--quiet") == 0
         assert "0.tar/three  the same URL" in capsys.readouterr().out
-    assert privsieve("lookup", shards, tmp_path / "none.jpg", "--quiet") == 2
+    assert privsieve("release", "lookup", shards, tmp_path / "none.jpg", "--quiet") == 2
     assert "none.jpg" in capsys.readouterr().err
 
 
@@ -407,7 +424,7 @@ def test_lookup_in_a_run_is_refused(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "source" / "one.png").write_bytes(PICTURES["one.png"])
     scan_in_process(tmp_path / "source", tmp_path / "run")
     capsys.readouterr()
-    assert privsieve("lookup", tmp_path / "run", tmp_path / "source" / "one.png") == 2
+    assert privsieve("release", "lookup", tmp_path / "run", tmp_path / "source" / "one.png") == 2
     assert capsys.readouterr().err == (
         f"privsieve: {tmp_path / 'run'} is a run, which holds no pictures; give a release, or its shards\n"
     )
@@ -429,7 +446,7 @@ def test_lookup_of_a_scanned_picture_says_that_the_released_one_is_another(
         (out / "a.jpg", "the same bytes"),
     ):
         capsys.readouterr()
-        assert privsieve("lookup", out, picture, "--exact") == 0
+        assert privsieve("release", "lookup", out, picture, "--exact") == 0
         assert capsys.readouterr().out == f"released    ./a.jpg  {how}\n"
 
 
@@ -446,15 +463,15 @@ def test_a_covered_picture_is_found_and_taken_down_by_a_smaller_copy_of_what_was
     for seed in range(6):
         photo.write_bytes(copy_of(seed))
         capsys.readouterr()
-        assert privsieve("lookup", release, photo, "--quiet") == 0
+        assert privsieve("release", "lookup", release, photo, "--quiet") == 0
         [line] = capsys.readouterr().out.splitlines()
         assert re.fullmatch(
             rf"released    0.tar/{seed}  covered; the scanned one is near: \d+ of 256 bits differ", line
         )
     photo.write_bytes(copy_of(7))
-    assert privsieve("lookup", release, photo, "--quiet") == 1
-    assert privsieve("takedown", release, asked(release, f"pdq {pdq(3)}"), "--quiet") == 0
-    assert privsieve("verify", release, "--quiet") == 0
+    assert privsieve("release", "lookup", release, photo, "--quiet") == 1
+    assert privsieve("release", "takedown", release, asked(release, f"pdq {pdq(3)}"), "--quiet") == 0
+    assert privsieve("release", "verify", release, "--quiet") == 0
     assert keys(release, "tars") == {f"{seed}.png" for seed in (0, 1, 2, 4, 5)}
     table = pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()
     assert [row["key"] for row in table if row["pdq"] is None] == ["3"]

@@ -14,10 +14,9 @@ import pytest
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from jobs.scanning.batch import BATCH_SAMPLES, BatchScorer
-from reports.report.headline import headline_of
 from reports.report.opened import open_run
 from reports.report.words import findings
-from reports.run.design import Overall
+from reports.run.design import SourceSizes, overall
 from reports.screening.words import bound_lines
 from reports.words import spread
 from scoring.assessment import Outcome, View
@@ -27,6 +26,7 @@ from scoring.screen.screen_file import read_screen
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
 from tests.jobs.made import compact_run, privsieve, rows
+from tests.jobs.releases import guaranteed
 from tests.screens import planted_corpus, write_labels
 
 TARGET = 0.05
@@ -244,17 +244,16 @@ def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: pytest
     text = capsys.readouterr().out
     assert "SCREENED: the engine has not seen the pictures that a screen left out" in text
     assert "screened out, 0 quarantined" in text
-    assert "guarded ones, of which" in text
     with open_run(str(run)) as opened:
         report = opened.summary()
-    total, overall = report.total, report.overall
-    guarded = f"is estimated by {total.num_guarded:,} guarded images, {total.num_missed:,} of them private"
+    total, found = report.total, report.overall
+    guarded = f"is estimated by {total.num_guarded:,} guarded images, {total.num_missed:,} of them found private"
     assert total.num_guarded
     estimate = total.num_private + total.num_missed / total.num_guarded * total.num_screened
-    assert overall.rate == pytest.approx(estimate / 440)
+    assert found.rate == pytest.approx(estimate / 440)
     (finding,) = [line for line in text.splitlines() if "guarded images" in line and "An est" in line]
-    assert f"(95 % interval {spread(overall.low, overall.high)})" in finding
-    assert f"{total.num_private:,} of {total.num_judged:,} images that could be judged were found private" in finding
+    assert f"; 95 % interval {spread(found.low, found.high)})" in finding
+    assert f"({total.num_private:,} of {total.num_judged:,} images that could be judged; " in finding
     assert f"the share of the {total.num_screened:,} that a screen left out {guarded}" in finding
 
 
@@ -262,10 +261,10 @@ def test_without_a_guarded_picture_a_report_gives_no_rate_over_all(run: Path) ->
     with open_run(str(run)) as opened:
         report = opened.summary()
     total = dataclasses.replace(report.total, num_guarded=0, num_missed=0)
-    report = dataclasses.replace(report, total=total, overall=Overall(None, None, None, "not known"))
-    how_much, _ = findings(report)
+    figure = overall(total, report.rates, "category", report.design, SourceSizes())
+    how_much, _ = findings(dataclasses.replace(report, total=total, overall=figure))
     assert "so there is no rate over all" in how_much
-    assert "screened out" not in headline_of(report).of
+    assert figure.population == "judged images"
 
 
 def test_sql_counts_them_apart(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -335,10 +334,11 @@ def test_a_policy_that_says_nothing_of_them_is_refused_in_one_line(
     )
 
 
-def test_a_guarantee_without_a_policy_drops_what_the_engine_has_not_seen(
+def test_a_guarantee_without_rules_drops_what_the_engine_has_not_seen(
     run: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    promised = ("--guarantee", "recall=0.8", "--labels", made / "labels.csv", "--guarantee-by", "prob_screen")
+    policy = guaranteed(tmp_path, recall=0.8, by="prob_screen")
+    promised = ("--policy", policy, "--labels", made / "labels.csv")
     assert privsieve("filter", run, *promised, "--out", tmp_path / "release", "--dry-run") == 0
     assert "(screened)" in capsys.readouterr().out
 

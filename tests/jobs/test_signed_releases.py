@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.releases.files import record_of, sums
 from tests.jobs.made import privsieve
 from tests.jobs.releases import FIRST_DROPPED, Capture, asked, decisions, files, with_policy
 
@@ -32,17 +33,22 @@ def test_sha256sum_checks_every_file_that_may_be_published(release: Path) -> Non
 
 
 def test_after_a_takedown_the_checksums_are_those_of_the_new_files(release: Path) -> None:
-    assert privsieve("takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
+    assert privsieve("release", "takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
     assert sha256sum(release).returncode == 0
-    assert privsieve("verify", release) == 0
+    assert privsieve("release", "verify", release) == 0
 
 
 def test_a_changed_checksum_is_a_fault_and_so_is_none(tars: Path, capsys: Capture) -> None:
     (tars / "SHA256SUMS").write_text("")
-    assert privsieve("verify", tars) == 1
+    assert privsieve("release", "verify", tars) == 1
     assert "SHA256SUMS: its hashes are not those of the files" in capsys.readouterr().out
+    text = (tars / "release.json").read_text()
+    (tars / "SHA256SUMS").write_bytes(sums(record_of(text.encode(), "it"), text.encode()))
+    (tars / "release.json").write_text(text.replace('"made_up": ', '"made_up":  '))
+    assert privsieve("release", "verify", tars) == 1
+    assert "release.json: it is not the one whose hash is in SHA256SUMS" in capsys.readouterr().out
     (tars / "SHA256SUMS").unlink()
-    assert privsieve("verify", tars) == 1
+    assert privsieve("release", "verify", tars) == 1
     assert "SHA256SUMS: it is not there" in capsys.readouterr().out
 
 
@@ -56,9 +62,9 @@ def signed(releases: dict[str, Path], key: Path, tmp_path: Path) -> Path:
 
 def test_a_signed_release_names_its_signer(signed: Path, key: Path, capsys: Capture) -> None:
     capsys.readouterr()
-    assert privsieve("verify", signed, "--signer", key.parent / "signers") == 0
+    assert privsieve("release", "verify", signed, "--signer", key.parent / "signers") == 0
     assert capsys.readouterr().out.splitlines()[-1] == "signed by ada@example.org"
-    assert privsieve("verify", signed) == 0
+    assert privsieve("release", "verify", signed) == 0
     assert "it has a signature, which was not checked" in capsys.readouterr().out
 
 
@@ -67,12 +73,14 @@ def test_somebody_elses_signature_and_none_are_faults(signed: Path, tars: Path, 
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", others], check=True)
     others.write_text(f"eve {others.with_suffix('.pub').read_text()}")
     capsys.readouterr()
-    assert privsieve("verify", signed, "--signer", others) == 1
+    assert privsieve("release", "verify", signed, "--signer", others) == 1
     assert "SHA256SUMS.sig: no one whom --signer names has signed this release" in capsys.readouterr().out
-    assert privsieve("verify", tars, "--signer", key.parent / "nowhere") == 2
+    assert privsieve("release", "verify", tars, "--signer", key.parent / "nowhere") == 2
     assert f"--signer {key.parent / 'nowhere'}: there is no such file on this machine" in capsys.readouterr().err
-    assert privsieve("verify", tars, "--signer", key.parent / "signers") == 1
-    assert "SHA256SUMS.sig: it is not there, so no one has signed the release" in capsys.readouterr().out
+    assert privsieve("release", "verify", tars, "--signer", key.parent / "signers") == 1
+    out, err = capsys.readouterr()
+    assert "SHA256SUMS.sig: it is not there, so no one has signed the release" in out
+    assert err == f"privsieve: {tars} is not signed as --signer wants\n"
 
 
 def test_a_signature_of_another_text_is_a_fault(signed: Path, key: Path, capsys: Capture) -> None:
@@ -80,19 +88,19 @@ def test_a_signature_of_another_text_is_a_fault(signed: Path, key: Path, capsys:
     command: list[str | Path] = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "privsieve-release"]
     other = subprocess.run(command, input=b"another list", capture_output=True, check=True)
     (signed / "SHA256SUMS.sig").write_bytes(other.stdout)
-    assert privsieve("verify", signed, "--signer", key.parent / "signers") == 1
+    assert privsieve("release", "verify", signed, "--signer", key.parent / "signers") == 1
     assert "no one whom --signer names" in capsys.readouterr().out
 
 
 def test_a_takedown_signs_again_or_removes_the_void_signature(signed: Path, key: Path, capsys: Capture) -> None:
     signers = key.parent / "signers"
-    assert privsieve("takedown", signed, asked(signed, "c"), "--sign-key", key) == 0
-    assert privsieve("verify", signed, "--signer", signers) == 0
+    assert privsieve("release", "takedown", signed, asked(signed, "c"), "--sign-key", key) == 0
+    assert privsieve("release", "verify", signed, "--signer", signers) == 0
     capsys.readouterr()
-    assert privsieve("takedown", signed, asked(signed, "d")) == 0
+    assert privsieve("release", "takedown", signed, asked(signed, "d")) == 0
     assert "so SHA256SUMS.sig is removed; --sign-key signs anew" in capsys.readouterr().out
     assert not (signed / "SHA256SUMS.sig").exists()
-    assert privsieve("verify", signed) == 0
+    assert privsieve("release", "verify", signed) == 0
 
 
 def test_a_takedown_signs_only_what_the_key_has_signed(signed: Path, key: Path, capsys: Capture) -> None:
@@ -104,7 +112,7 @@ def test_a_takedown_signs_only_what_the_key_has_signed(signed: Path, key: Path, 
         (signed / name).write_bytes(content)
         changed = files(signed)
         capsys.readouterr()
-        assert privsieve("takedown", signed, asked(signed, "c"), "--sign-key", with_key, "--quiet") == code
+        assert privsieve("release", "takedown", signed, asked(signed, "c"), "--sign-key", with_key, "--quiet") == code
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
@@ -122,16 +130,16 @@ def test_a_takedown_signs_only_what_the_key_has_signed(signed: Path, key: Path, 
         refused(name, before[name] + b" ", f"--sign-key: {name} is not what was signed, so nothing was taken down")
     code, not_signed = 2, f"--sign-key: {signed} is not as this key has signed it, so nothing was taken down"
     hashes = before["release.json"].replace(hashlib.sha256(before["0.tar"]).hexdigest().encode(), b"0" * 64)
-    refused("release.json", hashes, "release.json is not the one of SHA256SUMS; privsieve verify")
+    refused("release.json", hashes, "release.json is not the one of SHA256SUMS; privsieve release verify")
     refused("SHA256SUMS.sig", b"", not_signed)
     refused("SHA256SUMS.sig", before["SHA256SUMS.sig"], not_signed, with_key=others)
     (signed / "SHA256SUMS.sig").unlink()
-    assert privsieve("takedown", signed, asked(signed, "c"), "--sign-key", key) == 2
+    assert privsieve("release", "takedown", signed, asked(signed, "c"), "--sign-key", key) == 2
     assert not_signed in capsys.readouterr().err
     command: list[str | Path] = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "privsieve-release"]
     subprocess.run([*command, signed / "SHA256SUMS"], check=True)
-    assert privsieve("takedown", signed, asked(signed, "c"), "--sign-key", key) == 0
-    assert privsieve("verify", signed, "--signer", key.parent / "signers") == 0
+    assert privsieve("release", "takedown", signed, asked(signed, "c"), "--sign-key", key) == 0
+    assert privsieve("release", "verify", signed, "--signer", key.parent / "signers") == 0
 
 
 def test_what_is_no_key_is_refused_before_anything_is_written(

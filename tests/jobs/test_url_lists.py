@@ -12,8 +12,7 @@ import pytest
 
 from ingest.errors import IncompleteError, PrivsieveError, StorageError
 from ingest.sample import url_sha256_of
-from jobs.releases.filtering import carry_out, plan_filter
-from jobs.releases.request import FilterRequest, FilterResources
+from jobs.releases.filtering import FilterRequest, FilterResources, carry_out, plan_filter
 from jobs.releases.taking_down import TakedownRequest, run_takedown
 from jobs.runtime.progress import SILENT
 from tests.jobs.in_process import scan_in_process
@@ -90,7 +89,7 @@ def test_the_list_has_the_rows_whose_pictures_are_kept(made: Path, tmp_path: Pat
     assert [decisions[key]["url_sha256"] for key in "134"] == [None] * 3
     assert [row["privsieve_sha256"] for row in rows[:2]] == [decisions[key]["released_sha256"] for key in "02"]
     capsys.readouterr()
-    assert privsieve("verify", tmp_path / "list") == 0
+    assert privsieve("release", "verify", tmp_path / "list") == 0
     assert capsys.readouterr().out == "1 file and 3 rows with URLs as released, and all counts agree\n"
 
 
@@ -121,7 +120,7 @@ def test_a_table_with_odd_columns_is_read(made: Path, tmp_path: Path) -> None:
     rows = pq.read_table(tmp_path / "list" / "urls" / "00000.parquet").to_pylist()
     assert [row["url"] for row in rows] == [url(0)]
     assert {*rows[0]} == {"url", "status", "privsieve_action", "privsieve_sha256"}
-    assert privsieve("verify", tmp_path / "list") == 0
+    assert privsieve("release", "verify", tmp_path / "list") == 0
 
 
 def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
@@ -132,20 +131,20 @@ def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
     scan_in_process(tmp_path / "source", tmp_path / "run")
     rows = released(tmp_path, tmp_path / "list")
     assert [(row["url"], row["privsieve_action"]) for row in rows] == [(url(0), "keep")]
-    assert privsieve("verify", tmp_path / "list") == 0
+    assert privsieve("release", "verify", tmp_path / "list") == 0
 
 
 def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Capture) -> None:
     released(made, tmp_path / "list")
-    assert privsieve("lookup", tmp_path / "list", url(0)) == 0
-    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 0
+    assert privsieve("release", "lookup", tmp_path / "list", url(0)) == 0
+    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 0
     assert pq.read_table(tmp_path / "list" / "urls" / "00000.parquet")["TEXT"].to_pylist() == ["c"]
     card = " ".join((tmp_path / "list" / "README.md").read_text().split())
     assert "Takedowns have since removed 2 rows. The list has 1 row." in card
-    assert privsieve("verify", tmp_path / "list") == 0
-    assert privsieve("lookup", tmp_path / "list", url(0)) == 1
+    assert privsieve("release", "verify", tmp_path / "list") == 0
+    assert privsieve("release", "lookup", tmp_path / "list", url(0)) == 1
     capsys.readouterr()
-    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", f"pdq {'0' * 64}")) == 2
+    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", f"pdq {'0' * 64}")) == 2
     assert "is a list of URLs without pictures to compare" in capsys.readouterr().err
 
 
@@ -155,21 +154,21 @@ def test_a_removed_url_that_is_in_the_list_again_is_named(made: Path, tmp_path: 
     released(made, release)
     file = release / "urls" / "00000.parquet"
     before = file.read_bytes()
-    assert privsieve("takedown", release, asked(release, url(0))) == 0
-    assert privsieve("verify", release) == 0
+    assert privsieve("release", "takedown", release, asked(release, url(0))) == 0
+    assert privsieve("release", "verify", release) == 0
     file.write_bytes(before)
     summary = json.loads((release / "release.json").read_text())
     summary["sha256"]["urls/00000.parquet"] = hashlib.sha256(before).hexdigest()
     (release / "release.json").write_text(json.dumps(summary))
     capsys.readouterr()
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
     assert capsys.readouterr().out.splitlines() == [
         "urls: it has 3 rows, and release.json counts 1",
         "urls: it has 2 rows whose URL was taken down",
     ]
     summary["urls"]["num_taken_down"] = 0
     (release / "release.json").write_text(json.dumps(summary))
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
     assert capsys.readouterr().out == "release.json: its takedowns removed 2 rows, and its list counts 0\n"
 
 
@@ -213,9 +212,9 @@ def test_a_damaged_list_is_named_in_one_line(made: Path, tmp_path: Path, capsys:
     released(made, tmp_path / "list")
     (tmp_path / "list" / "urls" / "00000.parquet").write_bytes(b"PAR1 cut")
     capsys.readouterr()
-    assert privsieve("takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 1
+    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 1
     shown = capsys.readouterr().err
-    assert shown.endswith("00000.parquet is not what was released; privsieve verify says more\n")
+    assert shown.endswith("00000.parquet is not what was released; privsieve release verify says more\n")
     assert shown.count("\n") == 1
 
 

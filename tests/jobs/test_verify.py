@@ -24,7 +24,7 @@ def test_a_whole_release_is_verified(
     releases: dict[str, Path], layout: str, files: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert privsieve("verify", releases[f"{layout}-{files}"]) == 0
+    assert privsieve("release", "verify", releases[f"{layout}-{files}"]) == 0
     num_files = {"tree": "4 files"}.get(layout, "1 file")
     assert capsys.readouterr().out == f"{num_files} and 4 pictures as released, and all counts agree\n"
 
@@ -126,7 +126,7 @@ def test_every_change_is_named(
     shutil.copytree(releases["tars-as-is"], release)
     change(release)
     capsys.readouterr()
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
     printed = capsys.readouterr()
     assert printed.out == f"{fault}\n"
     assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
@@ -140,7 +140,7 @@ def test_a_pipe_in_a_release_is_a_fault_and_is_not_waited_for(
     shutil.copytree(releases["tars-as-is"], release)
     with_a_pipe(release / name)
     capsys.readouterr()
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
     printed = capsys.readouterr()
     assert printed.out == f"cannot read {release / name}: it is a pipe, socket or device, not a file\n"
     assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
@@ -149,7 +149,7 @@ def test_a_pipe_in_a_release_is_a_fault_and_is_not_waited_for(
 def test_a_pipe_in_place_of_the_record_is_refused(tars: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_a_pipe(tars / "release.json")
     capsys.readouterr()
-    assert privsieve("verify", tars) == 2
+    assert privsieve("release", "verify", tars) == 2
     refusal = f"privsieve: cannot read {tars / 'release.json'}: it is a pipe, socket or device, not a file\n"
     assert capsys.readouterr().err == refusal
 
@@ -162,13 +162,13 @@ def test_a_pipe_hides_no_other_fault(
     release = tmp_path / "release"
     shutil.copytree(releases[f"{layout}-as-is"], release)
     keys = pq.read_table(release / DECISIONS)["key"].to_pylist()
-    assert privsieve("takedown", release, asked(release, keys[2])) == 0
+    assert privsieve("release", "takedown", release, asked(release, keys[2])) == 0
     shard = min(name for name in json.loads((release / "release.json").read_text())["sha256"])
     with_a_pipe(release / shard)
     (release / "README.md").unlink()
     (release / "z.tar").write_bytes(b"")
     capsys.readouterr()
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
     assert capsys.readouterr().out.splitlines() == [
         "z.tar: release.json does not name it",
         f"cannot read {release / shard}: it is a pipe, socket or device, not a file",
@@ -192,7 +192,7 @@ def test_what_is_no_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     ):
         for name, text in content.items():
             (tmp_path / name).write_text(text)
-        assert privsieve("verify", tmp_path) == 2
+        assert privsieve("release", "verify", tmp_path) == 2
         error = capsys.readouterr().err
         assert error.endswith(f"{why}\n")
         assert error.count("\n") == 1
@@ -300,12 +300,12 @@ def test_a_release_that_does_not_fit_its_takedowns_is_named(
     change: Callable[[Path, Path], None],
     faults: list[str],
 ) -> None:
-    assert privsieve("takedown", tars, asked(tars, "b", "c")) == 0
+    assert privsieve("release", "takedown", tars, asked(tars, "b", "c")) == 0
     capsys.readouterr()
-    assert privsieve("verify", tars) == 0
+    assert privsieve("release", "verify", tars) == 0
     assert capsys.readouterr().out == "1 file and 2 pictures as released, and all counts agree\n"
     change(tars, releases["tars-as-is"])
-    assert privsieve("verify", tars) == 1
+    assert privsieve("release", "verify", tars) == 1
     assert capsys.readouterr().out.splitlines() == faults
 
 
@@ -316,5 +316,5 @@ def test_a_picture_that_was_removed_by_its_key_may_have_a_copy(tmp_path: Path) -
     policy, out = with_policy(tmp_path, KEEP_ALL), tmp_path / "out"
     scan_in_process(tmp_path / "source", tmp_path / "run")
     assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", out, "--quiet") == 0
-    assert privsieve("takedown", out, asked(out, "a")) == 0
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "takedown", out, asked(out, "a")) == 0
+    assert privsieve("release", "verify", out) == 0

@@ -1,4 +1,4 @@
-"""`filter --verify-engine` with the real detectors: what is covered wider or whole, what is dropped, and who looked."""
+"""`verify` of a policy with the real detectors: what is covered wider or whole, what is dropped, and who looked."""
 
 import json
 import shutil
@@ -30,10 +30,10 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return folder / "run"
 
 
-def released(run: Path, folder: Path, cover: str, *more: str) -> tuple[dict[str, list[tuple[str, bool]]], Path]:
+def released(run: Path, folder: Path, cover: str, more: str = "") -> tuple[dict[str, list[tuple[str, bool]]], Path]:
     """Key -> each step, and whether the second look found nothing after it."""
-    policy, out = with_policy(folder, POLICY.format(cover=cover)), folder / "out"
-    assert privsieve("filter", run, "--policy", policy, "--out", out, "--quiet", *more) == 0
+    policy, out = with_policy(folder, POLICY.format(cover=cover) + more), folder / "out"
+    assert privsieve("filter", run, "--policy", policy, "--out", out, "--quiet") == 0
     steps: dict[str, list[tuple[str, bool]]] = {}
     for row in pq.read_table(out / "not-for-publication/redactions.parquet").to_pylist():
         assert row["released"] == (not row["left"])
@@ -72,7 +72,7 @@ def test_detectors_as_the_other_engine_say_what_is_covered_wider_whole_or_droppe
     run: Path, tmp_path: Path, cover: str, steps: dict[str, list[tuple[str, bool]]], dropped: set[str]
 ) -> None:
     """The card names contact details, which the rule about names does not cover and level 3 forbids."""
-    found, out = released(run, tmp_path, cover, "--verify-engine", "detectors")
+    found, out = released(run, tmp_path, cover, "verify: {engine: detectors}\n")
     if "faces" in cover:  # only the made-up answers say where a face is on the coins
         steps = steps | {"coins.png": [("boxes" if "canned" in run.parent.name else "image", True)]}
     assert found == steps
@@ -81,15 +81,15 @@ def test_detectors_as_the_other_engine_say_what_is_covered_wider_whole_or_droppe
     )
     summary = json.loads((out / "release.json").read_text())
     assert (summary["second_look"], summary["verified_by"]) == ("detectors-5", "detectors (detectors-5)")
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_what_a_rule_spares_is_covered_if_the_other_engine_sees_it(run: Path, tmp_path: Path) -> None:
     """It judges the whole picture: no rule tells it which face to spare. What it sees, the next step covers."""
     cover, areas = "cover: [faces], spare: [face]", {}
-    for name, more in (("alone", ()), ("both", ("--verify-engine", "detectors"))):
+    for name, more in (("alone", ""), ("both", "verify: {engine: detectors}\n")):
         (tmp_path / name).mkdir()
-        _, out = released(run, tmp_path / name, cover, *more)
+        _, out = released(run, tmp_path / name, cover, more)
         assert decided(out)["woman.jpg"] == ("redact", "people")
         steps = [
             row

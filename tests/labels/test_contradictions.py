@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 
 from jobs.releases.decider import Decider
-from jobs.releases.guaranteeing import GUARANTEE_ONLY, GuaranteeRequest, guarantee
+from jobs.releases.guaranteeing import guarantee
 from scoring.labels.label_files import as_csv
 from scoring.labels.table import contradictions, to_labels
 from scoring.policies.policy_file import load_policy
 from scoring.runs.record import read_record
 from scoring.taxonomy import ATTRIBUTES
 from tests.jobs.made import privsieve
+from tests.jobs.releases import NO_RULES
 from tests.reports.evaluation.conftest import BINARY, MakeRun, answered, by_hash, make_run
 from tests.tuning_sets import made
 
@@ -90,11 +91,11 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
         assert privsieve(*command) == 0
         said = capsys.readouterr()
         assert (said.out + said.err).count(caution) == 1, command
-    made_set = ("tune-set", source, "--labels", of_pictures, "--target", "binary", "--out", tmp_path / "set")
+    made_set = ("tune", "set", source, "--labels", of_pictures, "--target", "binary", "--out", tmp_path / "set")
     assert privsieve(*made_set, "--quiet") == 0
     assert "1 of 12 labels contradicts itself" in capsys.readouterr().err
     root, record = read_record(str(run))
-    request = GuaranteeRequest(str(labels), 0.5, by="prob_private")
-    of_labels = guarantee(request, root, record, Decider(load_policy(GUARANTEE_ONLY, "none"), record.engine)).caution
+    policy = load_policy(f"{NO_RULES}guarantee: {{recall: 0.5, by: prob_private}}".encode(), "none")
+    of_labels = guarantee(str(labels), root, record, Decider(policy, record.engine)).caution
     assert of_labels is not None
     assert of_labels.startswith(caution)

@@ -130,7 +130,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    assert _refused(str(tmp_path / "none.parquet")) == "FILE: cannot be read: no such file or directory"
+    assert _refused(str(tmp_path / "none.parquet")) == "FILE cannot be read: no such file or directory"
 
 
 def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:

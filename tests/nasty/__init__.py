@@ -149,6 +149,37 @@ def rgba_hidden_text() -> bytes:
     return encoded(image, "PNG")
 
 
+def float_rgb() -> bytes:
+    """A TIFF of three floats per pixel, as programs for photography write it."""
+    pixels = (np.asarray(drawn()) / np.float32(255)).astype("<f4").tobytes()
+    tags = ((256, 3, 1, WIDTH), (257, 3, 1, HEIGHT), (258, 3, 3, 122), (259, 3, 1, 1), (262, 3, 1, 2), (273, 4, 1, 134))
+    more = ((277, 3, 1, 3), (279, 4, 1, len(pixels)), (339, 3, 3, 128))
+    entries = b"".join(struct.pack("<HHII", *tag) for tag in (*tags, *more))
+    values = struct.pack("<6H", 32, 32, 32, 3, 3, 3)
+    return b"II*\0" + struct.pack("<IH", 8, len(tags) + len(more)) + entries + bytes(4) + values + pixels
+
+
+def bmp_of_16_bits(masks: tuple[int, int, int]) -> bytes:
+    """A BMP of grey whose header says which bits are red, green and blue."""
+    pixels = struct.pack("<H", 0x8410) * (WIDTH * HEIGHT)
+    info = struct.pack("<IiiHHIIiiII", 40, WIDTH, HEIGHT, 1, 16, 3, len(pixels), 0, 0, 0, 0) + struct.pack(
+        "<3I", *masks
+    )
+    return b"BM" + struct.pack("<IHHI", 66 + len(pixels), 0, 0, 66) + info + pixels
+
+
+def pam() -> bytes:
+    header = f"P7\nWIDTH {WIDTH}\nHEIGHT {HEIGHT}\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n"
+    return header.encode() + drawn().convert("RGBA").tobytes()
+
+
+def jpeg_of_12_bits() -> bytes:
+    """Only its header: nothing here can write the pixels."""
+    whole = jpeg()
+    start = whole.index(b"\xff\xc0")
+    return whole[: start + 4] + b"\x0c" + whole[start + 5 :]
+
+
 def html_error_page() -> bytes:
     return b"<!DOCTYPE html><html><head><title>404</title></head><body>Not Found</body></html>\n"
 
@@ -182,5 +213,11 @@ NASTY: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "rgba_hidden_text.png": (rgba_hidden_text, None),
     "multipage.tiff": (multipage, None),
     "drawing.svg": (drawing_svg, "unsupported_format"),
+    "float_rgb.tiff": (float_rgb, "unsupported_format"),
+    "cut_float_rgb.tiff": (lambda: float_rgb()[:9000], "corrupt"),
+    "rgba.pam": (pam, "unsupported_format"),
+    "unusual_bits.bmp": (lambda: bmp_of_16_bits((0xF00, 0xF0, 0xF)), "unsupported_format"),
+    "usual_bits.bmp": (lambda: bmp_of_16_bits((0xF800, 0x7E0, 0x1F)), None),
+    "twelve_bits.jpg": (jpeg_of_12_bits, "unsupported_format"),
     "broken_icc.jpg": (lambda: jpeg(icc_profile=b"no colour profile " * 8), None),
 }

@@ -1,4 +1,4 @@
-"""Six small releases, and all that `filter`, `takedown` and `apply-removals` write in them, as text.
+"""Six small releases, and all that `filter`, `takedown` and `release apply` write in them, as text.
 
 `python -m tests.releases.golden` writes `golden/` anew; read its diff before you commit it. The text is the same on
 each machine: `_marked` names the facts that are not, which it checks and replaces by marks.
@@ -92,7 +92,7 @@ def _tars_key_and_previous() -> None:
     _scan("earlier")
     done("filter", "earlier", "--policy", "policy.yaml", "--out", "previous", "--quiet")
     Path("asked.txt").write_text("g\n")
-    done("takedown", "previous", "asked.txt", "--quiet")
+    done("release", "takedown", "previous", "asked.txt", "--quiet")
     tar(Path("source", "1.tar"), {"f.png": _png(160), "g.jpg": PICTURES["g.jpg"], "h.png": _png(130)})
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "key"], check=True)
     Path("signers").write_text(f"ada@example.org {Path('key.pub').read_text()}")
@@ -121,7 +121,7 @@ class Case:
     """Of `verify`."""
 
     has_pictures: bool = True
-    """Whether a copy of it has something for `apply-removals`."""
+    """Whether a copy of it has something for `release apply`."""
 
 
 RULES = (
@@ -219,19 +219,19 @@ def made(case: Case) -> dict[str, str]:
     release, copy = Path("release"), Path("copy")
     write_releases(case, release, Path("again"))
     assert files(release) == files(Path("again"))
-    done("verify", release, *case.signer)
+    done("release", "verify", release, *case.signer)
     before = _texts(release)
     for name in json.loads((release / "release.json").read_text())["sha256"]:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(release / name, copy / name)
     Path("requests.txt").write_text(f"{case.taken_down}\n")
     options = ("--received", "2026-01-02", "--why", "erasure", "--quiet", *case.sign_key)
-    done("takedown", release, "requests.txt", *options)
-    done("verify", release, *case.signer)
+    done("release", "takedown", release, "requests.txt", *options)
+    done("release", "verify", release, *case.signer)
     after = {name: text for name, text in _texts(release).items() if text != before.get(name)}
     texts = before | {f"after_takedown/{name}": text for name, text in after.items()}
     if case.has_pictures:
-        done("apply-removals", copy, release / "removed.parquet", "--quiet")
+        done("release", "apply", copy, release / "removed.parquet", "--quiet")
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files(copy).items())}
         lines = "".join(f"{sha256}  {name}\n" for name, sha256 in hashes.items())
         texts["after_takedown/copy.txt"] = _marked(lines, release)

@@ -82,13 +82,13 @@ def test_verify_names_whatever_else_is_in_the_folder(
 ) -> None:
     case = request.node.callspec.params["release"]
     with chdir(cases[case]):
-        assert privsieve("verify", release, *CASES[case].signer) == 0
+        assert privsieve("release", "verify", release, *CASES[case].signer) == 0
         for number, (name, intrude) in enumerate(INTRUDERS.items()):
             changed = tmp_path / str(number) / "release"
             shutil.copytree(release, changed)
             intrude(changed)
             capsys.readouterr()
-            assert privsieve("verify", changed, *CASES[case].signer) == 1, name
+            assert privsieve("release", "verify", changed, *CASES[case].signer) == 1, name
             printed = capsys.readouterr()
             assert f"{printed.out.count(chr(10))} fault" in printed.err, name
 
@@ -103,10 +103,10 @@ def test_a_published_copy_is_checked_by_its_own_means(
     older = tmp_path / "older"
     shutil.copytree(release, older, ignore=lambda folder, names: {PRIVATE})
     with chdir(cases[case]):
-        assert privsieve("takedown", release, asked, *CASES[case].sign_key) == 0
+        assert privsieve("release", "takedown", release, asked, *CASES[case].sign_key) == 0
     shutil.rmtree(release / PRIVATE)
     if CASES[case].has_pictures:
-        assert privsieve("apply-removals", older, release / "removed.parquet") == 0
+        assert privsieve("release", "apply", older, release / "removed.parquet") == 0
         for path in release.glob("*"):
             if path.is_file() and path.name not in json.loads((release / "release.json").read_text())["sha256"]:
                 shutil.copy(path, older)
@@ -117,14 +117,14 @@ def test_a_published_copy_is_checked_by_its_own_means(
     assert subprocess.run(["sha256sum", "-c", "--strict", "--quiet", "SHA256SUMS"], cwd=release).returncode == 0
     capsys.readouterr()
     with chdir(cases[case]):
-        assert privsieve("verify", release, *CASES[case].signer) == 0
+        assert privsieve("release", "verify", release, *CASES[case].signer) == 0
         said = capsys.readouterr().out
         assert f"\na published copy, without {PRIVATE}/: not checked is whether" in said
         assert ("signed by ada" in said) == bool(CASES[case].signer)
         for command in (
-            ("takedown", release, asked),
+            ("release", "takedown", release, asked),
             ("filter", "run", "--policy", "policy.yaml", "--out", tmp_path / "v2", "--previous", release),
-            ("verify", release, "--labels", asked),
+            ("release", "verify", release, "--labels", asked),
         ):
             assert privsieve(*command) == 2
             assert capsys.readouterr().err.count(f"is a published copy, without {PRIVATE}/") == 1
@@ -132,16 +132,16 @@ def test_a_published_copy_is_checked_by_its_own_means(
         source = open_source(str(release), None, None)
         slice_ = next(source.slices(source.shards[0]))
         (tmp_path / "held").write_bytes(next(source.read(slice_)).encoded)
-        assert privsieve("lookup", release, tmp_path / "held") == 0
+        assert privsieve("release", "lookup", release, tmp_path / "held") == 0
         assert capsys.readouterr().out.startswith("found ")
     shard_of(release).write_bytes(b"another")
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
 
 
 @pytest.mark.parametrize("release", ["covered"], indirect=True)
 def test_some_of_what_must_not_be_published_is_no_published_copy(release: Path, capsys: Capture) -> None:
     (release / PRIVATE / "decisions.parquet").unlink()
-    assert privsieve("verify", release) == 1
+    assert privsieve("release", "verify", release) == 1
     assert f"{PRIVATE}/decisions.parquet: it is not there\n" in capsys.readouterr().out
 
 
@@ -176,9 +176,9 @@ def test_a_changed_record_is_refused_in_one_line(
         num_changed += 1
     assert num_changed > 10 * len(readable) > 100
     commands = (
-        ("verify", release),
-        ("takedown", release, asked),
-        ("lookup", release, "https://host.example.org/a.png"),
+        ("release", "verify", release),
+        ("release", "takedown", release, asked),
+        ("release", "lookup", release, "https://host.example.org/a.png"),
         ("filter", "run", "--policy", "policy.yaml", "--out", tmp_path / "v2", "--previous", release),
     )
     with chdir(cases[request.node.callspec.params["release"]]):

@@ -154,7 +154,7 @@ def test_nothing_that_is_published_leads_to_the_original_of_a_picture_that_was_c
     for origins in ("removed", "kept"):
         policy = with_policy(tmp_path, f"{POLICIES[way]}origins: {origins}\n")
         assert privsieve("filter", run, "--policy", policy, "--out", out, "--overwrite") == 0
-        assert privsieve("verify", out) == 0
+        assert privsieve("release", "verify", out) == 0
         printed, text = capsys.readouterr().out, publishable(out)
         rows = {row["key"][0]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
         assert [row["released_sha256"] == row["sha256"] for row in rows.values()] == [False, True]
@@ -183,11 +183,11 @@ def test_a_takedown_by_url_finds_a_covered_picture_whose_url_is_gone_and_so_does
     shutil.copy(out / "0.tar", copy)
     requests = tmp_path / "requests.txt"
     requests.write_text("https://mark-of-a.example.org/a.jpg\n")
-    assert privsieve("apply-removals", copy, requests) == 0
+    assert privsieve("release", "apply", copy, requests) == 1
     assert "0 pictures in 0 shards were removed" in capsys.readouterr().out, "the copy no longer says the URL"
-    assert privsieve("takedown", out, requests) == 0
-    assert privsieve("verify", out) == 0
-    assert privsieve("apply-removals", copy, out / "removed.parquet") == 0
+    assert privsieve("release", "takedown", out, requests) == 0
+    assert privsieve("release", "verify", out) == 0
+    assert privsieve("release", "apply", copy, out / "removed.parquet") == 0
     assert (copy / "0.tar").read_bytes() == (out / "0.tar").read_bytes()
     with tarfile.open(copy / "0.tar") as archive:
         assert archive.getnames() == ["b.json", "b.png", "b.txt"]

@@ -56,7 +56,7 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
 def test_the_order_is_that_of_the_engine_even_where_labels_correct_the_rate(make_run: MakeRun) -> None:
     whole = CorrectedRate("private", None, 0.5, 0.4, 0.6, 0.25, 0.2, 0.3, "difference", 400, None)
     first, second = findings(replace(reported(make_run), corrected=(whole,)))
-    assert "the engine itself found 28.4 % (23 of 81 images that could be judged), most often for" in first
+    assert "; the engine itself found 28.4 % (23 of 81 images that could be judged), most often for" in first
     assert second == (
         "By category, as the engine answers, the highest of 3 is beach or pier; the table has the possible ranks of "
         "each."
@@ -79,9 +79,9 @@ def test_the_corrected_rate_of_a_random_sample_is_of_the_source_and_has_the_erro
     beach = CorrectedRate("private", "beach", 0.5, None, None, 0.6, 0.5, 0.7, "difference", 40, None)
     found = corrected_report(make_run, Corrected((whole, beach)), sample=85, seed=3)
     assert findings(found)[0] == (
-        "An estimated 25.0 % of the scored images in the source are private, corrected by 81 labels of people (95 % "
-        "interval 16.8 – 35.4 %); the engine itself finds 28.4 % (95 % interval 19.7 – 39.0 %), most often for "
-        "“Biometrics”."
+        "An estimated 25.0 % of the scored images in the source are private (corrected by 81 labels of people; 95 % "
+        "interval 16.8 – 35.4 %); the engine itself found 28.4 % (23 of 81 images that could be judged), most often "
+        "for “Biometrics”."
     )  # every image is labelled, so that only the draw of the run is uncertain: Wilson's interval of .25 of 81
     rates = {row.category: row for row in found.corrected}
     assert (rates[None].low, rates[None].high) == pytest.approx(wilson(0.25 * 81, 81))
@@ -97,13 +97,14 @@ def test_a_sample_of_each_category_has_a_corrected_rate_only_if_it_is_weighted_w
     whole = CorrectedRate("private", None, 0.05, None, None, 0.06, 0.04, 0.09, "difference", 81, None)
     beach = CorrectedRate("private", "beach", 0.5, None, None, 0.6, 0.5, 0.7, "difference", 40, None)
     pooled = corrected_report(make_run, Corrected((whole, beach)), **settings)
-    assert findings(pooled)[0].endswith("that is no rate of the whole source; labels correct the rates of categories.")
+    assert "that is no rate of the whole source, since each category has the same weight" in findings(pooled)[0]
+    assert findings(pooled)[0].endswith("; labels correct the rates of categories.")
     assert [row.category for row in pooled.corrected] == ["beach"]
     sizes = {"beach": 100, "attic": 10_000, "pier": 1}
     weighted = corrected_report(make_run, Corrected((whole, beach), category_sizes=sizes), name="weighted", **settings)
     assert findings(weighted)[0].startswith(
-        "An estimated 6.0 % of the scored images in the source are private, corrected by 81 labels of people (95 % "
-        "interval 4.0 – 9.0 %); the engine itself finds 5.5 % (95 % interval 1.7 – 16.5 %), most often"
+        "An estimated 6.0 % of the scored images in the source are private (corrected by 81 labels of people; 95 % "
+        "interval 4.0 – 9.0 %); the engine itself found 28.4 % (23 of 81 images that could be judged), most often"
     )
 
 
@@ -117,7 +118,8 @@ def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(mak
     assert near.rates[0].source_low > near.rates[0].rate_low  # type: ignore[operator]
     assert near.design.sentence == "A random sample of 85 images of 100 in the source (seed 3)."
     assert findings(far)[0].startswith(
-        "An estimated 28.4 % of the scored images in the source are found private (95 % interval 19.7 – 39.0 %), most"
+        "An estimated 28.4 % of the scored images in the source were found private (a random sample, 23 of 81 images "
+        "that could be judged; 95 % interval 19.7 – 39.0 %), most"
     )
 
 
@@ -125,12 +127,11 @@ def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(mak
     settings: dict[str, Any] = {"sample": 44, "seed": 0, "per_category": True}
     without = reported(make_run, **settings)
     assert without.overall.rate is None
-    assert without.overall.sentence.startswith("No overall rate: each category has the same weight in this sample")
     assert "that is no rate of the whole source" in findings(without)[0]
     sizes = SourceSizes(by_category={"beach": 100, "attic": 10_000, "pier": 1})
     known = reported(make_run, sizes, name="known", **settings)
     assert known.overall.rate == pytest.approx((100 * 0.5 + 10_000 * 40 / 44 * 0.05 + 1) / (101 + 10_000 * 40 / 44))
-    assert known.overall.sentence == "Weighted with the sizes of 3 categories in the source, with its 95 % interval."
+    assert known.overall.basis.startswith("weighted with the sizes of 3 categories, ")
     assert known.rates[0].source_low > without.rates[0].source_low  # type: ignore[operator]
     for number, (by_category, why) in enumerate(
         (
@@ -141,7 +142,7 @@ def test_a_sample_of_each_category_has_an_overall_rate_only_with_their_sizes(mak
     ):
         overall = reported(make_run, SourceSizes(by_category=by_category), f"wrong-{number}", **settings).overall
         assert overall.rate is None
-        assert why in overall.sentence
+        assert why in overall.caveat
 
 
 def test_a_group_is_called_highest_only_if_no_other_can_have_its_rank(make_run: MakeRun) -> None:
@@ -179,9 +180,7 @@ def test_a_source_that_cannot_be_listed_is_not_called_whole(make_run: MakeRun) -
     found = summarise(run).covering(Coverage(None, None, 0, 85, None, None), run.record, SourceSizes())
     assert found.design.sentence.endswith("The source cannot be listed now, so it may hold more.")
     assert findings(found)[0].startswith("28.4 % of the scored images were found private")
-    assert found.overall.sentence == (
-        "A count of the images of the run. Whether these are all of the source is not known now."
-    )
+    assert found.overall.caveat == "whether these are all images of the source is not known now"
     assert (bounds_of_all(found) or "").startswith("With 4 quarantined images: 27.1 % of the scanned images if none")
 
 

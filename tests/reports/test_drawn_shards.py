@@ -81,7 +81,7 @@ def test_the_rate_has_the_variance_between_shards(tmp_path: Path) -> None:
         == "A random sample of 12 images in 3 random shards of 10 (seed 3), with 60 images in all."
     )
     assert findings(report)[0].startswith(
-        "An estimated 36.4 % of the scored images in the source are found private (95 %"
+        "An estimated 36.4 % of the scored images in the source were found private (images of 3 random shards, 4 of 11 "
     )
     assert "have the variance between shards" in interval_note(report)
     assert report.cautions[0] == "random sample of 12 images in 3 random shards of 10 (seed 3)"
@@ -127,10 +127,8 @@ def test_one_drawn_shard_gives_no_interval_and_this_is_said(tmp_path: Path) -> N
     with open_run(run_of_shards(tmp_path, {"00.tar": SHARDS["00.tar"]}, ShardDraw(1, 10, 4, 20))) as run:
         report = run.summary()
     assert (report.overall.rate, report.overall.low) == (0.25, None)
-    assert report.overall.sentence == (
-        "Estimated from a single shard, so there is no interval: how much shards differ is not known."
-    )
-    assert "no interval, since a single shard was drawn" in findings(report)[0]
+    assert report.overall.caveat == "no interval, since a single shard was drawn"
+    assert report.overall.caveat in findings(report)[0]
 
 
 def test_t_is_that_of_scipy_where_it_is_tabulated_and_more_careful_beyond() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from jobs.commands.report import write_report
 from reports.report.compute import Details, facts_of, summarise
-from reports.report.headline import Headline, headline_of, quality_note
+from reports.report.headline import headline_of, quality_note
 from reports.report.page import Digest, Extras, PagePicture, matrix, render
 from reports.report.results import HEADS, Report, group_rows
 from reports.report.words import findings
-from reports.run.figures import CorrectedRate, EvidenceCount
+from reports.run.figures import CorrectedRate, EvidenceCount, Figure
 from reports.run.warehouse import open_warehouse
 from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
@@ -121,7 +121,8 @@ def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
     assert "<dt>Page made on</dt><dd>2026-11-22</dd>" in body
     record = run.record.model_copy(update={"limit": 80, "engine": {"name": "detectors", "protocol": "detectors-5"}})
     part = render(summarise(replace(run, record=record))).partition("<h1>")[2]
-    assert "The first 8 images only (--limit), which are not representative. No claim about the source" in part
+    assert "The first 8 images only (--limit), which are not representative.</dd>" in part
+    assert "the rest of the source can differ." in part
     assert "MADE-UP" not in part
     assert "The whole source" not in part
     assert "(1–" not in part  # no ranks
@@ -177,9 +178,10 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
     shifted = replace(found, corrected=(*found.corrected[:1], replace(found.corrected[1], method="fay-herriot")))
     assert "Corrected rates of groups are by a model of all groups (Fay and Herriot)" in render(shifted)
     assert page.index("Private, corrected by labels") < page.index("Private, as the engine answers")
-    assert headline_of(found) == Headline(0.25, 0.2, 0.3, "scored images", False, True, 400, *3 * [report.overall.rate])
+    corrected = Figure(0.25, 0.2, 0.3, "scored images", "corrected by 400 labels of people", is_corrected=True)
+    assert headline_of(found) == corrected
     assert findings(found)[0].startswith(
-        "25.0 % of the scored images are private, corrected by 400 labels of people (95 % interval 20.0 – 30.0 %); "
+        "25.0 % of the scored images are private (corrected by 400 labels of people; 95 % interval 20.0 – 30.0 %); "
         f"the engine itself found {percent(report.overall.rate)} ("
     )
     rows = {row[0]: dict(zip(HEADS, row, strict=True)) for row in group_rows(found)}

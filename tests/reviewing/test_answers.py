@@ -241,7 +241,7 @@ def test_the_commands_take_the_folder_as_labels(run: Path, tmp_path: Path, capsy
     assert privsieve("evaluate", run, "--labels", reviews) == 0
     assert "6 of 6 rows have a label" in capsys.readouterr().out
     out = tmp_path / "set"
-    assert privsieve("tune-set", source_of(run), "--labels", reviews, "--target", "binary", "--out", out) == 0
+    assert privsieve("tune", "set", source_of(run), "--labels", reviews, "--target", "binary", "--out", out) == 0
     capsys.readouterr()
     assert privsieve("labels", "export", reviews, "--format", "csv", "--out", tmp_path / "l.csv") == 0
     assert read_labels(str(tmp_path / "l.csv")).num_rows == 6

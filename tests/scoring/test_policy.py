@@ -66,6 +66,10 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (_policy("  - {name: a, when: level = 1, then: dorp, reason: r}"), '"dorp" is not a known action.*"drop"'),
         (_policy("  - {name: a, when: level = 1, then: drop}"), "rule 1 reason is missing"),
         (_policy(DROP_FACES, DROP_FACES), 'two rules have the name "faces"'),
+        (
+            _policy("  - {name: a, when: level IN (1, 2), then: drop, reason: r}"),
+            r'unknown key "2\)"; if it is part of a text with a comma, put that text in quotation marks',
+        ),
         (_policy(DROP_FACES, rest="defualt: keep"), 'unknown key "defualt".*"default"'),
         (
             _policy(DROP_FACES, rest="default: keep\nmembers: lsited"),

@@ -9,19 +9,22 @@ from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_by_name_and_where_it_lay_in_0_1_0(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert load_policy(policy_bytes(name), name).rules
-    assert policy_bytes(f"jobs/policies/{name}.yaml") == policy_bytes(name)
-    assert policy_bytes(f"/opt/privsieve/jobs/policies/{name}.yaml") == policy_bytes(name)
+def test_a_shipped_policy_is_known_by_its_name_and_can_be_the_base_of_another(name: str) -> None:
+    shipped = load_policy(policy_bytes(name), name)
+    assert shipped.rules
+    text = f"base: {name}\nname: mine\ngroups: phash\nquarantined: keep\n"
+    mine = load_policy(text.encode(), "mine.yaml")
+    assert (mine.name, mine.groups, mine.quarantined) == ("mine", "phash", "keep")
+    assert (mine.rules, mine.members, mine.files) == (shipped.rules, shipped.members, shipped.files)
 
 
-def test_a_file_goes_before_the_old_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    own = tmp_path / "jobs" / "policies" / "strict.yaml"
-    own.parent.mkdir(parents=True)
-    own.write_text("name: my own\n")
-    assert policy_bytes("jobs/policies/strict.yaml") == b"name: my own\n"
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("base: strikt\nname: n", 'base: "strikt" is no shipped policy'), ("base: strict", "name is missing")],
+)
+def test_a_base_that_cannot_be_is_one_line(text: str, message: str) -> None:
+    with pytest.raises(PrivsieveError, match=message):
+        load_policy(text.encode(), "mine.yaml")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,7 @@ def test_a_file_goes_before_the_old_place(tmp_path: Path, monkeypatch: pytest.Mo
             'there is no policy strikt (did you mean "strict"?); give a YAML file, or one that is shipped: strict',
         ),
         ("policies/strict.yaml", "there is no policy policies/strict.yaml; give a YAML file"),
-        (".", "--policy .: cannot be read: is a directory"),
+        (".", "--policy . cannot be read: is a directory"),
     ],
 )
 def test_what_is_no_policy(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def drawn_pictures(folder: Path, per_class: int, seed: int, grain: float = 0) ->
 
 
 def make_set(out: Path, of: Pictures, *options: object) -> Path:
-    assert privsieve("tune-set", of.folder, "--labels", of.labels, "--out", out, "--quiet", *options) == 0
+    assert privsieve("tune", "set", of.folder, "--labels", of.labels, "--out", out, "--quiet", *options) == 0
     return out
 
 
@@ -54,7 +54,7 @@ def make_recipe(file: Path, **changes: object) -> Path:
 
 
 def tune_command(training_set: Path, recipe: Path, out: Path) -> list[object]:
-    command: list[object] = ["tune", training_set, "--model", BASE, "--recipe", recipe, "--out", out]
+    command: list[object] = ["tune", "fit", training_set, "--model", BASE, "--recipe", recipe, "--out", out]
     return [*command, "--max-pixels", MAX_PIXELS, "--quiet"]
 
 

@@ -27,7 +27,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def _tune(training_set: Path, recipe: Path, out: str = OUT) -> list[object]:
-    command: list[object] = ["tune", training_set, "--model", MODEL, "--recipe", recipe, "--out", out]
+    command: list[object] = ["tune", "fit", training_set, "--model", MODEL, "--recipe", recipe, "--out", out]
     return [*command, "--max-pixels", MAX_PIXELS, "--quiet"]
 
 

@@ -132,7 +132,17 @@ def test_a_model_that_cannot_be_asked(
 ) -> None:
     shutil.copytree(BASE, tmp_path / "model")
     damage(tmp_path / "model")
-    command = ["tune", few_set, "--model", tmp_path / "model", "--recipe", short_recipe, "--out", tmp_path / "out"]
+    command = [
+        "tune",
+        "fit",
+        few_set,
+        "--model",
+        tmp_path / "model",
+        "--recipe",
+        short_recipe,
+        "--out",
+        tmp_path / "out",
+    ]
     assert privsieve(*command, "--max-pixels", MAX_PIXELS) == 2
     output = capsys.readouterr().err
     assert message in output

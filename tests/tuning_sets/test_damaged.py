@@ -85,7 +85,7 @@ def test_another_format_version_is_named(folder: Path) -> None:
 
 
 def test_a_folder_without_a_set_is_refused(tmp_path: Path) -> None:
-    refused(r"holds no training set \(set.json is missing\); make one with tune-set", opened(tmp_path))
+    refused(r"holds no training set \(set.json is missing\); make one with tune set", opened(tmp_path))
     refused("holds no training set", opened(tmp_path / "nowhere"))
     refused("is read from a folder of this machine; copy it here", lambda: open_set("memory://set"))
 

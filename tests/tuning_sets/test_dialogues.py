@@ -40,7 +40,7 @@ def test_conversations_are_stored_with_the_class_of_the_label(
     ]
     file = written(tmp_path, *by_key, b"  ", *by_hash, {"key": "elsewhere.png", "turns": TURNS})
     out = tmp_path / "set"
-    command = ("tune-set", source, "--labels", truth, "--target", "dialogue", "--dialogues", file)
+    command = ("tune", "set", source, "--labels", truth, "--target", "dialogue", "--dialogues", file)
     assert privsieve(*command, "--out", out, "--validation", 0, "--quiet") == 0
     shown = capsys.readouterr()
     assert f"{file}: 1 conversations are of no labelled picture of the source" in shown.err

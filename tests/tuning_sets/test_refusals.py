@@ -1,4 +1,4 @@
-"""What `tune-set` refuses, each in one line, and that it leaves nothing half-written."""
+"""What `tune set` refuses, each in one line, and that it leaves nothing half-written."""
 
 import resource
 from collections.abc import Iterator
@@ -162,7 +162,7 @@ def test_too_few_pictures_are_named(tmp_path: Path, source: Path, truth: Path) -
 def test_refusals_are_one_line_for_the_user(
     tmp_path: Path, source: Path, truth: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ("tune-set", source, "--labels", truth, "--target", "binary", "--out", tmp_path / "set")
+    command = ("tune", "set", source, "--labels", truth, "--target", "binary", "--out", tmp_path / "set")
     for wrong in (
         ("--validation", "nan"),
         ("--validation", "0.6"),
@@ -189,10 +189,10 @@ def test_an_interrupted_set_is_no_set_and_is_made_again_in_its_folder(
     (out / "unfinished").touch()
     (out / "train-000000.tar").write_bytes((whole / "train-000000.tar").read_bytes()[:1000])
     (out / "train-000001.tar").touch()
-    with pytest.raises(LabelsError, match="its tune-set was interrupted; run the same command again"):
+    with pytest.raises(LabelsError, match="its tune set was interrupted; run the same command again"):
         open_set(str(out))
-    assert privsieve("tune-set", source, "--labels", truth, "--target", "binary", "--out", out, "--quiet") == 0
-    assert f"{out}: 2 shards of an interrupted tune-set removed" in capsys.readouterr().err
+    assert privsieve("tune", "set", source, "--labels", truth, "--target", "binary", "--out", out, "--quiet") == 0
+    assert f"{out}: 2 shards of an interrupted tune set removed" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in out.iterdir()} == {
         file.name: file.read_bytes() for file in whole.iterdir()
     }

@@ -1,4 +1,4 @@
-"""`privsieve tune-set`: what it writes, and that every picture of the source is counted."""
+"""`privsieve tune set`: what it writes, and that every picture of the source is counted."""
 
 import io
 import json
@@ -96,7 +96,8 @@ def test_every_picture_of_the_source_and_every_label_is_counted_once(
     (source / "link.png").symlink_to("nowhere.png")
     out = tmp_path / "set"
     code = privsieve(
-        "tune-set",
+        "tune",
+        "set",
         source,
         "--labels",
         truth,
@@ -194,7 +195,7 @@ def test_pictures_of_an_evaluation_and_their_copies_are_left_out(
     run = tmp_path / "run"
     scan_in_process(made.tree(tmp_path / "evaluation", evaluation), run)
     also = made.by_hash(tmp_path / "more.parquet", {"x": pictures["003.png"]}, private=[0])
-    command = ("tune-set", source, "--labels", truth, "--target", "binary", "--quiet", "--validation", 0)
+    command = ("tune", "set", source, "--labels", truth, "--target", "binary", "--quiet", "--validation", 0)
     assert privsieve(*command, "--out", tmp_path / "set", "--exclude", run, "--exclude", also) == 0
     shown = capsys.readouterr()
     assert "2 left out as the same file as in an evaluation set, 2 as near duplicates of one; 0 not drawn" in shown.out
@@ -279,7 +280,7 @@ def test_a_picture_on_the_hash_list_and_its_copies_are_never_copied_into_a_set(
     truth = made.by_hash(tmp_path / "labels.parquet", pictures)
     copies = {"again.png": pictures["001.png"], "more.png": pictures["004.png"], "twice.png": pictures["002.png"]}
     source = made.tree(tmp_path / "pictures", pictures | copies)
-    command = ("tune-set", source, "--labels", truth, "--target", "binary", "--out", tmp_path / "set", "--quiet")
+    command = ("tune", "set", source, "--labels", truth, "--target", "binary", "--out", tmp_path / "set", "--quiet")
     assert privsieve(*command, "--hash-list", tmp_path / "list.txt") == 0
     output = capsys.readouterr().out
     assert output.startswith("15 pictures: 10 usable, 1 more copies of these, ")
@@ -301,7 +302,7 @@ def test_a_training_set_leaves_out_what_the_list_names_and_counts_it(
     pictures = made.files(8)
     source, truth = made.tree(tmp_path / "source", pictures), made.by_hash(tmp_path / "truth.parquet", pictures)
     dropped = made.by_hash(tmp_path / "drop.parquet", {"x": pictures["003.png"]}, annotator=["to check"])
-    command = ("tune-set", source, "--labels", truth, "--target", "binary", "--quiet", "--validation", 0)
+    command = ("tune", "set", source, "--labels", truth, "--target", "binary", "--quiet", "--validation", 0)
     assert privsieve(*command, "--drop-list", dropped, "--out", tmp_path / "set") == 0
     assert "; 1 left out by --drop-list; 0 not drawn, 7 to tune on" in capsys.readouterr().out
     record = json.loads((tmp_path / "set" / "set.json").read_text())

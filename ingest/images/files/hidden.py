@@ -15,7 +15,7 @@ import numpy.typing as npt
 from PIL import Image, ImageFile
 
 from ingest.images.files.copies import Pixels
-from ingest.images.files.metadata import PNG_MAGIC, png_metadata
+from ingest.images.files.metadata import PNG_MAGIC, png_metadata, without_xmp
 
 Plane = npt.NDArray[np.uint8]
 """Shape (height, width), dtype uint8."""
@@ -156,7 +156,8 @@ def has_pattern_in_palette(image: Image.Image) -> bool:
 
 _SINGLE = {"RGB": "RGBA", "L": "LA", "P": "PA"}
 """Pillow's mode of a picture with one more channel."""
-_SPARE_BIT = "BGR;15"
+_SPARE_BIT, _NO_SPARE_BIT = "BGR;15", "BGR;16"
+"""Layouts with 16 bits per pixel."""
 _DEEP = ";16"
 """Part of the names of layouts with 16 bits per channel. Of colours, Pillow takes the high byte only."""
 
@@ -165,7 +166,7 @@ def num_skipped(image: ImageFile.ImageFile) -> int:
     """Return the number of channels, or of bytes in each, that are skipped in the frame that is about to be loaded."""
     if image.format not in ("BMP", "PNG", "TIFF"):
         return 0
-    names = {_layout(tile) for tile in image.tile}
+    names = {_layout(tile) for tile in image.tile} - {_NO_SPARE_BIT}
     return max((1 if name == _SPARE_BIT or _DEEP in name else name.count("X") for name in names), default=0)
 
 
@@ -175,6 +176,7 @@ def skipped(encoded: bytes, index: int) -> list[Image.Image]:
     readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
     image = Image.open(io.BytesIO(readable), formats=("BMP", "PNG", "TIFF"))
     image.seek(index)
+    without_xmp(image)
     layouts = [_layout(tile) for tile in image.tile]
     try:
         if image.mode.startswith("I;16"):

@@ -58,7 +58,7 @@ _TEXT_FORMATS: tuple[tuple[str, bytes], ...] = (
     ("PPM", rb"P1" + _SIDES + rb"\s++(?:(?:[01]\s*+){4}|[01\s]*+\Z)"),
     ("PPM", rb"P[23]" + _SIDES + _SPACE + rb"++\d++\s++(?:(?:\d++\s++){3}|[\d\s]*+\Z)"),
     ("PPM", rb"P4" + _SIDES + rb"[\r\n]|P[56]" + _SIDES + _SPACE + rb"++\d++[\r\n]"),
-    ("PPM", rb"P7\n(?:#[^\n]*\n)*+(?:WIDTH|HEIGHT|DEPTH|MAXVAL|TUPLTYPE) "),
+    ("PAM", rb"P7\n(?:#[^\n]*\n)*+(?:WIDTH|HEIGHT|DEPTH|MAXVAL|TUPLTYPE) "),
     ("X bitmap", rb"\s*+#define[ \t]++\S*?_width[ \t]++\d++\s++#define[ \t]++\S*?_height\s|/\* XPM \*/[ \t]*+[\r\n]"),
     ("PDF", rb"%PDF-\d\.\d[ \t]*+[\r\n]"),
     ("PostScript", rb"%!PS(?:-Adobe-\d|[ \t]*+[\r\n])"),

@@ -89,13 +89,15 @@ def decoding_bytes(
     coefficients: int = 0,
     *,
     is_read_twice: bool = False,
+    is_turned: bool = False,
     by_pillow: bool = False,
 ) -> int:
     """Return the memory to decode a picture, by the mode of its frame.
 
     size: of the canvas. num_frames: of the file. num_encoded: size of the file in bytes. coefficients: of a JPEG
     (`coefficient_bytes`). is_read_twice: whether viewers skip a channel, low bytes, or colours of a later frame, which
-    are read next (`ingest.images.files.hidden`, `stored`). by_pillow: whether a JPEG is decoded by Pillow, which holds
+    are read next (`ingest.images.files.hidden`, `stored`). is_turned: whether each frame gets a view that is turned
+    otherwise. by_pillow: whether a JPEG is decoded by Pillow, which holds
     the whole frame.
     """
     name, has_alpha = format_name(image), image.has_transparency_data
@@ -111,11 +113,12 @@ def decoding_bytes(
         converted = 0 if image.mode in _STORED or stored == 2 else 4
         plane = (9 if image.mode == "RGBA" else 6) if is_read_twice else 1 if has_alpha or is_wide(image) else 0
         per_pixel = max(stored + converted + plane, stored + coefficients)
-    # Views: as shown, two of what transparency hides, one of faint steps, and three of what is read next.
-    num_views = views.num_frames * (1 + 2 * has_alpha + is_wide(image) + 3 * is_read_twice)
+    # Views: as shown, turned otherwise, two of what transparency hides, one of faint steps, three of what is read next.
+    num_views = views.num_frames * (1 + is_turned + 2 * has_alpha + is_wide(image) + 3 * is_read_twice)
     view_bytes = views.pixels(size) * 3 * num_views
     working = views.pixels(size) * (4 if views.scale(size) == 1 else 36)
-    while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working
+    flawless = _FILE_COPIES * num_encoded if name == "jpeg" and not by_pillow else 0  # jpeg.without_flaws
+    while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working + flawless
     return max(while_decoding, _FILE_COPIES * num_encoded + view_bytes) + _WORK_BYTES
 
 

@@ -13,14 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, TiffImagePlugin
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
+_TEXT_CHUNKS = frozenset([b"tEXt", b"zTXt", b"iTXt"])
+_READ_BEHIND_PIXELS = _TEXT_CHUNKS | {b"eXIf"}
 EXIF_MAGIC = b"Exif\0\0"
 IPTC_MAGIC = b"8BIM\x04\x04"
 """Photoshop's image resource that holds IPTC; a name, a length and the datasets follow."""
 XMP_OPENING, XMP_CLOSING = b"<rdf:RDF", b"</rdf:RDF"
+_XMP_NAMES = ("xmp", "XML:com.adobe.xmp")
+_XMP_ORIENTATION = re.compile(rb"tiff:Orientation(?:=[\"']|>)\s*([1-8])")
 MAX_BLOCKS = 64
 MAX_EXIF_BYTES = 2**16
 MAX_XMP_BYTES = 2**24
@@ -84,16 +88,60 @@ _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
 _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
 
 
-def frame_metadata(image: Image.Image) -> tuple[set[str], int]:
-    """Return the kinds in the frame's EXIF before its pixels, and its orientation (1 if it states none)."""
-    kinds = {"description"} if image.info.get("comment") else set()
-    try:
+@dataclass(frozen=True)
+class Orientation:
+    """EXIF orientations, 1…8, of a frame."""
+
+    stated: int | None
+    """What is still to be applied to the pixels; None if EXIF states none."""
+
+    doubtful: int | None
+    """What some viewers apply to the pixels instead and others do not; None if there is no doubt."""
+
+
+def frame_metadata(image: Image.Image) -> tuple[set[str], Orientation]:
+    """Return the kinds in the frame's EXIF, and how it is turned.
+
+    A PNG is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it then and takes the
+    orientation away. Errors of the pixels are those of Pillow.
+    """
+    doubtful = without_xmp(image)
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        image._reload_exif()  # that of a later page was read with the XMP
+        doubtful = None if _valid(image.tag_v2.get(ExifTags.Base.Orientation)) else doubtful
+    if image.format in ("PNG", "TIFF"):
+        image.load()
+        doubtful = without_xmp(image) or doubtful
+    kinds = {"description"} if image.info.get("comment") else set[str]()
+    stated: object = None
+    with suppress(*_DAMAGED):
         exif = image.getexif()
+        stated = exif.get(ExifTags.Base.Orientation)
         kinds.update(_exif_kinds(exif))  # one by one: those before any damage are kept
-        stated = exif.get(ExifTags.Base.Orientation, 1)
-        return kinds, stated if isinstance(stated, int) and 1 <= stated <= 8 else 1
-    except _DAMAGED:
-        return kinds, 1
+    if isinstance(stated, bytes) and len(stated) == 1:  # only some viewers take a byte for a number
+        return kinds, Orientation(None, _valid(stated[0]))
+    return kinds, Orientation(_valid(stated), None if _valid(stated) else _valid(doubtful))
+
+
+def _valid(orientation: object) -> int | None:
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else None
+
+
+def xmp_orientation(image: Image.Image) -> int | None:
+    """Return the orientation in the XMP of the frame, which macOS follows, and browsers, libvips and OpenCV do not."""
+    for name in _XMP_NAMES:
+        packet = image.info.get(name, b"")
+        if match := _XMP_ORIENTATION.search(packet if isinstance(packet, bytes) else str(packet).encode()):
+            return int(match[1])
+    return None
+
+
+def without_xmp(image: Image.Image) -> int | None:
+    """Return the same, and take the XMP away: Pillow would take that for EXIF, and turn a TIFF by it."""
+    found = xmp_orientation(image)
+    for name in _XMP_NAMES:
+        image.info.pop(name, None)
+    return found
 
 
 def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
@@ -142,16 +190,23 @@ def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
 
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
-    """Return the kinds in a PNG's text and EXIF chunks, and the PNG without text that is too large to be read.
-
-    Pillow would refuse the whole picture because of such text. The limits are Pillow's.
+    """Return the kinds in a PNG's text and EXIF chunks, and the PNG without chunks because of which Pillow would refuse
+    a whole picture: text that is too large to be read, and what is damaged behind the pixels. The limits are Pillow's.
     """
     kinds: set[str] = set()
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
-    for name, first, last in png_chunks(encoded):
+    chunks = list(png_chunks(encoded))
+    end = next((first for name, first, _ in chunks if name == b"IEND"), len(encoded))
+    names = {b"IDAT", b"fdAT"} if any(name == b"acTL" for name, *_ in chunks) else {b"IDAT"}
+    pixels = max((first for name, first, _ in chunks if name in names and first < end), default=end)
+    for name, first, last in chunks:
         if name == b"eXIf":
             kinds |= _block_kinds(EXIF_MAGIC + encoded[first : min(last, first + MAX_EXIF_BYTES)])
-        if name not in (b"tEXt", b"zTXt", b"iTXt"):
+        is_cut = last == len(encoded) < first + int.from_bytes(encoded[first - 8 : first - 4])
+        if pixels < first < end and (is_cut or name not in _READ_BEHIND_PIXELS):
+            rest.append(encoded[copied : first - 8])
+            copied = min(last + 4, len(encoded))
+        if name not in _TEXT_CHUNKS:
             continue
         keyword, _, value = encoded[first:last].partition(b"\0")
         text = chunk_text(name, value, room)

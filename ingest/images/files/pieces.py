@@ -85,8 +85,35 @@ _READ_BYTES, _UNPACKED_BYTES = 2**16, 2**20
 """Bytes read and unpacked at a time, so that memory does not grow with the picture."""
 
 
-def used_bytes(packed: bytes, num_needed: int) -> int:
-    """Return where the zlib stream ends, or where the bytes that a picture needs end if more follow.
+class DamagedError(Exception):
+    """Pixels are missing or changed, which a decoder does not report."""
+
+
+def checked_bytes(packed: bytes, num_needed: int) -> tuple[int, int]:
+    """Return `used_bytes`. DamagedError if more is unpacked than needed, without a right checksum behind at most as
+    much again: decoders stop before they reach that."""
+    used, num_surplus = used_bytes(packed, num_needed)
+    if num_surplus > 0 and not _has_right_checksum(packed, 2 * num_needed):
+        raise DamagedError("the checksum of the pixels is missing or wrong")
+    return used, num_surplus
+
+
+def _has_right_checksum(packed: bytes, max_bytes: int) -> bool:
+    unpacker = zlib.decompressobj()
+    for first in range(0, len(packed), _READ_BYTES):
+        given = packed[first : first + _READ_BYTES]
+        while given and not unpacker.eof and max_bytes > 0:
+            try:
+                max_bytes -= len(unpacker.decompress(given, _UNPACKED_BYTES))
+            except zlib.error:
+                return False
+            given = unpacker.unconsumed_tail
+    return unpacker.eof
+
+
+def used_bytes(packed: bytes, num_needed: int) -> tuple[int, int]:
+    """Return where the zlib stream ends, or where the bytes that a picture needs end if more follow; and how many more
+    (or, if negative, fewer) bytes than needed were unpacked until then.
 
     The checksum is left to the decoder, which saves a fifth of the time.
     """
@@ -100,15 +127,15 @@ def used_bytes(packed: bytes, num_needed: int) -> int:
             try:
                 unpacked = unpacker.decompress(given, max(1, min(num_left, _UNPACKED_BYTES)))
             except zlib.error:
-                return last
+                return last, -num_left or 1
             if unpacked and not num_left:
-                return last
+                return last, len(unpacked)
             num_left -= len(unpacked)
             given = unpacker.unconsumed_tail
             if unpacked:
                 last = offset - len(given)
         if unpacker.eof:
             end = min(offset - len(unpacker.unused_data) + _CHECKSUM_BYTES, len(packed))
-            return end if num_left or end - last <= IGNORED_BYTES else last
+            return end if num_left or end - last <= IGNORED_BYTES else last, -num_left
     # Blocks that unpack to nothing can hold much.
-    return len(packed) if num_left or len(packed) - last <= IGNORED_BYTES else last
+    return len(packed) if num_left or len(packed) - last <= IGNORED_BYTES else last, -num_left

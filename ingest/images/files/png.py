@@ -6,7 +6,6 @@ Source of the names: W3C, "Portable Network Graphics (PNG) Specification (Third 
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
@@ -19,9 +18,10 @@ from ingest.images.files.pieces import (
     PIXELS,
     TRAILING_DATA,
     UNKNOWN_CHUNK,
+    DamagedError,
     Piece,
+    checked_bytes,
     needed,
-    used_bytes,
 )
 from ingest.images.files.profiles import profile_pieces
 
@@ -121,16 +121,20 @@ def _num_controls(chunks: Iterable[tuple[bytes, int, int]], num_seen: int) -> in
 
 
 def _pixels(frame: _Frame, header: bytes, index: int, number: int) -> Iterator[Piece]:
-    """Yield the pixels of a frame, and what is packed with them. number: of this chunk in the animation."""
+    """Yield the pixels of a frame, and what is packed with them. DamagedError if they are damaged. number: of this
+    chunk in the animation."""
+    if not frame.packed:
+        return
     packed = b"".join(frame.packed)
     num_needed = _pixel_bytes(frame.size, header)
-    used = used_bytes(packed, num_needed)
+    used, num_surplus = checked_bytes(packed, num_needed)
+    if num_surplus < 0:
+        raise DamagedError("the pixels are truncated")
     kept = packed
     if used < len(packed):
-        with suppress(zlib.error):  # damaged: decoders may show something of it, or not
-            kept = zlib.compress(zlib.decompressobj().decompress(packed, num_needed))
+        kept = zlib.compress(zlib.decompressobj().decompress(packed, num_needed))
     kept = _chunk(b"fdAT", number.to_bytes(4) + kept) if index else _chunk(b"IDAT", kept)
-    yield Piece(PIXELS, packed[:used], kept=kept if packed else b"")
+    yield Piece(PIXELS, packed[:used], kept=kept)
     yield Piece(TRAILING_DATA, packed[used:])
 
 

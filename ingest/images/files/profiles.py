@@ -1,10 +1,11 @@
-"""ICC colour profiles: their tags, and a profile of those alone that decide how colours are shown.
+"""ICC colour profiles: their tags, and a profile of those alone that decide how colours are shown, or convert them.
 
 Source: ICC.1:2022, sections 7 (header and tags) and 10 (types).
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import prod
 
 from ingest.images.files.magic import is_text
 from ingest.images.files.pieces import METADATA, UNKNOWN_CHUNK, Piece, unclaimed
@@ -59,6 +60,9 @@ _SMALL = frozenset(
 _BYTES_OF_TYPE = {b"XYZ ": 20, b"sf32": 44}
 _PARA_NUMBERS = (1, 3, 4, 5, 7)
 _MAX_CURVE = 4096
+_MAX_TABLE_BYTES = 2**20
+_TABLE_TYPES = (b"mft1", b"mft2", b"mAB ")
+"""Those of `D2B` tags may take any number of steps per pixel."""
 _D50 = struct.pack(">3i", 63_190, 65_536, 54_061)
 
 
@@ -82,18 +86,40 @@ def plain_profile(profile: bytes) -> bytes | None:
     needed = ("kTRC",) if profile[16:20] == b"GRAY" else _COLOURS[2:8]
     if not all(colours.values()) or not colours.keys() >= {"wtpt", *needed} or profile[20:24] != b"XYZ ":
         return None
-    contents = {"desc": _text(profile, b"colours"), "cprt": _text(profile, b"none")} | colours
-    version, kind, space = profile[8:10], profile[12:16], profile[16:20]
+    return _made(profile, {name: content for name, content in colours.items() if content})
+
+
+def table_profile(profile: bytes) -> bytes | None:
+    """Return a profile with the table alone that leads to all colours, for `ImageCms`; None without a usable one."""
+    table = next((profile[first:last] for name, first, last in _tags(profile) if name == "A2B0"), b"")
+    if not _is_bounded(table) or profile[20:24] not in (b"XYZ ", b"Lab "):
+        return None
+    return _made(profile, {"wtpt": b"XYZ \0\0\0\0" + _D50, "A2B0": table})
+
+
+def _is_bounded(table: bytes) -> bool:
+    """Return whether a table takes a bounded number of steps per pixel, and has the colours that it claims."""
+    kind, num_inks, num_sides = table[:4], *table[8:10].ljust(2, b"\0")
+    place = int.from_bytes(table[24:28])
+    num_steps = table[place : place + num_inks] if kind == b"mAB " else table[10:11] * num_inks
+    num_bytes = prod(num_steps) * num_sides
+    is_whole = num_inks in (3, 4) and num_sides == 3 and num_bytes <= len(table) <= _MAX_TABLE_BYTES
+    return kind in _TABLE_TYPES and is_whole
+
+
+def _made(profile: bytes, colours: Mapping[str, bytes]) -> bytes:
+    """Return a profile of the same version, kind and spaces, with these tags and words that are always the same."""
+    contents = {"desc": _text(profile, b"colours"), "cprt": _text(profile, b"none"), **colours}
+    version, kind, spaces = profile[8:10], profile[12:16], profile[16:24]
     table, data, offsets = struct.pack(">I", len(contents)), b"", dict[bytes, int]()
     for name, content in contents.items():
-        assert content is not None
         if content not in offsets:
             offsets[content] = _HEADER_BYTES + 4 + len(contents) * _ENTRY_BYTES + len(data)
             data += content + b"\0" * (-len(content) % 4)
         table += name.encode() + struct.pack(">II", offsets[content], len(content))
     size = struct.pack(">I", _HEADER_BYTES + len(table) + len(data))
     intent = profile[64:68] if profile[64:68] in [bytes([0, 0, 0, number]) for number in range(4)] else b"\0" * 4
-    head = size + b"\0" * 4 + version + b"\0\0" + kind + space + b"XYZ " + b"\0" * 12 + b"acsp" + b"\0" * 24 + intent
+    head = size + b"\0" * 4 + version + b"\0\0" + kind + spaces + b"\0" * 12 + b"acsp" + b"\0" * 24 + intent
     return (head + _D50).ljust(_HEADER_BYTES, b"\0") + table + data
 
 

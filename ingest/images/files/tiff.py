@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from PIL import Image, ImagePalette, TiffImagePlugin
+
 from ingest.images.files import jpeg
 from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
@@ -19,8 +21,10 @@ from ingest.images.files.pieces import (
     PIXELS,
     TRAILING_DATA,
     UNKNOWN_CHUNK,
+    DamagedError,
     Piece,
     Range,
+    checked_bytes,
     merged,
     num_bytes_of,
     unclaimed,
@@ -154,6 +158,26 @@ def num_pages(encoded: bytes) -> int:
     return len(visited)
 
 
+def is_sound(encoded: bytes) -> bool:
+    """Return whether the first directory of a TIFF can be read, and says where in the file its pixels are."""
+    file = TiffFile(encoded)
+    try:
+        directory = file.directory(file.first_page)
+        parts = _pixels(file, directory)[0]
+    except struct.error:
+        return False
+    return bool(parts) and all(first < last <= len(encoded) for first, last in parts)
+
+
+def mend_palette(image: Image.Image) -> None:
+    """Let a page that is not loaded yet have the colours that libtiff shows: a colour map without a value above 255 has
+    8 bits instead of 16. To Pillow, such a picture is black throughout."""
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and image.mode in ("P", "PA"):
+        colours = image.tag_v2[_COLOUR_MAP]
+        if max(colours) < 256:
+            image.palette = ImagePalette.raw("RGB;L", bytes(colours))
+
+
 def second_directory(encoded: bytes) -> bytes | None:
     """Return the file with its second directory as the first one, or None. EXIF has its thumbnail there."""
     file = TiffFile(encoded)
@@ -232,7 +256,7 @@ class _Account:
         entries = directory.entries
         self.claimed.append((directory.first, entries[0].own_bytes[0] if entries else directory.last))
         self.claimed.append((entries[-1].own_bytes[1] if entries else directory.first, directory.last))
-        pixels, num_positions = _pixels(file, directory)
+        pixels, num_positions = _pixels(file, directory, is_seen=True)
         is_compressed = file.number(directory, _COMPRESSION, _UNCOMPRESSED) not in (_UNCOMPRESSED, _OLD_JPEG, _JPEG)
         (self.compressed if is_compressed else self.claimed).extend(pixels)
         max_bits = max(file.numbers(directory, _BITS, 1), default=1)
@@ -300,8 +324,9 @@ def _sub_picture(file: TiffFile, offset: int) -> list[Range]:
         return []
 
 
-def _pixels(file: TiffFile, directory: Directory) -> tuple[list[Range], int]:
-    """Return the strips or tiles that a picture needs, and their number."""
+def _pixels(file: TiffFile, directory: Directory, is_seen: bool = False) -> tuple[list[Range], int]:
+    """Return the strips or tiles that a picture needs, and their number. DamagedError if they are of a page that was
+    scanned, and are damaged."""
     width, height = file.number(directory, _WIDTH, 0), file.number(directory, _HEIGHT, 0)
     compression = file.number(directory, _COMPRESSION, _UNCOMPRESSED)
     is_tiled = _TILE_OFFSETS in directory.by_tag
@@ -325,9 +350,13 @@ def _pixels(file: TiffFile, directory: Directory) -> tuple[list[Range], int]:
         if compression == _UNCOMPRESSED:
             num_bytes = min(num_bytes, num_needed)
         elif compression in _DEFLATED:
-            num_bytes = used_bytes(file.encoded[first : first + num_bytes], num_needed)
+            packed = file.encoded[first : first + num_bytes]
+            num_bytes = (checked_bytes if is_seen else used_bytes)(packed, num_needed)[0]
         elif compression == _JPEG:
-            num_bytes = min(num_bytes, jpeg.streams(file.encoded[first : first + num_bytes], [0])[0].last)
+            packed = file.encoded[first : first + num_bytes]
+            num_bytes = min(num_bytes, jpeg.streams(packed, [0])[0].last)
+            if is_seen and packed[num_bytes - 2 : num_bytes] != jpeg.END:
+                raise DamagedError("the pixels are truncated")
         parts.append((first, first + num_bytes))
     for first in file.numbers(directory, _JPEG_OFFSET, 1) if compression == _OLD_JPEG else ():
         parts.append((first, first + file.number(directory, _JPEG_BYTES, len(file.encoded))))

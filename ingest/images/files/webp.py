@@ -66,6 +66,11 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     yield Piece(TRAILING_DATA, encoded[last + last % 2 :])
 
 
+def is_lossless(encoded: bytes) -> bool:
+    """Return whether a still picture is packed without loss."""
+    return any(name == _PICTURES[1] for name, _, _ in _chunks(encoded, _HEADER_BYTES, len(encoded)))
+
+
 def stored_frame(encoded: bytes, index: int) -> tuple[bytes, tuple[int, int]] | None:
     """Return a frame as a still file that shows its opacity, and its left and top on the canvas; None if it has no
     opacity."""

@@ -141,10 +141,10 @@ class _NotExaminedError(Exception):
 
 def cover_whole(encoded: bytes, method: CoverMethod) -> Rewritten | NotReleased:
     """Cover all of a picture, and do not examine it: with `pixelate` and `blur`, it may still show something."""
-    content = covered(encoded, [_WHOLE], method)
-    if content is None:
+    made = covered(encoded, [_WHOLE], method)
+    if made is None:
         return _not_coverable(())
-    return Rewritten(content, (CoverStep("image", 1, 1.0, is_examined=False),))
+    return Rewritten(made.content, (CoverStep("image", 1, 1.0, is_examined=False),), colours=made.colours)
 
 
 def cover_targets(
@@ -172,23 +172,24 @@ def cover_targets(
         areas = [*judged.covered, *(_with_margin(_area_of(box), box["kind"]) for box in of_row), *first.areas]
         is_spared = not first.left and (first.has_spared or len(of_row) < len(shown))
         for name in STEPS if areas or is_spared else ():
-            content = covered(encoded, areas, method)
-            if content is None:
+            made = covered(encoded, areas, method)
+            if made is None:
                 return _not_coverable(steps)
-            findings = _examined(content, examined, areas, judged)
+            findings = _examined(made.content, examined, areas, judged)
             if not findings.left and demands.verifier is not None:
-                findings = _verified(content, demands, targets, judged)
+                findings = _verified(made.content, demands, targets, judged)
             steps.append(CoverStep(name, len(areas), share_of(areas), findings.left))
             if not findings.left:
-                return Rewritten(content, tuple(steps))
+                return Rewritten(made.content, tuple(steps), colours=made.colours)
             areas = [_grown(area) for area in areas] + list(findings.areas)
     except _NotExaminedError as error:
         return NotReleased(NOT_COVERED, str(error), tuple(steps))
     if falls_back:
         # It is not examined again, and the targets are known to be in it: `pixelate` and `blur` could still show them.
-        content = covered(encoded, [_WHOLE], "solid")
-        if content is not None:
-            return Rewritten(content, (*steps, CoverStep("image", 1, 1.0, is_examined=False)))
+        made = covered(encoded, [_WHOLE], "solid")
+        if made is not None:
+            steps.append(CoverStep("image", 1, 1.0, is_examined=False))
+            return Rewritten(made.content, tuple(steps), colours=made.colours)
     if not steps:
         message = f"the detectors do not say where it shows {', '.join(targets)}"
     else:

@@ -21,20 +21,27 @@ def _answers(generator: np.random.Generator, is_there: Flags) -> Flags:
 @pytest.mark.parametrize("share", [0.03, 0.3])
 @pytest.mark.parametrize("num", [300, 3000])
 @pytest.mark.parametrize(
-    ("denied_a", "denied_b", "lost_a"),
-    [(0, 1, 0), (0.001, 1, 0), (0.05, 1, 0), (0.05, 0.3, 0), (0.6, 1, 0), (0.8, 1, 0), (0.9, 0.5, 0), (0.8, 1, 0.2)],
-)
-def test_noise_is_not_called_a_change(num: int, share: float, denied_a: float, denied_b: float, lost_a: float) -> None:
+    ("denied_a", "denied_b", "lost_a", "refused_a"),
+    [
+        (0, 1, 0, 0), (0.001, 1, 0, 0), (0.05, 1, 0, 0), (0.05, 0.3, 0, 0), (0.6, 1, 0, 0), (0.8, 1, 0, 0),
+        (0.9, 0.5, 0, 0), (0.8, 1, 0.2, 0), (1, 1, 0, 0.4), (0.8, 1, 0, 0.6),
+    ],
+)  # fmt: skip
+def test_noise_is_not_called_a_change(
+    num: int, share: float, denied_a: float, denied_b: float, lost_a: float, refused_a: float
+) -> None:
     """denied: share of the pictures without a finding in which the run says no; the others it leaves open. lost: share
-    of all pictures that it leaves open whatever they show."""
+    of all pictures that it leaves open whatever they show. refused: share of its findings that it leaves open."""
     generator = np.random.default_rng(0)
     num_significant = 0
     for _ in range(NUM_SAMPLES):
         is_there = np.arange(num) < share * num
         a, b = _answers(generator, is_there), _answers(generator, is_there)
-        has_a = (a | (generator.random(num) < denied_a)) & (generator.random(num) >= lost_a)
+        has_a = np.where(a, generator.random(num) >= refused_a, generator.random(num) < denied_a)
+        has_a &= generator.random(num) >= lost_a
         has_b = b | (generator.random(num) < denied_b)
         counts = [a & ~b & has_a & has_b, ~a & b & has_a & has_b, a & has_a & ~has_b, b & has_b & ~has_a]
+        counts += [~a & has_a & ~has_b, ~b & has_b & ~has_a]
         seldom = [seldom_denies((x & has).sum(), (~x & has).sum(), (~has).sum()) for x, has in ((a, has_a), (b, has_b))]
         ((p_value, _),) = adjusted_p_values(np.array([[one.sum() for one in counts]]), np.array([not any(seldom)]))
         num_significant += p_value is not None and p_value < 0.05
@@ -42,17 +49,17 @@ def test_noise_is_not_called_a_change(num: int, share: float, denied_a: float, d
 
 
 def test_without_open_pictures_it_is_mcnemars_test() -> None:
-    assert p_values(np.array([[3, 14, 0, 0]])) == pytest.approx([binomtest(3, 17).pvalue])
-    assert np.isnan(p_values(np.array([[0, 0, 5, 0]]))).all()
+    assert p_values(np.array([[3, 14, 0, 0, 0, 0]])) == pytest.approx([binomtest(3, 17).pvalue])
+    assert np.isnan(p_values(np.array([[0, 0, 5, 0, 0, 0]]))).all()
 
 
 def test_open_pictures_never_make_a_change_more_certain() -> None:
-    alone, same_way, other_way, reversed_ = p_values(
-        np.array([[3, 14, 0, 0], [3, 14, 0, 20], [3, 14, 9, 0], [3, 14, 40, 0]])
+    alone, same_way, other_way, reversed_, refused = p_values(
+        np.array([[3, 14, *more] for more in ([0] * 4, [0, 20, 0, 0], [9, 0, 0, 0], [40, 0, 0, 0], [0, 0, 0, 40])])
     )
     assert same_way == alone
     assert alone < 0.05 < other_way < 1
-    assert reversed_ == 1
+    assert (reversed_, refused) == (1, 1)
 
 
 def test_a_run_that_leaves_open_more_than_it_denies_seldom_denies() -> None:
@@ -60,7 +67,7 @@ def test_a_run_that_leaves_open_more_than_it_denies_seldom_denies() -> None:
 
 
 def test_what_did_not_change_takes_no_part_in_the_adjustment() -> None:
-    changes = np.array([[0, 6, 0, 0], [0, 0, 0, 0], [0, 7, 0, 0]])
+    changes = np.array([[0, num, 0, 0, 0, 0] for num in (6, 0, 7)])
     found = adjusted_p_values(changes, np.array([True, True, True]))
     assert found == [(0.03125, pytest.approx(0.03125)), (None, None), (0.015625, pytest.approx(0.03125))]
     assert adjusted_p_values(changes, np.array([True, True, False])) == [(0.03125, 0.03125), (None, None), (None, None)]

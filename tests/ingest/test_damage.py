@@ -1,0 +1,128 @@
+"""A picture whose pixels are damaged is not scored as if it were whole, or docs/limits.md names its format."""
+
+import zlib
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
+from ingest.images.rewriting import cleaned
+from tests.nasty import PNG_MAGIC, chunk, encoded, png
+
+NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).resize((300, 200))
+ROWS = [b"\0" + row.tobytes() for row in np.asarray(NOISE)]
+BITMAP = NOISE.convert("1")
+SECOND = {"save_all": True, "append_images": [NOISE.rotate(180)]}
+
+
+def flipped(whole: bytes) -> bytes:
+    """A byte in the middle is wrong."""
+    middle = len(whole) // 2
+    return whole[:middle] + bytes([whole[middle] ^ 0x55]) + whole[middle + 1 :]
+
+
+def zeroed(whole: bytes) -> bytes:
+    """A part that was never written, as a full disk leaves it."""
+    first, last = len(whole) * 6 // 10, len(whole) * 9 // 10
+    return whole[:first] + bytes(last - first) + whole[last:]
+
+
+def empty(whole: bytes) -> bytes:
+    first, last = len(whole) // 10, len(whole) * 9 // 10
+    return whole[:first] + bytes(last - first) + whole[last:]
+
+
+def cut(whole: bytes) -> bytes:
+    return whole[: len(whole) * 6 // 10]
+
+
+def tiff(compression: str) -> bytes:
+    return encoded(BITMAP if "group" in compression else NOISE, "TIFF", compression=compression)
+
+
+DAMAGES = {"flipped": flipped, "zeroed": zeroed, "empty": empty, "cut": cut}
+TIFF_NOTICED = {
+    "tiff_adobe_deflate": "flipped zeroed empty cut",
+    "tiff_lzw": "zeroed empty cut",
+    "lzma": "zeroed empty cut",
+    "packbits": "zeroed empty cut",
+    "zstd": "empty cut",
+    "jpeg": "zeroed empty cut",
+    "group3": "cut",
+    "group4": "cut",
+    "raw": "cut",
+}
+FILES: dict[str, tuple[Callable[[], bytes], str]] = {
+    "JPEG": (lambda: encoded(NOISE, "JPEG"), "zeroed empty cut"),
+    "JPEG progressive": (lambda: encoded(NOISE, "JPEG", progressive=True), "zeroed empty cut"),
+    "JPEG CMYK": (lambda: encoded(NOISE.convert("CMYK"), "JPEG"), "zeroed empty cut"),
+    "MPO": (lambda: encoded(NOISE, "MPO", **SECOND), "zeroed empty"),  # cut: the first of both is whole
+    "PNG": (lambda: encoded(NOISE, "PNG"), "flipped zeroed empty cut"),
+    "PNG palette": (lambda: encoded(NOISE.quantize(64), "PNG"), "flipped zeroed empty cut"),
+    "PNG animated": (lambda: encoded(NOISE, "PNG", **SECOND), "flipped zeroed empty cut"),
+    "GIF": (lambda: encoded(NOISE.quantize(64), "GIF"), "zeroed empty cut"),
+    "WEBP": (lambda: encoded(NOISE, "WEBP"), "cut"),
+    "WEBP lossless": (lambda: encoded(NOISE, "WEBP", lossless=True), "cut"),
+    "AVIF": (lambda: encoded(NOISE, "AVIF"), "cut"),
+    "BMP": (lambda: encoded(NOISE, "BMP"), "cut"),
+    "PPM": (lambda: encoded(NOISE, "PPM"), "cut"),
+    **{f"TIFF {name}": (partial(tiff, name), noticed) for name, noticed in TIFF_NOTICED.items()},
+}
+
+
+def is_rejected(content: bytes) -> bool:
+    return not isinstance(decode(content, ImageLimits()), DecodedImage)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damage_of_the_pixels_is_noticed_in_each_format(name: str) -> None:
+    """Without a checksum a wrong byte is noticed where it makes no valid code, which is chance."""
+    maker, noticed = FILES[name]
+    whole = maker()
+    assert not is_rejected(whole)
+    assert [kind for kind in noticed.split() if not is_rejected(DAMAGES[kind](whole))] == []
+
+
+def with_pixels(packed: bytes) -> bytes:
+    """A PNG of NOISE's size with these bytes as its packed pixels."""
+    header = chunk(b"IHDR", b"\0\0\1\x2c\0\0\0\xc8\x08\2\0\0\0")
+    return PNG_MAGIC + header + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (with_pixels(zlib.compress(b"".join(ROWS[:100]))), "truncated"),
+        (with_pixels(zlib.compress(b"".join([*ROWS[:99], b"\x09" + ROWS[99][1:], *ROWS[100:]]))), "corrupt"),
+        (with_pixels(zlib.compress(b"".join(ROWS))[:-4] + b"\0\0\0\0"), "corrupt"),
+        (with_pixels(b"no packed pixels" * 99), "corrupt"),
+        (with_pixels(b""), "truncated"),
+    ],
+    ids=["half of the rows", "a filter that is none", "wrong checksum", "garbage", "no pixels"],
+)
+def test_a_png_whose_pixels_are_not_all_there_is_neither_scored_nor_cleaned(content: bytes, reason: str) -> None:
+    result = decode(content, ImageLimits())
+    assert not isinstance(result, DecodedImage)
+    assert (result.reason, result.width, result.height, result.format) == (reason, 300, 200, "png")
+    assert cleaned(content, 1) is None
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        chunk(b"tEXt", b"Comment\0words")[:-9],
+        chunk(b"gAMA", b"\1") + chunk(b"IEND", b""),
+        chunk(b"fdAT", b"\0\0\0\0words") + chunk(b"IEND", b""),
+        b"",
+    ],
+    ids=["a text that is cut", "gamma of one byte", "a frame without animation", "no end mark"],
+)
+def test_damage_behind_the_pixels_of_a_png_is_no_harm(behind: bytes) -> None:
+    whole = png(300, 200, 8, 2, b"".join(ROWS))
+    result = decode(whole.removesuffix(chunk(b"IEND", b"")) + behind, ImageLimits())
+    assert isinstance(result, DecodedImage)
+    assert (result.views[0] == np.asarray(NOISE)).all()

@@ -1,0 +1,173 @@
+"""A picture is judged, hashed, cleaned and covered as viewers show it, whichever way up its file stores it."""
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from PIL import Image, TiffImagePlugin, TiffTags
+
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.phash import phash
+from ingest.images.pixels import ImageLimits, Pixels
+from tests.ingest.crafted import scene
+from tests.ingest.remade import cleaned, covered
+from tests.nasty import chunk, encoded
+
+ORIENTATION = 0x0112
+STORED = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+"""EXIF orientation -> how an upright picture is stored so that this orientation shows it upright."""
+SHOWN = STORED | {6: Image.Transpose.ROTATE_270, 8: Image.Transpose.ROTATE_90}
+"""EXIF orientation -> how the stored pixels are turned to be shown."""
+
+
+def stored(orientation: int, mode: str = "RGB") -> Image.Image:
+    image = scene().convert(mode)
+    return image.transpose(STORED[orientation]) if orientation in STORED else image
+
+
+def exif(orientation: int) -> bytes:
+    block = Image.Exif()
+    block[ORIENTATION] = orientation
+    return block.tobytes()
+
+
+def in_exif(format_name: str, mode: str = "RGB", **options: object) -> Callable[[int], bytes]:
+    return lambda number: encoded(stored(number, mode), format_name, exif=exif(number), **options)
+
+
+def in_tag(mode: str = "RGB", **options: object) -> Callable[[int], bytes]:
+    return lambda number: encoded(stored(number, mode), "TIFF", tiffinfo={ORIENTATION: number}, **options)
+
+
+def behind_pixels(number: int) -> bytes:
+    whole = encoded(stored(number), "PNG")
+    end = chunk(b"IEND", b"")
+    return whole.removesuffix(end) + chunk(b"eXIf", exif(number).removeprefix(b"Exif\0\0")) + end
+
+
+def wide_grey(number: int) -> bytes:
+    grey = np.asarray(stored(number, "L")).astype(np.uint16) * 257
+    return encoded(Image.fromarray(grey), "TIFF", tiffinfo={ORIENTATION: number})
+
+
+TURNED: dict[str, Callable[[int], bytes]] = {
+    "JPEG": in_exif("JPEG", quality=95),
+    "JPEG CMYK": in_exif("JPEG", "CMYK", quality=95),
+    "MPO": lambda number: encoded(
+        stored(number), "MPO", quality=95, save_all=True, append_images=[stored(number)], exif=exif(number)
+    ),
+    "PNG": in_exif("PNG"),
+    "PNG, behind the pixels": behind_pixels,
+    "WEBP": in_exif("WEBP", lossless=True),
+    "AVIF": in_exif("AVIF", quality=100, subsampling="4:4:4"),
+    "TIFF": in_tag(),
+    "TIFF grey": in_tag("L"),
+    "TIFF grey of 16 bits": wide_grey,
+    "TIFF palette": in_tag("P"),
+    "TIFF with opacity": in_tag("RGBA"),
+    **{f"TIFF {name}": in_tag(compression=name) for name in ("tiff_lzw", "tiff_adobe_deflate", "packbits")},
+    "TIFF jpeg": in_tag(compression="jpeg", quality=95),
+    "TIFF of one bit": in_tag("1", compression="group4"),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_all_eight_orientations_of_a_picture_are_shown_alike(name: str) -> None:
+    found = [decode(TURNED[name](number), ImageLimits()) for number in range(1, 9)]
+    assert [(image.width, image.height) for image in found] == [scene().size] * 8
+    images = [image for image in found if isinstance(image, DecodedImage)]
+    assert [view.shape for image in images for view in image.views[:1]] == [(*scene().size[::-1], 3)] * 8
+    assert len({phash(image.views[0]) for image in images}) == 1
+    assert {len(image.views) for image in images} == {len(images[0].views)}
+
+
+def test_each_page_of_a_tiff_is_turned_as_its_own_tag_says() -> None:
+    pages = [stored(number) for number in range(1, 9)]
+    for number, page in enumerate(pages, 1):
+        page.encoderinfo = {"tiffinfo": {ORIENTATION: number}}
+    image = decode(encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]), ImageLimits())
+    assert isinstance(image, DecodedImage)
+    assert len(image.views) == 8
+    assert all((view == np.asarray(scene())).all() for view in image.views)
+
+
+def xmp(orientation: int) -> bytes:
+    tag = f'<rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/" tiff:Orientation="{orientation}"/>'
+    return f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF>{tag}</rdf:RDF></x:xmpmeta>'.encode()
+
+
+def png_with_xmp(orientation: int, is_behind: bool = False) -> bytes:
+    text = chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(orientation))
+    whole, mark = encoded(scene(), "PNG"), b"\0\0\0\0IEND" if is_behind else b"IDAT"
+    place = whole.index(mark) - (0 if is_behind else 4)
+    return whole[:place] + text + whole[place:]
+
+
+WITH_XMP: dict[str, Callable[[int], bytes]] = {
+    "JPEG": lambda number: encoded(scene(), "JPEG", quality=95, xmp=xmp(number)),
+    "MPO": lambda number: encoded(scene(), "MPO", quality=95, save_all=True, append_images=[scene()], xmp=xmp(number)),
+    "PNG": png_with_xmp,
+    "PNG, behind the pixels": lambda number: png_with_xmp(number, is_behind=True),
+    "WEBP": lambda number: encoded(scene(), "WEBP", lossless=True, xmp=xmp(number)),
+    "AVIF": lambda number: encoded(scene(), "AVIF", quality=100, xmp=xmp(number)),
+    "TIFF": lambda number: encoded(scene(), "TIFF", tiffinfo={700: xmp(number)}),
+    "TIFF, orientation as a byte": lambda number: encoded(scene(), "TIFF", tiffinfo=byte_tag(number)),
+}
+
+
+def byte_tag(orientation: int) -> TiffImagePlugin.ImageFileDirectory_v2:
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags.tagtype[ORIENTATION] = TiffTags.BYTE
+    tags[ORIENTATION] = bytes([orientation])
+    return tags
+
+
+def turned(pixels: Pixels, orientation: int) -> Pixels:
+    return np.asarray(Image.fromarray(pixels).transpose(SHOWN[orientation]))
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+@pytest.mark.parametrize("name", WITH_XMP)
+def test_an_orientation_that_only_some_viewers_follow_is_judged_both_ways(name: str, orientation: int) -> None:
+    image, upright = (decode(WITH_XMP[name](number), ImageLimits()) for number in (orientation, 1))
+    assert isinstance(image, DecodedImage)
+    assert isinstance(upright, DecodedImage)
+    assert (image.width, image.height, len(upright.views)) == (*scene().size, image.num_frames)
+    views = [*upright.views, *(turned(view, orientation) for view in upright.views)]
+    assert all((one == other).all() for one, other in zip(image.views, views, strict=True))
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+@pytest.mark.parametrize("name", ["JPEG", "MPO", "PNG", "PNG, behind the pixels", "WEBP"])
+def test_a_cleaned_or_covered_picture_has_no_orientation_that_its_exif_had_not(name: str, orientation: int) -> None:
+    """An area may have been found in either view, so it is covered as it lies in both."""
+    content = WITH_XMP[name](orientation)
+    area = (0.1, 0.2, 0.3, 0.4)
+    views = list[Pixels]()
+    for after in (cleaned(content, 2), covered(content, [area], "solid")):
+        image = decode(after or b"", ImageLimits())
+        assert isinstance(image, DecodedImage)
+        assert len(image.views) == 1
+        assert dict(Image.open(io.BytesIO(after or b"")).getexif()) == {}
+        views.append(image.views[0])
+    for shown in (views[1], turned(views[1], orientation)):
+        height, width = shown.shape[:2]
+        part = shown[int(0.2 * height) + 2 : int(0.4 * height) - 2, int(0.1 * width) + 2 : int(0.3 * width) - 2]
+        assert part.max() <= 8
+
+
+def test_exif_wins_over_xmp() -> None:
+    image = decode(encoded(stored(6), "JPEG", exif=exif(6), xmp=xmp(3)), ImageLimits())
+    tiff = decode(encoded(stored(6), "TIFF", tiffinfo={ORIENTATION: 6, 700: xmp(3)}), ImageLimits())
+    for found in (image, tiff):
+        assert isinstance(found, DecodedImage)
+        assert (len(found.views), found.width, found.height) == (1, *scene().size)
