@@ -1,6 +1,5 @@
 """A scan from its request to its result. Start here to follow one through."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -39,10 +38,9 @@ from jobs.scanning.prepared import (
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
-from jobs.scanning.watchdog import noticing_silence
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
-from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
+from scoring.runs.attempts import Attempts, EngineTimeFile
 from scoring.runs.coverage import Tally, tally
 from scoring.runs.footers import all_footers
 from scoring.runs.lease import Lease, lease
@@ -66,14 +64,6 @@ from scoring.runs.results import Results, results
 from scoring.screen.guard import GuardCounts
 from scoring.screen.model import refuse_other_features
 from scoring.table import LISTED
-
-SILENT_STALLS = 3
-
-
-MIN_SILENCE_S = 1800
-"""A notice is given after this multiple of `Supervision.stall_seconds` without a result, and after at least this many
-seconds."""
-
 
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
@@ -315,17 +305,16 @@ class _Scan:
         """Show how the scan goes on. Return why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
-        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
-        for counts in noticing_silence(scanned, silence_s, lambda: self._notice_silence(silence_s)):
+        for counts in scanned:
             own_lease.check()
             if counts.built_with:
-                begun = with_built(self._run, begun, json.loads(counts.built_with))
+                begun = with_built(self._run, begun, counts.built_with)
             if counts.engine_time:
-                self._engine_time.add(EngineTime.model_validate_json(counts.engine_time))
+                self._engine_time.add(counts.engine_time)
             if counts.is_fatal:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
-            self._guard += GuardCounts.parsed(counts.guard)
-            if counts.guard:
+            if counts.guard is not None:
+                self._guard += counts.guard
                 self._check_guard()
             self._progress.advance(counts.num_rows)
             self._num_new += counts.num_rows
@@ -343,12 +332,6 @@ class _Scan:
         now = results(self._run).ledger if self._stated.by_shard else earlier
         whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
         self._notice(self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole}))
-
-    def _notice_silence(self, silence_s: float) -> None:
-        self._feedback.notice(
-            f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
-            "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again"
-        )
 
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger

@@ -18,12 +18,11 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_THE_FILE = """
 import os, sys
 from itertools import chain
-from queue import SimpleQueue
 
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
-from jobs.scanning.inline import FurtherProcess, ProcessesUnderWay, Tasks
+from jobs.scanning.inline import FurtherProcess, Work
 from jobs.scanning.isolation import isolated_rows
 from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
@@ -35,10 +34,10 @@ source, run = open_source("corpus", None, None), place("run")
 settings = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), "settings", code="code")
 tasks = list(chain.from_iterable(slices_left(settings, shard, None, Ledger({}, {})) for shard in source.shards))
 print(*next(isolated_rows(settings, tasks[0].slice)).column_names)
-ended = SimpleQueue()
-process = FurtherProcess(1, settings, Tasks(iter(tasks), ended.put), ended.put, ProcessesUnderWay(lambda _: None), 0)
+work = Work(iter(tasks), lambda _: None)
+process = FurtherProcess(1, settings, work, 0)
 process.start()
-print(*[(counts.num_rows, counts.failure) for counts in iter(ended.get, None)])
+print(*[(counts.num_rows, counts.failure) for counts in iter(work.ended.get, None)])
 process.stop()
 """
 
