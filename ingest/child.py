@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import Any
 
+from ingest import errors
 from ingest.errors import PrivsieveError
 
 
@@ -89,26 +90,32 @@ class Limits:
     memory_bytes: int
     """Memory in addition to the child's own after its imports. Only Linux enforces it."""
 
+    answer_bytes: int
+    """Size of an answer or question."""
+
 
 class LimitError(PrivsieveError):
     """A child took too much and is dead. The message is a predicate, such as `takes more than 10 s`."""
 
 
-@dataclass(frozen=True)
-class _Question:
-    """What a child asks while it works on a request."""
+_ANSWER, _QUESTION, _ERROR = b"a", b"q", b"e"
+"""What a message of a child is; its content follows. It is never unpickled: what others made may have taken over the
+child."""
 
-    content: Any
+_ERROR_BYTES = 4_000
+"""Limit of the class and the message of an error."""
 
+Ask = Callable[[bytes], Any]
+"""Asks the parent a question while a request is worked on, and returns the answer, which may be any object."""
 
-Ask = Callable[[Any], Any]
-"""Takes a question or request, and returns the answer."""
+Work = Callable[[Any], bytes]
+"""Answers a request in the child."""
 
 
 class LimitedChild:
     """A child that does one thing again and again within limits. For one thread at a time."""
 
-    def __init__(self, prepare: Callable[[Ask], Ask], limits: Limits, variables: Mapping[str, str]):
+    def __init__(self, prepare: Callable[[Ask], Work], limits: Limits, variables: Mapping[str, str]):
         """prepare: function of a module; it imports what is needed, without limits, and returns what answers requests.
         It takes what asks the parent something meanwhile. variables: as of `ChildProcess`.
 
@@ -123,7 +130,7 @@ class LimitedChild:
     def is_alive(self) -> bool:
         return self.close.alive
 
-    def ask(self, request: Any) -> Any:
+    def ask(self, request: Any) -> bytes:
         """Return the answer; errors as in `answer`."""
         self.begin(request)
         return self.answer()
@@ -133,19 +140,19 @@ class LimitedChild:
         with self._closed_on_error():
             self._process.connection.send(request)
 
-    def answer(self, tell: Ask | None = None) -> Any:
+    def answer(self, tell: Ask | None = None) -> bytes:
         """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on.
 
         tell: answers what the child asks meanwhile. If it raises, the child is closed.
         """
         with self._closed_on_error():
-            answer = self._received()
-            while tell is not None and isinstance(answer, _Question):
-                self._process.connection.send(tell(answer.content))
-                answer = self._received()
-        if isinstance(answer, PrivsieveError):
-            raise answer
-        return answer
+            kind, content = self._received()
+            while tell is not None and kind == _QUESTION:
+                self._process.connection.send(tell(content))
+                kind, content = self._received()
+        if kind == _ERROR:
+            raise _error(content)
+        return content
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:
@@ -159,12 +166,15 @@ class LimitedChild:
             self.close()
             raise
 
-    def _received(self) -> Any:
-        if not self._process.connection.poll(ANSWER_LIMIT_S):
+    def _received(self) -> tuple[bytes, bytes]:
+        connection = self._process.connection
+        if not connection.poll(ANSWER_LIMIT_S):
             raise LimitError(f"does not answer within {ANSWER_LIMIT_S} s")
-        return self._process.connection.recv()
+        return connection.recv_bytes(len(_ANSWER)), connection.recv_bytes(max(self._limits.answer_bytes, _ERROR_BYTES))
 
     def _cause_of_death(self) -> str:
+        if not self._process.connection.readable:  # so after a message that is too long
+            return f"gives more than {self._limits.answer_bytes:,} bytes"
         try:
             code = self._process.wait(DEATH_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -185,26 +195,38 @@ def serve(connection: Connection) -> None:
     with suppress(OSError, ValueError), open("/proc/self/statm") as file:
         num_bytes = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + limits.memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
-    connection.send(True)
+    _send(connection, _ANSWER, b"")
     while True:
-        connection.send(_answer(work, requests.get(), limits.cpu_s))
+        _send(connection, *_answer(work, requests.get(), limits.cpu_s))
 
 
-def _asked(connection: Connection, answers: SimpleQueue[Any], question: Any) -> Any:
-    connection.send(_Question(question))
+def _send(connection: Connection, kind: bytes, content: bytes) -> None:
+    connection.send_bytes(kind)
+    connection.send_bytes(content)
+
+
+def _asked(connection: Connection, answers: SimpleQueue[Any], question: bytes) -> Any:
+    _send(connection, _QUESTION, question)
     return answers.get()
 
 
-def _answer(work: Callable[[Any], Any], request: Any, cpu_s: int) -> Any:
-    """Return the answer, or the PrivsieveError instead. The process ends at a limit."""
+def _error(content: bytes) -> PrivsieveError:
+    """Return the error that a child describes by the name of its class and its message."""
+    name, _, message = content.decode(errors="replace").partition(" ")
+    kind = getattr(errors, name, None)
+    return (kind if isinstance(kind, type) and issubclass(kind, PrivsieveError) else PrivsieveError)(message)
+
+
+def _answer(work: Work, request: Any, cpu_s: int) -> tuple[bytes, bytes]:
+    """Return the answer, or the PrivsieveError instead, with its kind. The process ends at a limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used.ru_utime + used.ru_stime) + 1 + cpu_s
     resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
     try:
-        return work(request)
+        return _ANSWER, work(request)
     except PrivsieveError as error:
-        return error
+        return _ERROR, f"{type(error).__name__} {error}".encode(errors="replace")[:_ERROR_BYTES]
     except MemoryError:
         os._exit(_OUT_OF_MEMORY)
 

@@ -1,5 +1,6 @@
-"""Facts about this machine: how extras are installed in its environment, and its memory (exact on Linux only)."""
+"""Facts about this machine: how extras are installed in its environment, its cores and memory (exact on Linux only)."""
 
+import math
 import os
 import shlex
 import sys
@@ -69,6 +70,16 @@ def available_bytes(cgroup: Path = CGROUP) -> int:
             used -= int(stat.get("inactive_file", 0))
         num_bytes = min(num_bytes, max(0, limit - used))
     return num_bytes
+
+
+def num_cores(cgroup: Path = CGROUP) -> int:
+    """Return the number of cores that this process may use, as far as the system shows them: in a container, its time
+    limit in whole cores (cpu.max of cgroup v2)."""
+    number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # cpu.max begins with the word "max" if there is no limit
+        quota, period = map(int, (cgroup / "cpu.max").read_text().split())
+        number = min(number, max(1, math.ceil(quota / period)))
+    return number
 
 
 def resident_bytes(pid: int) -> int:

@@ -19,7 +19,7 @@ from scoring.sql.limits import is_left_behind
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
-    "plan": "Estimate hours, cost and storage of a scan from a small sample.",
+    "plan": "Estimate hours, cost and storage of a scan by its first half minute.",
     "doctor": "Check this machine for what a scan needs.",
     "screen": "Fit a cheap first stage for scans, whose miss rate labels prove.",
     "scan": "Score every image of a corpus into a run.",
@@ -60,7 +60,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'privsieve fetch laion.parquet --out shards --where "punsafe < 0.1" --limit 1000',
         "privsieve fetch laion.parquet --out shards --retry-failed",
     ),
-    "plan": ("privsieve plan s3://bucket/shards --engine detectors --num-engines 8",),
+    "plan": ("privsieve plan s3://bucket/shards --run s3://bucket/run --price-per-hour 2.5",),
     "doctor": ("privsieve doctor --source photos/ --run my-run",),
     "scan": (
         "privsieve scan photos/ --run my-run",

@@ -39,8 +39,7 @@ from ingest.errors import (
 from ingest.images.pdq import MAX_DISTANCE
 from ingest.images.pixels import ImageLimits
 from jobs.console.requests import asked
-from jobs.planning.arithmetic import Figure, PlanResult
-from jobs.planning.planning import PlanRequest, run_plan
+from jobs.planning.planning import Figure, PlanRequest, PlanResult, run_plan
 from jobs.releases.applying_removals import ApplyRemovalsRequest, run_apply_removals
 from jobs.releases.checking import Verified, VerifyRequest, run_verify
 from jobs.releases.filtering import FilterRequest, FilterResources, FilterResult, run_filter
@@ -262,29 +261,43 @@ def filter(
     return run_filter(asked(FilterRequest, given), asked(FilterResources, given))
 
 
-@takes(PlanRequest)
+@takes(ScanRequest, ScanResources, PlanRequest)
 def plan(
     source: Url,
+    run: Url,
     *,
     engine: str = DEFAULT,
     options: EngineOptions | None = None,
-    num_engines: int = 1,
-    price_per_hour: float | None = None,
-    sample: int = PlanRequest.sample,
-    seed: int = PlanRequest.seed,
     source_format: str | None = None,
     category: str | None = None,
     image_column: Sequence[str] = (),
+    labels: Url | None = None,
+    caption_words: Url | None = None,
+    sample: int | None = None,
+    shards: int | None = None,
+    per_category: bool = False,
+    seed: int | None = None,
+    limit: int | None = None,
+    max_pixels_in: int = ImageLimits.max_pixels,
+    max_frames: int = ImageLimits.max_frames,
+    hash_list: Url | None = None,
+    pdq: bool = False,
     screen: Url | None = None,
+    executor: Executor = "ray",
     ray_address: str | None = None,
+    num_engines: int | None = None,
+    max_engines: int | None = None,
     engine_cpus: float = 1,
     engine_gpus: float | None = None,
+    processes: int | None = None,
+    price_per_hour: float | None = None,
 ) -> PlanResult:
-    """Estimate images, hours, cost and storage of a scan from a small random sample. Writes nothing.
+    """Scan `source` into `run` for half a minute, and estimate hours, cost and storage of all of it.
 
-    SourceError, EngineError.
+    `scan` continues the run. The scan is ended as Ctrl-C does, so call this in the main thread. Errors as of `scan`.
     """
-    return run_plan(asked(PlanRequest, locals()))
+    given = locals()
+    return run_plan(asked(ScanRequest, given), asked(ScanResources, given), asked(PlanRequest, given))
 
 
 def fetch_weights(weights: Url) -> FetchedWeights:

@@ -93,10 +93,7 @@ def screen_fit(
     target_miss_level_1: float | None = None,
     per_category: bool = False,
     modality: Sequence[str] = (),
-    encoder: Url | Sequence[Url] = (),
-    text_encoder: Url | None = None,
-    cache: Url | None = None,
-    head: Sequence[str] = (),
+    encoder: Url | None = None,
     guard: float = 0.01,
     hash_list: Url | None = None,
     seed: int = 0,
@@ -119,7 +116,6 @@ def screen_evaluate(
     drawn: Drawn | None = None,
     source_format: str | None = None,
     category: str | None = None,
-    cache: Url | None = None,
     hash_list: Url | None = None,
 ) -> EvaluateScreenResult:
     """Judge a screen by labels of pictures that it has not learnt from, as `privsieve screen evaluate`.

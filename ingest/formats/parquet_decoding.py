@@ -7,8 +7,10 @@ pieces of a bounded size.
 """
 
 import io
+import json
+import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import BinaryIO, ClassVar
 
@@ -36,6 +38,9 @@ MAX_ROW_BYTES = 512 * 2**20
 
 READ_BYTES = 3 * MAX_ROW_BYTES
 """Peak memory of the process that reads: a row as it comes, unpacked, and as a value."""
+
+MAX_ANSWER_BYTES = MAX_ROW_BYTES + 64 * 2**20
+"""A row as a message of Arrow's IPC, which pads the values of each column."""
 
 PIECE_BYTES = 4 * 2**20
 """Rows that are handed over together have at most this size, or are a single row."""
@@ -100,7 +105,8 @@ def decoded(request: Request) -> Iterator[pa.RecordBatch | LostRow]:
     except IndexError:
         memory_bytes = min(MAX_MEMORY_BYTES, int(available_bytes() * MEMORY_SHARE))
         # This pool allocates no more than it is asked for, so that the limit means what it says.
-        child = LimitedChild(_Decoder, Limits(MAX_CPU_S, memory_bytes), {"ARROW_DEFAULT_MEMORY_POOL": "system"})
+        limits = Limits(MAX_CPU_S, memory_bytes, MAX_ANSWER_BYTES)
+        child = LimitedChild(_Decoder, limits, {"ARROW_DEFAULT_MEMORY_POOL": "system"})
     assert request.root is not None
     try:
         if request.root.is_local:
@@ -118,8 +124,9 @@ def decoded(request: Request) -> Iterator[pa.RecordBatch | LostRow]:
 def _answers(child: LimitedChild, request: Request, tell: Ask | None) -> Iterator[pa.RecordBatch | LostRow]:
     child.begin(request)
     num_rows, answer = 0, child.answer(tell)
-    while isinstance(answer, bytes | LostRow):
-        piece = answer if isinstance(answer, LostRow) else pa.ipc.read_record_batch(answer, request.schema)
+    while answer and not answer.startswith(_END):
+        is_lost = answer.startswith(_LOST)
+        piece = LostRow(_fault(answer)) if is_lost else pa.ipc.read_record_batch(answer, request.schema)
         num_rows += piece.num_rows
         child.begin(None)  # so that it decodes the next rows while these are used
         try:
@@ -127,18 +134,35 @@ def _answers(child: LimitedChild, request: Request, tell: Ask | None) -> Iterato
             del piece  # else it would stay in memory with the next one
         finally:
             answer = child.answer(tell)
-    if isinstance(answer, _End):
-        raise GroupFaultError(answer.fault)
+    if answer:
+        raise GroupFaultError(_fault(answer))
     if num_rows < len(request.rows):
         raise GroupFaultError(_undecodable(request.group))
 
 
-def _told(stream: BinaryIO, question: tuple[int, int] | None) -> bytes | int:
-    """Return the bytes of the file that the child asks for, by offset and size, or the size of the file."""
-    if question is None:
+_SPAN = struct.Struct("<qq")
+"""Question for bytes of the file: offset and size."""
+
+_LOST, _END = b"lost ", b"end "
+"""How answers begin that are no message of Arrow's IPC, which begins with 255; a fault as JSON follows. `_LOST` is in
+place of a row, `_END` after the last rows that can be decoded. After the last row the answer is empty."""
+
+
+def _fault(answer: bytes) -> Fault:
+    return Fault(**json.loads(answer[answer.index(b" ") :]))
+
+
+def _answer(kind: bytes, fault: Fault) -> bytes:
+    return kind + json.dumps(asdict(fault)).encode()
+
+
+def _told(stream: BinaryIO, question: bytes) -> bytes | int:
+    """Return the bytes of the file that the child asks for by `_SPAN`; or the size of the file, if it asks nothing."""
+    if not question:
         return stream.seek(0, io.SEEK_END)
-    stream.seek(question[0])
-    return stream.read(question[1])
+    offset, size = _SPAN.unpack(question)
+    stream.seek(offset)
+    return stream.read(size)
 
 
 _idle = list[LimitedChild]()
@@ -149,13 +173,6 @@ def _undecodable(group: int) -> Fault:
     return Fault("unreadable", f"row group {group} cannot be decoded")
 
 
-@dataclass(frozen=True)
-class _End:
-    """The answer after the last rows that can be decoded."""
-
-    fault: Fault
-
-
 class _Remote(SeekableReader):
     """A file that the parent reads."""
 
@@ -164,12 +181,12 @@ class _Remote(SeekableReader):
         self._ask, self._offset = ask, 0
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        begin = self._ask(None) if whence == io.SEEK_END else self._offset if whence == io.SEEK_CUR else 0
+        begin = self._ask(b"") if whence == io.SEEK_END else self._offset if whence == io.SEEK_CUR else 0
         self._offset = max(0, begin + offset)
         return self._offset
 
     def read(self, size: int = -1, /) -> bytes:
-        content: bytes = self._ask((self._offset, size))
+        content: bytes = self._ask(_SPAN.pack(self._offset, size))
         self._offset += len(content)
         return content
 
@@ -183,23 +200,23 @@ class _Decoder:
 
     def __init__(self, ask: Ask):
         self._ask = ask
-        self._pieces: Iterator[bytes | LostRow] = iter(())
+        self._pieces: Iterator[bytes] = iter(())
         self._group = -1
 
-    def __call__(self, request: Request | None) -> bytes | LostRow | _End | None:
-        """Return the first rows that are asked for, or with None the next ones; None after the last."""
+    def __call__(self, request: Request | None) -> bytes:
+        """Return the first rows that are asked for, or with None the next ones; nothing after the last."""
         if request is not None:
             self._pieces, self._group = _pieces(request, self._ask), request.group
         try:
-            return next(self._pieces, None)
+            return next(self._pieces, b"")
         except (MemoryError, *DAMAGED) as error:
             if not isinstance(error, MemoryError) and not any(text in str(error) for text in _OVERFLOWS):
-                return _End(_undecodable(self._group))
+                return _answer(_END, _undecodable(self._group))
             why = "takes too much memory to be decoded; write the file again with fewer rows in a row group"
-            return _End(Fault(TOO_LARGE, f"row group {self._group} {why}"))
+            return _answer(_END, Fault(TOO_LARGE, f"row group {self._group} {why}"))
 
 
-def _pieces(request: Request, ask: Ask) -> Iterator[bytes | LostRow]:
+def _pieces(request: Request, ask: Ask) -> Iterator[bytes]:
     """Yield record batches as messages of Arrow's IPC."""
     number = request.rows.start
     for rows_at_once in ROWS_AT_ONCE:
@@ -210,7 +227,8 @@ def _pieces(request: Request, ask: Ask) -> Iterator[bytes | LostRow]:
                 wanted = batch.slice(number - first, request.rows.stop - number)
                 for piece in _cut(wanted.cast(request.schema)):
                     if piece.nbytes > MAX_ROW_BYTES:
-                        yield LostRow(Fault(TOO_LARGE, f"the row decodes to more than {MAX_ROW_BYTES // 2**20} MB"))
+                        fault = Fault(TOO_LARGE, f"the row decodes to more than {MAX_ROW_BYTES // 2**20} MB")
+                        yield _answer(_LOST, fault)
                     else:
                         yield piece.serialize().to_pybytes()
                     number += piece.num_rows

@@ -11,6 +11,7 @@ from ingest.formats.released import CHANGES, DECISIONS, PRIVATE
 from jobs.console.commands import Command
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
+from jobs.releases.decider import readable
 from jobs.releases.filtering import (
     FilterPlan,
     FilterRequest,
@@ -22,7 +23,6 @@ from jobs.releases.filtering import (
 from jobs.releases.guaranteeing import percent
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord, UrlCounts
-from jobs.releases.threshold import readable
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal
 from scoring.engines.detectors.covering import STEPS

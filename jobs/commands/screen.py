@@ -33,8 +33,8 @@ def fit(request: FitRequest, output: str, quiet: bool) -> None:
 
     result = run_screen_fit(request, on_terminal(quiet))
     if output == "json":
-        heads, fusions = ([asdict(each) for each in made] for made in (result.made.heads, result.made.fusions))
-        write_json({"screen": result.screen.record.model_dump(), "heads": heads, "choices": fusions}, indent=1)
+        tried = [asdict(each) for each in result.made.tried]
+        write_json({"screen": result.screen.record.model_dump(), "tried": tried}, indent=1)
         return
 
     write_document(fit_document(result.made, result.num_labelled))

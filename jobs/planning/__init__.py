@@ -1,9 +1,8 @@
-"""Plans: what a small sample of a corpus measures, and what follows from it for all.
+"""Plans: what a scan will take, from its first seconds.
 
-planning.py     `run_plan`: the engine, or a recorded speed where it cannot run; then the next two
-measuring.py    a small random sample of a corpus is read, decoded and scored here
-arithmetic.py   measurements -> figures with ranges
+planning.py     `run_plan`: a scan of at most half a minute, and what follows from it for the whole source
+measuring.py    the scan, the images of a few shards, and the CPU time of pictures
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`, `jobs.scanning`.
+May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`, `jobs.scanning`.
 Start at: `planning.py`.
 """

@@ -1,175 +1,209 @@
-"""`privsieve plan SOURCE --engine NAME`: what a scan would take, before any time or money is spent on it.
+"""`privsieve plan SOURCE --run RUN`: begins a scan, and says what the rest of it will take.
 
-Nothing is written. The work is in `jobs.planning`.
+A range covers chance only: 90 % of samples as large give a figure within it. It follows from the spread of the listed
+shards and of the times between batches. Relative errors of independent factors add as squares. It does not cover that
+another machine may be faster or slower.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import field, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
 from ingest.errors import EngineError
-from ingest.formats import open_source, refuse_without_pictures
-from ingest.images.pixels import ImageLimits
-from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.requests import FROM_LIST, Count, EngineCpus, EngineGpus, Name, Option, Seed, Url, checked_request
-from jobs.planning.arithmetic import Figure, PlanResult, plan_of
-from jobs.planning.measuring import EngineUnderTest, measure
-from jobs.runtime.cluster import is_this_machine, ray_session
-from jobs.runtime.machines import gpus_of_engine, share_of_gpu
-from jobs.runtime.on_worker import fetch_with_progress, on_worker
-from jobs.runtime.progress import SILENT, Feedback, weights_shown
-from jobs.scanning.prepared import check_category, own_names_notice, unread_notice
-from scoring.assessment import Closable, EngineOptions
-from scoring.engines import DEFAULT, engine_module, placeholder_engine
-from scoring.engines.picture import max_side_px
-from scoring.screen.screen_file import read_screen
+from ingest.formats import refuse_without_pictures, stated_counts
+from ingest.storage.place import place
+from jobs.console.requests import Option, checked_request
+from jobs.planning.measuring import Rows, begun_scan, cpu_s, listed_shards, num_images, rows_of
+from jobs.runtime.progress import SILENT, Feedback
+from jobs.scanning.prepared import Prepared, prepare
+from jobs.scanning.request import ScanRequest, ScanResources
 
-MEASURED = Option(heading="What is measured")
+Z = 1.645
+"""Standard errors on each side of a figure in a range of 90 %."""
 
+START_SHARE = 1 / 3
+"""Share of the measured time that counts as the start, in which further processes load their engines."""
 
-COSTS = Option(heading="What it costs")
+MIN_STEPS = 3
+"""Batches from which on their spread says something."""
 
-
-WHERE = Option(heading="Where it runs")
-
-
-SIZES = (("PB", 1e3), ("TB", 1.0), ("GB", 1e-3), ("MB", 1e-6), ("kB", 1e-9), ("bytes", 1e-12))
-"""Unit -> terabytes, the largest first."""
-
-
-TIMES = (("years", 8766.0), ("days", 48.0), ("h", 1.0), ("min", 1 / 60), ("s", 1 / 3600))
-"""Unit -> hours from which it is used, the largest first; a day has 24."""
-
-
-HOURS_OF = {"years": 8766.0, "days": 24.0}
+SECONDS_PER_HOUR = 3600
 
 
 @checked_request
 class PlanRequest:
-    source: Annotated[Url, Option(argument="SOURCE")]
-    """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL."""
-
-    sample: Annotated[Count, MEASURED] = 64
-    """Images to look at."""
-
-    seed: Annotated[Seed, MEASURED] = 0
-    """Seed of the sample."""
-
-    source_format: Annotated[str | None, MEASURED] = None
-    """webdataset, tree or parquet, as in scan; recognised by default."""
-
-    category: Annotated[Name | None, MEASURED] = None
-    """What names a sample's class, as in scan."""
-
-    image_column: Annotated[tuple[Name, ...], FROM_LIST, MEASURED, Option(metavar="NAME")] = ()
-    """Parquet column of images, as in scan."""
-
-    screen: Annotated[Url | None, MEASURED, Option(metavar="SCREEN")] = None
-    """Plan a scan with this screen, too (`screen fit`)."""
-
-    engine: EngineName = DEFAULT
-    """What would assess the images: {}"""
-
-    options: ChosenOptions = field(default_factory=EngineOptions)
-    """What the engine is given."""
-
-    num_engines: Annotated[Count, COSTS] = 1
-    """Engines that share the scan: GPUs, or processes of an engine without GPU."""
-
-    price_per_hour: Annotated[Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, COSTS] = None
-    """Price of one GPU or process for an hour, in any currency."""
-
-    ray_address: Annotated[str | None, WHERE] = None
-    """Ray cluster on which to measure; default RAY_ADDRESS, else this machine."""
-
-    engine_cpus: Annotated[EngineCpus, WHERE] = 1
-    """CPUs that the engine gets on a cluster."""
-
-    engine_gpus: Annotated[EngineGpus | None, WHERE] = None
-    """GPUs that the engine gets on a cluster; default what the engine asks for."""
+    price_per_hour: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Option(heading="What it costs")
+    ] = None
+    """Price of an hour of all that the scan runs on, in any currency."""
 
 
-def run_plan(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
-    """List up to 16 shards, read and score the sample, and write nothing.
+@dataclass(frozen=True)
+class Figure:
+    """A figure and its range; where it is exact, low and high are the figure itself."""
 
-    If a cluster is named, one of its machines does this: one that has what the engine needs. Errors are as in
-    `plan_here`.
+    value: float
+    low: float
+    high: float
+
+    def times(self, factor: float) -> "Figure":
+        return Figure(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Rough:
+    """A number, and how far chance can move it."""
+
+    value: float
+
+    error: float = 0.0
+    """Relative standard error."""
+
+    def __truediv__(self, other: "Rough") -> "Rough":
+        return Rough(self.value / other.value, math.hypot(self.error, other.error))
+
+    def figure(self) -> Figure:
+        reach = Z * self.error * self.value
+        return Figure(self.value, max(0.0, self.value - reach), self.value + reach)
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    num_shards: int
+
+    images: Figure
+    """Images of the whole scan."""
+
+    images_origin: str
+
+    num_done: int
+    """Images that the run has rows of."""
+
+    quarantined_share: float | None
+    """Share of the images that could not be judged; None without rows."""
+
+    images_per_s: Figure
+    """Speed of the scan; a recorded one is of as many engines as were asked for."""
+
+    speed_origin: str
+    speed_is_measured: bool
+
+    hours: Figure | None
+    """For the whole scan; None if no image was scanned."""
+
+    hours_left: Figure | None
+    """For the images that the run has no rows of, as `hours`."""
+
+    cost: Figure | None
+    """Of the whole scan, in the currency of the price; None if no price was given, and as `hours`."""
+
+    result_gigabytes: float | None
+    """Size of the rows, 10^9 bytes; None without rows."""
+
+    cpus_per_gpu: float | None
+    """CPU cores that prepare pictures for one GPU; None if the speed was measured, with the cores that there were."""
+
+
+def run_plan(
+    request: ScanRequest,
+    resources: ScanResources | None = None,
+    plan: PlanRequest | None = None,
+    feedback: Feedback = SILENT,
+) -> PlanResult:
+    """Scan for half a minute into the run, and say what the whole scan takes. The same scan continues this one.
+
+    If the engine cannot run here and a speed is recorded for it, nothing is scanned or written. Errors are otherwise as
+    of `run_scan`.
     """
-    if is_this_machine(request.ray_address):
-        return plan_here(request, feedback)
-
-    num_gpus = gpus_of_engine(request.engine, request.options, request.engine_gpus)
-    request = replace(request, options=replace(request.options, gpu_share=share_of_gpu(request.engine_gpus)))
-    with feedback.meter("plan", None) as progress, ray_session(request.ray_address):
-        function, fetch = partial(plan_here, request), partial(fetch_with_progress, request.engine, request.options)
-        return on_worker(function, request.engine_cpus, num_gpus, feedback, progress, before=fetch).found
-
-
-def plan_here(request: PlanRequest, feedback: Feedback = SILENT) -> PlanResult:
-    """Make the plan on this machine.
-
-    EngineError if the engine cannot run here and no speed is recorded for it. SourceError, StorageError for the source.
-    """
-    with feedback.meter("plan", None) as progress, weights_shown(feedback, progress):
-        progress.phase(f"loading {request.engine}", is_logged=False)
-        tested = _engine_under_test(request.engine, request.options)
-        if request.screen is not None:
-            tested = replace(tested, screen=read_screen(request.screen))
-        try:
-            progress.phase("listing shards", is_logged="://" in request.source)
-            names = request.image_column
-            corpus = open_source(request.source, request.source_format, request.category, image_names=names)
-            refuse_without_pictures(corpus, request.source)
-            for line in (own_names_notice(corpus), check_category(corpus), unread_notice(corpus)):
-                if line is not None:
-                    feedback.notice(line)
-            measured = measure(corpus, tested, request.sample, request.seed, progress)
-            if measured.difference is not None:
-                feedback.notice(measured.difference)
-        finally:
-            if isinstance(tested.engine, Closable):
-                tested.engine.close()
-    return plan_of(measured, request.num_engines, request.price_per_hour)
-
-
-def _engine_under_test(name: str, options: EngineOptions) -> EngineUnderTest:
-    """Return the engine; or, if it cannot run here and a speed is recorded, a placeholder with that speed."""
-    module = engine_module(name)
-    module.refuse_wrong(options)
-    costs = module.costs(options)
+    resources = resources or ScanResources()
+    prepared = prepare(request, place(request.run))
+    refuse_without_pictures(prepared.source, request.source)
+    costs, num_done, rows, cpus = prepared.module.costs(request.options), 0, Rows(0, 0, 0), None
     try:
-        description = module.describe(options)
-        limits, has_gpu = ImageLimits(max_side_px=description.max_side_px), description.num_gpus > 0
-        engine = module.load(options)
-        return EngineUnderTest(engine, limits, costs.max_pixels, host_cost=costs.host, has_gpu=has_gpu)
+        pace, result = begun_scan(request, resources, feedback)
     except EngineError as error:
-        if costs.speed is None:
+        if costs.speed is None or resources.ray_address is not None:
             raise
-        speed = replace(costs.speed, origin=f"{costs.speed.origin} ({error})")
-        limits = ImageLimits(max_side_px=None if costs.max_pixels is None else max_side_px(costs.max_pixels))
-        return EngineUnderTest(
-            placeholder_engine(), limits, costs.max_pixels, speed=speed, host_cost=costs.host, has_gpu=True
-        )
+        images, images_origin = _images(prepared, request.sample or request.limit)
+        speed = Rough(costs.speed.images_per_s * (resources.num_engines or 1))
+        origin = f"not measured here: {costs.speed.origin} ({error})"
+        cpus = costs.speed.images_per_s * _mean(cpu_s(prepared.source, listed_shards(prepared.source), costs)).value
+    else:
+        if result is None:
+            images, images_origin = _images(prepared, pace.num_chosen)
+        else:
+            images, images_origin = Rough(result.num_images), "all scanned"
+        num_done = pace.num_done if result is None else result.num_images
+        speed, rows = speed_of(pace.marks), rows_of(request.run)
+        origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"
+    hours, left = _hours(images, speed), _hours(Rough(max(0.0, images.value - num_done), images.error), speed)
+    price = None if plan is None else plan.price_per_hour
+    return PlanResult(
+        num_shards=len(prepared.source.shards),
+        images=images.figure(),
+        images_origin=images_origin,
+        num_done=num_done,
+        quarantined_share=rows.num_quarantined / rows.num if rows.num else None,
+        images_per_s=speed.figure(),
+        speed_origin=origin,
+        speed_is_measured=cpus is None,
+        hours=hours,
+        hours_left=left,
+        cost=None if price is None or hours is None else hours.times(price),
+        result_gigabytes=images.value * rows.num_bytes / rows.num / 1e9 if rows.num else None,
+        cpus_per_gpu=cpus,
+    )
 
 
-def sized(terabytes: Figure) -> tuple[str, str]:
-    return in_unit(terabytes, SIZES)
+def _images(prepared: Prepared, num_chosen: int | None) -> tuple[Rough, str]:
+    """Return the images of the whole scan, and where the number comes from."""
+    source = prepared.source
+    if num_chosen is not None:
+        return Rough(num_chosen), "those asked for"
+    shards = listed_shards(source)
+    counts = num_images(source, shards)
+    if len(shards) == len(source.shards):
+        return Rough(sum(counts)), "counted"
+    stated = stated_counts(source)
+    if stated.num_images is not None and stated.difference(dict(zip(shards, counts, strict=True))) is None:
+        return Rough(stated.num_images), f"stated next to them, and right for {len(shards)} of them"
+    mean = _mean(counts)
+    return Rough(mean.value * len(source.shards), mean.error), f"from {len(shards)} of the shards, at random"
 
 
-def in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:
-    """Return the figure in the largest unit of which it is at least one, and the range in the same unit."""
-    unit, size = next((pair for pair in units if figure.value >= pair[1]), units[-1])
-    return shown(figure.times(1 / HOURS_OF.get(unit, size)), ",.3g", f" {unit}")
+def speed_of(marks: Sequence[tuple[float, int]]) -> Rough:
+    """Return images per second; 0 if none was done. marks: (seconds, images), from when an engine was loaded."""
+    if len(marks) < 2:
+        return Rough(0.0)
+    start_s = marks[0][0] + START_SHARE * (marks[-1][0] - marks[0][0])
+    after = [mark for mark in marks if mark[0] >= start_s]
+    steps = np.diff(np.array(after if len(after) > MIN_STEPS else marks, np.float64), axis=0)
+    seconds, images = steps.T
+    if not seconds.sum():
+        return Rough(0.0)
+    if len(steps) < MIN_STEPS:
+        return Rough(images.sum() / seconds.sum(), 1 / math.sqrt(len(steps)))  # as of a count of so many
+    # The error of a ratio of two sums (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.11).
+    per_image_s = seconds.sum() / images.sum()
+    deviation = float(np.std(seconds - per_image_s * images, ddof=1))
+    return Rough(1 / per_image_s, deviation * math.sqrt(len(steps)) / seconds.sum())
 
 
-def shown(figure: Figure, form: str, unit: str = "") -> tuple[str, str]:
-    low, high, value = (_plain(number, form) for number in (figure.low, figure.high, figure.value))
-    return f"{value}{unit}", "" if figure.low == figure.high else f"{low} – {high}"
+def _hours(images: Rough, speed: Rough) -> Figure | None:
+    if not images.value:
+        return Figure(0.0, 0.0, 0.0)
+    return (images / Rough(speed.value * SECONDS_PER_HOUR, speed.error)).figure() if speed.value else None
 
 
-def _plain(number: float, form: str) -> str:
-    """Return three digits without an exponent: `1,230`, never `1.23e+03`."""
-    return f"{number:,.0f}" if form == ",.3g" and abs(number) >= 999.5 else format(number, form)
+def _mean(values: Sequence[float]) -> Rough:
+    """Return the mean with its standard error; 0 without values."""
+    if not values:
+        return Rough(0.0)
+    mean = float(np.mean(values))
+    if len(values) < 2 or not mean:
+        return Rough(mean)
+    return Rough(mean, float(np.std(values, ddof=1)) / math.sqrt(len(values)) / mean)

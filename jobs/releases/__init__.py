@@ -3,9 +3,9 @@
 record.py         what `release.json` says
 files.py          which files a release has beside its shards, and which may be published; signing.py signs them
 filtering.py      `run_filter`: a release from start to end
-decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; threshold.py: of a guarantee;
+decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; guaranteeing.py: the threshold;
                   overruling.py: what follows from other pictures; decisions.py: decisions as a table
-plan.py           all decisions counted before a byte is written; refusals.py: reasons to write nothing
+plan.py           all decisions counted before a byte is written; destination.py: where none may be written
 copying.py        one shard of the source -> one shard of the release; rewriting.py cleans and covers its pictures
 shards.py         a release of pictures; url_list.py a list of URLs, and `kind_of`, which of both a release is
 finishing.py      what is written last; documents.py: its card, datasheet and Croissant record

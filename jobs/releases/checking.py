@@ -33,7 +33,8 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.console.requests import Option, PagePath, Url, checked_request
 from jobs.releases.contact_sheet import write_contact_sheet
-from jobs.releases.contents import everything_below
+from jobs.releases.destination import everything_below
+from jobs.releases.entries import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.files import (
     UNHASHED,
     content_of,
@@ -49,7 +50,6 @@ from jobs.releases.files import (
 from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
 from jobs.releases.signing import local_file, signer_of
-from jobs.releases.tombstones import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
@@ -163,9 +163,9 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
             faults += [] if signed_by else [f"{SIGNATURE}: no one whom --signer names has signed this release"]
         else:
             faults.append(f"{SIGNATURE}: it is not there, so no one has signed the release")
-    left = num_on_sheet = None
+    may_be = num_on_sheet = None
     if not faults and request.labels is not None and decisions is not None:
-        left = may_be_left(request.labels, decisions)
+        may_be = may_be_left(request.labels, decisions)
     if not faults and request.contact_sheet is not None:
         source = request.source or source_of(root, url)
         num_on_sheet = write_contact_sheet(
@@ -179,7 +179,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         kind.in_words(num_pictures),
         signed_by,
         has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
-        left=left,
+        left=may_be,
         num_on_sheet=num_on_sheet,
     )
 

@@ -134,5 +134,5 @@ def step_in_words(step: Mapping[str, Any]) -> str:
     areas = f"{step['step']}: {number_of(step['num_areas'], 'area')}, {share} of the picture"
     if not step["is_examined"]:
         return f"{areas}; not examined afterwards"
-    left = f"still found: {', '.join(step['left'])}" if step["left"] else "nothing found afterwards"
-    return f"{areas}; {left}"
+    found = f"still found: {', '.join(step['left'])}" if step["left"] else "nothing found afterwards"
+    return f"{areas}; {found}"

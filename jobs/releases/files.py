@@ -103,7 +103,7 @@ REMOVED_SCHEMA = pa.schema(
     }
 )
 """One row per removed picture, for holders of older copies. `received`, `done`: days on which the request came and was
-carried out; `received` is null if it was not given, and so is `why`, of `tombstones.Why`. `by`: what the request named,
+carried out; `received` is null if it was not given, and so is `why`, of `entries.Why`. `by`: what the request named,
 such as `url`. It has no hash of the URL or of the scanned picture: those of public tables can be hashed, too, so they
 would lead to the picture."""
 

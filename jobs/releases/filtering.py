@@ -22,18 +22,23 @@ from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written
 from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
-from jobs.releases.contents import failures_say_what_is_left, removed_release
 from jobs.releases.copying import Copied, ShardCopier, copied_on_ray
 from jobs.releases.decider import Decider
+from jobs.releases.destination import (
+    failures_say_what_is_left,
+    refuse_loss,
+    refuse_misplaced,
+    refuse_own_names,
+    removed_release,
+)
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
-from jobs.releases.plan import Counts, Plan, plan_release
+from jobs.releases.plan import Counts, Plan, cautions, plan_release, unanswered_in
 from jobs.releases.plan import Share as ShardShare
 from jobs.releases.previous import PreviousRelease, previous_release
 from jobs.releases.record import GroupCounts, GuaranteeRecord, ReleaseIdentity, ReleaseRecord, UrlCounts
-from jobs.releases.refusals import cautions, refuse_loss, refuse_misplaced, refuse_own_names, unanswered_in
 from jobs.releases.rewriting import (
     ReviewedBoxes,
     boxes_of_people,

@@ -27,10 +27,9 @@ from ingest.storage.removal import remove_tree
 from jobs.releases.copying import table_of
 from jobs.releases.documents import write_documents
 from jobs.releases.files import OWN_FILES, as_json, write_sums
-from jobs.releases.plan import Counts, Plan, Share
+from jobs.releases.plan import Counts, Plan, Share, scope
 from jobs.releases.previous import PreviousRelease, write_changes
 from jobs.releases.record import DamagedShards, EngineFacts, ReleaseIdentity, ReleaseRecord
-from jobs.releases.refusals import scope
 from scoring.runs.record import RunRecord
 from scoring.table import presence_only
 

@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, PolicyError, RunError, number_of
 from ingest.storage.place import Place, place
-from jobs.releases.decider import Decider, can_be_dropped
+from jobs.releases.decider import Decider, ScoreThreshold, can_be_dropped, readable, scores_of
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord
-from jobs.releases.threshold import ScoreThreshold, readable, scores_of
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import agreed
 from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows

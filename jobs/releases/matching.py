@@ -162,7 +162,7 @@ def named_pictures(
         rows_of.setdefault(("pdq", name), []).append(row)
         bits_of[row, name] = min(distance, bits_of.get((row, name), distance))
     is_released = pc.is_valid(decisions["released_sha256"]).to_numpy()
-    taken, gone, unknown, shown = dict[int, Entry](), list[int](), list[int](), list[NearMatch]()
+    entry_of, gone, unknown, shown = dict[int, Entry](), list[int](), list[int](), list[NearMatch]()
     for entry in entries:
         rows_of_entry = rows_of.get((entry.kind, entry.name), [])
         released = sorted({row for row in rows_of_entry if is_released[row]})
@@ -172,16 +172,16 @@ def named_pictures(
                 "sha256"
             )
         for row in released:
-            taken.setdefault(row, entry)
+            entry_of.setdefault(row, entry)
         if entry.kind == "pdq":
             names = _names(decisions, released)
             shown += [NearMatch(entry.number, n, bits_of[r, entry.name]) for r, n in zip(released, names, strict=True)]
         if not released:
             (gone if rows_of_entry else unknown).append(entry.number)
-    taken = kind.with_all_rows(decisions, taken)
-    rows, hashes = sorted(taken), decisions["released_sha256"]
+    entry_of = kind.with_all_rows(decisions, entry_of)
+    rows, hashes = sorted(entry_of), decisions["released_sha256"]
     gone_hashes = pc.drop_null(hashes.take(pa.array(rows, pa.int64()))).combine_chunks()
-    copies = [r for r in np.flatnonzero(pc.is_in(hashes, gone_hashes).to_numpy()).tolist() if r not in taken]
+    copies = [r for r in np.flatnonzero(pc.is_in(hashes, gone_hashes).to_numpy()).tolist() if r not in entry_of]
     result = RemovalResult(
         len(entries),
         len(rows),
@@ -194,7 +194,7 @@ def named_pictures(
         is_of_rows(entries),
         tuple(gone),
     )
-    return taken, result
+    return entry_of, result
 
 
 def _names(decisions: pa.Table, rows: Sequence[int]) -> tuple[str, ...]:

@@ -15,14 +15,16 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import KeptHash, counted, row_chunks, unseen_in
-from scoring.policies.policy import ACTIONS
+from reports.report.opened import open_run
+from scoring.policies.policy import ACTIONS, Policy
 from scoring.policies.reserved import ReservedRule
+from scoring.privacy import LEVEL_0_ADVICE, PROBABILITIES, matches_level_0_too, unanswered_columns
 from scoring.runs.coverage import has_all_chosen
 from scoring.runs.footers import refuse_foreign
 from scoring.runs.ledger import finished, has_any_result, shard_ids_of_others
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, RowRange, results
-from scoring.runs.rows import Damage, damage_of, is_damage
+from scoring.runs.rows import Damage, damage_of, is_damage, scope_of
 from scoring.table import Col
 
 THEN = "wait if a scan is at work, else run the same scan again; then filter"
@@ -177,3 +179,34 @@ def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_r
     if not has_all_chosen(record, num_rows, corpus.shards, listed.ledger):
         wanted = record.num_chosen
         raise RunError(f"{num_rows} of {wanted} chosen images are scanned; {THEN}")
+
+
+def unanswered_in(url: str, record: RunRecord, policy: Policy) -> frozenset[str]:
+    """Return the columns that are null in every scored image of a run. The run is opened only if the policy asks for
+    probabilities."""
+    if PROBABILITIES.isdisjoint(policy.asked):
+        return unanswered_columns(record.engine)
+    with open_run(url) as run:
+        return run.unanswered(policy.asked)
+
+
+def scope(record: RunRecord, plan: Plan) -> str:
+    """Return which images of the source the decisions are of; all if `--limit` asked for more than there are."""
+    num_rows = plan.counts.num_images + plan.counts.num_damaged_parts
+    return scope_of(record, record.limit is not None and num_rows < record.limit, plan.damage)
+
+
+def cautions(record: RunRecord, plan: Plan, policy: Policy, unanswered: Collection[str]) -> Iterator[str]:
+    yield scope(record, plan)
+    if plan.damage.caution:
+        yield plan.damage.caution
+    if record.screen is not None:
+        yield record.screen.caution
+    if record.made_up:
+        yield record.made_up
+    for rule, columns in policy.blind_rules(unanswered).items():
+        asked = ", ".join(columns)
+        yield f'  rule "{rule}" decided nothing: the {record.engine["name"]} engine answers nothing about {asked}'
+    for chosen_rule, sql in zip(policy.rules, policy.sql, strict=True):
+        if chosen_rule.then != "keep" and matches_level_0_too(sql):
+            yield f'  rule "{chosen_rule.name}" {LEVEL_0_ADVICE}'

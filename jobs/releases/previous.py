@@ -11,9 +11,9 @@ from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import CHANGES, DECISIONS, RELEASE, RELEASE_LEASE, REMOVED, TAKEDOWN_JOURNAL, TAKEN_DOWN
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
+from jobs.releases.entries import Tombstones, tombstones_of
 from jobs.releases.files import CHANGES_SCHEMA, content_of, read_own, read_release
 from jobs.releases.record import ChangeCounts
-from jobs.releases.tombstones import Tombstones, tombstones_of
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 

@@ -19,11 +19,10 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place, unfinished_stem
 from jobs.releases.decider import Decider
-from jobs.releases.entries import Entry
+from jobs.releases.entries import OF_PICTURE, Entry, Tombstones
 from jobs.releases.journal import Replaced, write_rest
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
-from jobs.releases.tombstones import OF_PICTURE, Tombstones
 from jobs.runtime.progress import Feedback
 
 
@@ -45,9 +44,9 @@ class Shards:
         others = folder.names() if folder.is_dir() else ()
         return any(len(other) > len(stem) and unfinished_stem(other) == stem for other in others)
 
-    def with_all_rows(self, decisions: pa.Table, taken: dict[int, Entry]) -> dict[int, Entry]:
+    def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
         """Return what is taken down with the pictures that a list names: row -> the line that names it."""
-        return taken
+        return entry_of
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]

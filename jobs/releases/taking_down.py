@@ -32,7 +32,7 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.entries import Entry, PdqDistance, entries_of
+from jobs.releases.entries import Entry, PdqDistance, Why, entries_of, write_tombstones
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
     OWN_FILES,
@@ -48,7 +48,6 @@ from jobs.releases.matching import RemovalResult, named_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
 from jobs.releases.signing import is_signed_by, signed
-from jobs.releases.tombstones import Why, write_tombstones
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
@@ -103,13 +102,13 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Remov
     def find() -> Found[RemovalResult]:
         url, kind = request.release, kind_of(read_release(root, request.release).urls)
         decisions = read_own(root, DECISIONS, url)
-        taken, result = named_pictures(url, decisions, entries, request.pdq_distance, kind, feedback)
+        entry_of, result = named_pictures(url, decisions, entries, request.pdq_distance, kind, feedback)
         if not result.num_pictures or request.dry_run:
             return result, None
         if request.sign_key is not None:
             _refuse_unsigned(root, request.sign_key, feedback)
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
-        return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, taken)
+        return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, entry_of)
 
     if request.dry_run:
         refuse_unfinished(root)
@@ -140,12 +139,12 @@ def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
 
 
 def _staged(
-    root: Place, request: TakedownRequest, decisions: pa.Table, taken: dict[int, Entry], staged: Place
+    root: Place, request: TakedownRequest, decisions: pa.Table, entry_of: dict[int, Entry], staged: Place
 ) -> Replaced:
     """Write everything that changes into a folder below `takedown.unfinished/`."""
     release = read_release(root, request.release)
     is_taken = np.zeros(decisions.num_rows, dtype=np.bool_)
-    is_taken[list(taken)] = True
+    is_taken[list(entry_of)] = True
     (replaced, removed), urls, num_rows = kind_of(release.urls).rest(root, staged, release, decisions, is_taken)
     stay = release.sha256.keys() - removed
     hashes = {name: sha256 for name, sha256 in release.sha256.items() if name in stay} | replaced
@@ -156,7 +155,7 @@ def _staged(
         gone = {*_places(decisions.filter(pa.array(is_taken)))}
         rest = steps.filter(pa.array([where not in gone for where in _places(steps)], pa.bool_()))
         replaced[REDACTIONS] = write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
-    replaced |= write_tombstones(root, staged, _tombstones(decisions, taken, request))
+    replaced |= write_tombstones(root, staged, _tombstones(decisions, entry_of, request))
     takedown = Takedown(on=date.today().isoformat(), num_pictures=int(is_taken.sum()), num_rows=num_rows)
     release = release.changed(
         **counts_in(marked).as_json(is_clean=release.files == "clean"),
@@ -176,14 +175,14 @@ def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
     return zip(rows["shard"].to_pylist(), rows["index"].to_pylist(), strict=True)
 
 
-def _tombstones(decisions: pa.Table, taken: dict[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:
+def _tombstones(decisions: pa.Table, entry_of: dict[int, Entry], request: TakedownRequest) -> list[dict[str, Any]]:
     """Return what `removed.parquet` says of the removed pictures, in the order of the decisions. decisions: as they
     were before."""
     received = None if request.received is None else date.fromisoformat(request.received)
-    rows = sorted(taken)
+    rows = sorted(entry_of)
     names = ["shard", "key", "sha256", "released_sha256"]
     removed = decisions.select(names).take(pa.array(rows, pa.int64())).to_pylist()
-    entries = [taken[row] for row in rows]
+    entries = [entry_of[row] for row in rows]
     return [
         row | {"received": entry.received or received, "why": entry.why or request.why, "by": entry.kind}
         for row, entry in zip(removed, entries, strict=True)

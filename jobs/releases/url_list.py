@@ -26,13 +26,12 @@ from ingest.storage.place import Place
 from jobs.fetching.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
-from jobs.releases.entries import Entry
+from jobs.releases.entries import Entry, Tombstones
 from jobs.releases.journal import Replaced
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
 from jobs.releases.shards import Shards
-from jobs.releases.tombstones import Tombstones
 from jobs.runtime.progress import Feedback
 from scoring.captions import masked
 from scoring.policies.policy import ACTIONS, Action, Policy
@@ -160,16 +159,16 @@ class UrlList:
     def may_hold(self, name: str, source: Place) -> bool:
         return _FILE.fullmatch(name) is not None
 
-    def with_all_rows(self, decisions: pa.Table, taken: dict[int, Entry]) -> dict[int, Entry]:
+    def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
         """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
         of_url = dict[str, Entry]()
-        for row, entry in taken.items():
+        for row, entry in entry_of.items():
             of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
         is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
         is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
         rows = np.flatnonzero(is_same.to_numpy()).tolist()
         urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
-        return {row: of_url[url] for row, url in zip(rows, urls, strict=True)} | taken
+        return {row: of_url[url] for row, url in zip(rows, urls, strict=True)} | entry_of
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]

@@ -21,7 +21,7 @@ from ingest.errors import Fault, PrivsieveError, SourceError, StorageError, numb
 from ingest.formats import Source, open_source
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits
-from ingest.machine import available_bytes, install_command
+from ingest.machine import available_bytes, install_command, num_cores
 from ingest.sample import Sample
 from ingest.storage.place import PART, Place, place
 from scoring.engine_facts import LocalModel
@@ -78,6 +78,10 @@ MIN_DISK_BYTES = GIB
 
 def check_python() -> str:
     return f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+
+
+def check_cores() -> str:
+    return f"{number_of(num_cores(), 'core')} for this process, {os.cpu_count()} of the machine"
 
 
 def check_packages(extra: str | None) -> str:

@@ -23,15 +23,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ingest.errors import IncompleteError, PrivsieveError
+from ingest.machine import num_cores
 from scoring.taxonomy import CARRIED_VARIABLES
 
 Executor = Literal["ray", "inline"]
 EXECUTORS: tuple[Executor, ...] = get_args(Executor)
-
-
-def num_cores() -> int:
-    """Return the number of cores that this process may use, as far as the system shows them."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def refuse_address(executor: Executor | None, ray_address: str | None) -> None:
@@ -150,7 +146,7 @@ def _start() -> None:
     Ray gives its node 30 seconds to register, which a busy machine may exceed; the next try finds the programs in the
     file cache. What a failed try started ends with this process.
     """
-    num_cpus = max(LOGICAL_CPUS_MIN, 2 * (os.cpu_count() or 1))
+    num_cpus = max(LOGICAL_CPUS_MIN, 2 * num_cores())
     for tries_left in reversed(range(NUM_STARTS)):
         try:
             _init("local", num_cpus=num_cpus, include_dashboard=False)

@@ -7,7 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from ingest.errors import PrivsieveError
-from jobs.runtime.cluster import is_this_machine, num_cores
+from ingest.machine import num_cores
+from jobs.runtime.cluster import is_this_machine
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
 from scoring.yaml_files import load_yaml

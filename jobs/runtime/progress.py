@@ -111,6 +111,9 @@ class Meter:
     is_shown = False
     """Whether progress is shown; if not, callers may skip counting."""
 
+    counted: Callable[["Meter"], object] | None = None
+    """Is called each time that images are counted, by the thread that counts."""
+
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float]):
         self.label = label
         self.num_done = 0
@@ -180,6 +183,11 @@ class Meter:
             self._show()
 
     @property
+    def num_images(self) -> int | None:
+        """Return the number of images of the whole work; None if it is not known for sure."""
+        return self._num_images
+
+    @property
     def is_counting(self) -> bool:
         """Return whether nothing is being prepared any more."""
         return not self._phase
@@ -238,6 +246,8 @@ class Meter:
     def _count(self) -> None:
         self._phase = ""
         self._pace.mark(self._clock(), self.num_seen)
+        if self.counted is not None:
+            self.counted(self)
         self._show()
 
     def _show(self) -> None:

@@ -3,6 +3,7 @@
 The work is in `jobs.runtime`.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -16,6 +17,7 @@ from jobs.console.requests import EngineCpus, EngineGpus, Option, Url, checked_r
 from jobs.runtime.checks import (
     CheckResult,
     ProblemError,
+    check_cores,
     check_disk,
     check_gpu,
     check_memory,
@@ -28,7 +30,7 @@ from jobs.runtime.checks import (
     gpus,
     python_process,
 )
-from jobs.runtime.cluster import EXECUTORS, Executor, default_variable, is_this_machine, ray_session
+from jobs.runtime.cluster import default_variable, is_this_machine, ray_session
 from jobs.runtime.machines import gpus_of_engine, share_of_gpu
 from jobs.runtime.on_worker import on_worker
 from jobs.runtime.progress import SILENT, Feedback
@@ -68,7 +70,7 @@ class DoctorRequest:
     """A run: can it be written? Nothing is left there."""
 
     ray_address: str | None = None
-    """Ray cluster to join; default RAY_ADDRESS, else one of its own."""
+    """Ray cluster to join; default RAY_ADDRESS. `local` starts one on this machine, to see whether that works."""
 
     engine_cpus: EngineCpus = 1
     """CPUs that an engine gets on a cluster."""
@@ -132,6 +134,7 @@ def _of_machine(request: DoctorRequest) -> list[Check]:
     return [
         ("python", check_python),
         ("packages", partial(check_packages, required.extra)),
+        ("cores", check_cores),
         ("gpu", partial(check_gpu, request.engine, required.local_model, request.options.gpu_share or 1.0)),
         ("memory", partial(_check_memory, required.local_model)),
         ("/dev/shm", check_shared_memory),
@@ -140,7 +143,8 @@ def _of_machine(request: DoctorRequest) -> list[Check]:
 
 
 def _of_ray(request: DoctorRequest) -> list[Check]:
-    return [("ray", partial(check_ray, request.ray_address)), ("executors", list_executors)]
+    is_asked = request.ray_address is not None or bool(os.environ.get("RAY_ADDRESS"))
+    return [("ray", partial(check_ray, request.ray_address))] if is_asked else []
 
 
 def _of_engine(request: DoctorRequest, screen: FittedScreen | None = None) -> list[Check]:
@@ -188,12 +192,6 @@ except PrivsieveError as error:
 """
 
 
-MEANING: dict[Executor, str] = {
-    "ray": "the cores of this machine, or a cluster",
-    "inline": "this process and further ones (--processes), without Ray",
-}
-
-
 def check_ray(address: str | None) -> str:
     done = python_process("-c", RAY, address or "")
     last = (done.stdout.strip().splitlines() or [""])[-1]
@@ -204,10 +202,6 @@ def check_ray(address: str | None) -> str:
             f"does not start (exit code {done.returncode}); look at the logs below /tmp/ray/session_latest"
         )
     return last
-
-
-def list_executors() -> str:
-    return "; ".join(f"{executor}: {MEANING[executor]}" for executor in EXECUTORS)
 
 
 def check_engine(engine: str, options: EngineOptions) -> str:

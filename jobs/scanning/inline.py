@@ -54,10 +54,11 @@ def scan_slices(
     work = Work(_listed(settings, left, chosen, ledger), show)
     further = [FurtherProcess(number, settings, work, further_after_s) for number in range(1, num_processes)]
     num_at_work = len(further)
-    for process in further:
-        process.start()
-    scanner = SliceScanner(settings, on_progress=lambda _, num_images: work.on_progress(0, num_images))
+    scanner = None
     try:
+        for process in further:
+            process.start()
+        scanner = SliceScanner(settings, on_progress=lambda _, num_images: work.on_progress(0, num_images))
         while True:
             task = work.take()
             if task is not None:
@@ -77,7 +78,8 @@ def scan_slices(
     finally:
         for process in further:
             process.stop()
-        scanner.close()
+        if scanner is not None:
+            scanner.close()
 
 
 def _listed(
@@ -148,7 +150,8 @@ class FurtherProcess(threading.Thread):
         self._is_over.set()
         self.begins.set()
         self._kill()
-        self.join(STOP_LIMIT_S)
+        if self.is_alive():
+            self.join(STOP_LIMIT_S)
 
     def run(self) -> None:
         try:

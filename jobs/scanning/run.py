@@ -1,6 +1,7 @@
 """A scan from its request to its result. Start here to follow one through."""
 
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -14,9 +15,10 @@ from ingest.errors import (
     number_of,
 )
 from ingest.formats import Source, StatedCounts, refuse_without_pictures, stated_counts
+from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.runtime.cluster import inline_session, num_cores, ray_session
+from jobs.runtime.cluster import inline_session, ray_session
 from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
@@ -86,15 +88,19 @@ def run_scan(
     resources: ScanResources | None = None,
     supervision: Supervision | None = None,
     feedback: Feedback = SILENT,
+    *,
+    in_random_order: bool = False,
 ) -> ScanResult:
     """Scan what the run lacks: afterwards each image of the request has one row.
 
+    in_random_order: of the shards, so that the first ones say what the others take.
     IncompleteScanError if images are left without a row, IncompleteError if the scan had to stop before its end; any
     other error of `ingest.errors` before a row is written.
     """
     with feedback.meter("scan", None) as progress, weights_shown(feedback, progress):
         progress.phase("listing shards", is_logged="://" in request.source)
-        return _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress).run()
+        scan = _Scan(request, resources or ScanResources(), supervision or Supervision(), feedback, progress)
+        return scan.run(in_random_order)
 
 
 class _Scan:
@@ -124,7 +130,7 @@ class _Scan:
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
         self._on_cluster = is_on_cluster(self._resources)
 
-    def run(self) -> ScanResult:
+    def run(self, in_random_order: bool) -> ScanResult:
         self._notice(own_names_notice(self._prepared.source))
         self._notice(unread_notice(self._prepared.source))
         with ExitStack() as stack:
@@ -141,7 +147,7 @@ class _Scan:
             stack.enter_context(_discounting_interruption(self._run))
             if not self._on_cluster:
                 stack.enter_context(self._session())
-            return self._scanned(own_lease)
+            return self._scanned(own_lease, in_random_order)
 
     def _described(self) -> EngineDescription:
         """Describe the engine, on a cluster by a machine that can run it: this one may lack the packages."""
@@ -172,7 +178,7 @@ class _Scan:
         refuse_without_pictures(self._prepared.source, self._request.source)
         self._notice(check_category(self._prepared.source))
 
-    def _scanned(self, own_lease: Lease) -> ScanResult:
+    def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
         executor, notice = self._resources.executor, self._feedback.notice
         chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
@@ -184,6 +190,8 @@ class _Scan:
         refuse_other_shards(self._request.run, shards, before)
         settings = self._settings(begun)
         unfinished = [shard for shard in shards if not finished(shard, before.ledger)]
+        if in_random_order:
+            random.Random(0).shuffle(unfinished)
         if unfinished and begun.code not in (None, self._record.code):
             self._feedback.notice(
                 f"{self._request.run} was begun with other code of privsieve; new rows are of this one"

@@ -1,31 +1,28 @@
 """`screen fit` and `screen evaluate`, on labelled pictures that are decoded as a scan decodes them."""
 
 import hashlib
-import os
-import posixpath
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from ingest.errors import EngineError, LabelsError, NoFeaturesError, RunError, StorageError, number_of
+from ingest.errors import EngineError, LabelsError, NoFeaturesError, RunError, number_of
 from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import near_duplicate_groups, phash
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from ingest.storage.given_files import given_content
-from ingest.storage.place import Place, place
+from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.batch import picture_views
 from jobs.scanning.chosen import selected
-from jobs.screening.request import EvaluateScreenRequest, FitRequest, LookRequest, SeenRequest
+from jobs.screening.request import EvaluateScreenRequest, FitRequest, LookRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed
 from reports.labels.joining import LabelledRows, labelled_rows
@@ -37,16 +34,11 @@ from reports.statistics.shares import Row, evenly_taken
 from scoring.labels.picture_index import PictureIndex
 from scoring.labels.table import contradictions, labels_sha256, read_judged
 from scoring.runs.record import read_record
-from scoring.screen.heads import HEAD_KINDS
-from scoring.screen.limited import Encoders
-from scoring.screen.modalities import MAX_ENCODER_BYTES, Modality
+from scoring.screen.encoder import MAX_ENCODER_BYTES
+from scoring.screen.modalities import Modality
 from scoring.screen.model import FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
-from scoring.screen.record import ENCODERS, MODALITIES, MODEL_FILES, OF_CAPTIONS, ModalityName
+from scoring.screen.record import ModalityName
 from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
-"""Files of a model in the format of transformers; how a picture is prepared is in one of two."""
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 """How the text begins that a clone without Git LFS has in place of a large file."""
@@ -248,13 +240,12 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
         target_miss_level_1=request.target_miss_level_1,
         is_per_category=request.per_category,
         guard_share=request.guard,
-        heads=tuple(kind for kind in HEAD_KINDS if kind in (request.head or HEAD_KINDS)),
         seed=request.seed,
     )
-    names = modalities_of(request.sees)
-    encoders = encoders_of(request.sees)
-    identities = {name: identity_of(name, encoders) for name in names}
-    modalities = loaded_modalities(names, encoders, cache_of(request.look, names))
+    names, url = request.sees.names, request.sees.encoder
+    encoder = None if url is None else _model_file(url)
+    identities = {name: identity_of(name, encoder) for name in names}
+    modalities = loaded_modalities(names, encoder)
     # Before the pictures are read, which may take hours.
     private = truth_of(agreed(read_judged(request.look.labels)).labels).private
     needed_for_bound(int((private == 1).sum()), request.target_miss, request.confidence)
@@ -264,7 +255,7 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     made = made_screen(labelled.pictures, identities, lengths, settings, digest, labelled.drawn)
     learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
     try:
-        screen = write_screen(request.out, made.record, made.predictor, learnt, encoders)
+        screen = write_screen(request.out, made.record, made.predictor, learnt, encoder)
     except BaseException:
         if place(request.out).is_local:
             shutil.rmtree(place(request.out).path, ignore_errors=True)  # it did not exist before
@@ -277,8 +268,7 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     those that the screen has learnt from."""
     screen = read_screen(request.screen)
     refuse_other_features(screen)
-    names = tuple(screen.predictor.heads)
-    modalities = loaded_modalities(names, screen.encoders, cache_of(request.look, names))
+    modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder)
     if labels_sha256(request.look.labels) == screen.record.labels_sha256:
         feedback.notice(
             "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
@@ -291,101 +281,13 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
     return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt))
 
 
-def modalities_of(request: SeenRequest) -> tuple[ModalityName, ...]:
-    """Return what is seen of a picture. LabelsError if an encoder is given, and the modalities leave it out."""
-    texts: tuple[ModalityName, ...] = () if request.text_encoder is None else ("text-encoder",)
-    encoders = (*ENCODERS[: len(request.encoder)], *texts)
-    if not request.modality:
-        return ("thumbnail", *encoders)
-    for name in ("encoder", "text-encoder"):
-        if name in encoders and name not in request.modality:
-            raise LabelsError(f"--{name} is given, and --modality does not name {name}; add it, or leave --{name} out")
-    return tuple(name for name in MODALITIES if name in {*request.modality, *encoders})
-
-
-def encoders_of(request: SeenRequest) -> Encoders:
-    """Return the contents of the files. EngineError or StorageError if one cannot be used; LabelsError if two encoders
-    are the same."""
-    encoders = dict[str, bytes]()
-    for name, url in zip(ENCODERS, request.encoder, strict=False):
-        of_onnx, of_transformers = MODEL_FILES[name]
-        if url.lower().endswith(".onnx"):
-            contents = dict(zip(of_onnx, [_model_file(place(url), url)], strict=True))
-        elif _has(url, CONFIG):
-            settings = next((file for file in PREPROCESSORS if _has(url, file)), None)
-            if settings is None:
-                raise EngineError(
-                    f"--encoder {url}: it has neither {PREPROCESSORS[0]} nor {PREPROCESSORS[1]}, as a model of "
-                    "pictures has"
-                )
-            contents = _contents(url, dict(zip(of_transformers, (WEIGHTS, CONFIG, settings), strict=True)))
-        else:
-            raise EngineError(
-                f"--encoder {url}: give one .onnx file that holds its own weights, or a folder in the format of "
-                f"transformers, with {CONFIG} (in the cache of the hub: the folder snapshots/… of the model)"
-            )
-        if next(iter(contents.values())) in encoders.values():
-            raise LabelsError(f"--encoder {url}: another --encoder is the same file; give each once")
-        encoders |= contents
-    if request.text_encoder is not None:
-        of_onnx, of_transformers = MODEL_FILES["text-encoder"]
-        folder, has_onnx = place(request.text_encoder), _has(request.text_encoder, "model.onnx")
-        if _has(request.text_encoder, CONFIG) and not has_onnx:
-            files = dict(zip(of_transformers, (WEIGHTS, CONFIG, "tokenizer.json"), strict=True))
-            return encoders | _contents(request.text_encoder, files)
-        if not has_onnx:
-            raise EngineError(
-                f"--text-encoder {request.text_encoder}: give a folder with model.onnx and tokenizer.json, or one in "
-                f"the format of transformers, with {CONFIG}, {WEIGHTS} and tokenizer.json"
-            )
-        for file, given in zip(of_onnx, ("model.onnx", "tokenizer.json"), strict=True):
-            encoders[file] = _model_file(folder.at(given), f"{request.text_encoder}/{given}")
-    return encoders
-
-
-def _contents(url: str, files: Mapping[str, str]) -> dict[str, bytes]:
-    """Read a model in the format of transformers. files: name in a screen -> name in the folder. EngineError if its
-    weights are in another format, or a file is a link to elsewhere: its content would become part of the screen."""
-    folder = place(url)
-    if not _has(url, WEIGHTS):
-        raise EngineError(
-            f"{url}: it has no {WEIGHTS}; weights in several files, or in formats that can run code when they are "
-            "loaded, such as .bin, are not taken: convert them"
-        )
-    blobs = place(posixpath.join(url, "..", "..", "blobs"))  # where links of a snapshot in the hub's cache lead
-    for given in files.values():
-        _has(url, given)
-        if not (folder.at(given).is_within(folder) or folder.at(given).is_within(blobs)):
-            raise EngineError(f"{url}: its {given} is a link out of the folder; give a folder with the file itself")
-    return {file: _model_file(folder.at(given), f"{url}/{given}") for file, given in files.items()}
-
-
-def _has(url: str, name: str) -> bool:
-    """Return whether a folder has a file. EngineError if it is a link to nothing, as in an unfinished download."""
-    file = place(url).at(name)
-    if file.is_local and os.path.islink(file.path) and not file.exists():
-        raise EngineError(f"{url}/{name} is a link to a file that is not there; download the model again")
-    return file.exists()
-
-
-def _model_file(file: Place, url: str) -> bytes:
-    """Read a file of a model. EngineError if it was not downloaded."""
-    content = given_content(file, url, MAX_ENCODER_BYTES)
+def _model_file(url: str) -> bytes:
+    """Read an ONNX file. EngineError if it is of another kind or was not downloaded; StorageError."""
+    if not url.lower().endswith(".onnx"):
+        raise EngineError(f"--encoder {url}: give one .onnx file that holds its own weights (privsieve help screen)")
+    content = given_content(place(url), url, MAX_ENCODER_BYTES)
     if not content:
         raise EngineError(f"{url} is empty; download the model again")
     if content.startswith(LFS_POINTER):
         raise EngineError(f"{url} is only the pointer of Git LFS to the file; download the file with: git lfs pull")
     return content
-
-
-def cache_of(request: LookRequest, names: Sequence[ModalityName]) -> Path | None:
-    """Return the folder of the cache. LabelsError if only captions are seen; StorageError if it is not of this
-    machine."""
-    if request.cache is None:
-        return None
-    if set(names) <= set(OF_CAPTIONS):
-        raise LabelsError("--cache keeps what is seen of pictures, and only captions are seen; leave it out")
-    folder = place(request.cache)
-    if not folder.is_local:
-        raise StorageError(f"--cache {request.cache}: give a folder of this machine")
-    return Path(folder.path)

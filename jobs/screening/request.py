@@ -1,25 +1,16 @@
 """What `screen fit` and `screen evaluate` are asked for."""
 
-import os
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from ingest.errors import LabelsError
 from jobs.console.requests import HashListUrl, Name, Option, Seed, Url, Urls, checked_request
 from reports.labels.joining import Drawn
-from scoring.screen.heads import HEAD_KINDS
-from scoring.screen.record import ENCODERS, MODALITIES
+from scoring.screen.record import MODALITIES, ModalityName
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Labels = Annotated[Url, Option(metavar="FILE")]
-
-ASKED = tuple(name for name in MODALITIES if name not in ENCODERS[1:])
-"""What --modality takes; `encoder` is all of them."""
-
-
-def _several(value: Any) -> Any:
-    return (value,) if isinstance(value, (str, os.PathLike)) else value
 
 
 @checked_request
@@ -45,9 +36,6 @@ class LookRequest:
     category: Name | None = None
     """JSON field (a.b: inside of a), cls, or Parquet column that names a picture's class."""
 
-    cache: Annotated[Url | None, Option(metavar="FOLDER")] = None
-    """Keep what the modalities see of pictures, not of captions, in this folder of this machine for the next time."""
-
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); no picture on it is shown to the screen."""
 
@@ -60,30 +48,28 @@ class LookRequest:
 class SeenRequest:
     """What is seen of a picture."""
 
-    modality: Annotated[Urls, Option(metavar="NAME", offers=ASKED)] = ()
-    """thumbnail, frozen, detectors, caption, encoder or text-encoder: what is seen of a picture; repeatable. [default:
-    thumbnail, and the encoders that are given]"""
+    modality: Annotated[Urls, Option(metavar="NAME", offers=MODALITIES)] = ()
+    """thumbnail, frozen, detectors, caption or encoder: what is seen of a picture; repeatable. [default: thumbnail, and
+    the encoder that is given]"""
 
-    encoder: Annotated[Urls, BeforeValidator(_several), Option(metavar="FILE.onnx|FOLDER")] = ()
-    """ONNX model of one picture, (1, 3, side, side) float32, or folder with a model in the format of transformers; a
-    screen holds a copy of it. Up to three, such as one for objects and one for scenes, each a modality of its own."""
-
-    text_encoder: Annotated[Url | None, Option(metavar="FOLDER")] = None
-    """Folder with a model of captions, as ONNX (model.onnx) or in the format of transformers, and its tokenizer.json; a
-    screen holds a copy of them."""
+    encoder: Annotated[Url | None, Option(metavar="FILE.onnx")] = None
+    """ONNX model of one picture, (1, 3, side, side) float32; a screen holds a copy of it."""
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.modality) - set(ASKED))
+        unknown = sorted(set(self.modality) - set(MODALITIES))
         if unknown:
-            raise LabelsError(f'there is no modality "{unknown[0]:.80}"; there are: {", ".join(ASKED)}')
+            raise LabelsError(f'there is no modality "{unknown[0]:.80}"; there are: {", ".join(MODALITIES)}')
         if len(set(self.modality)) < len(self.modality):
             raise LabelsError("--modality names one twice; give each once")
-        if "encoder" in self.modality and not self.encoder:
-            raise LabelsError("--modality encoder needs --encoder FILE.onnx or --encoder FOLDER")
-        if "text-encoder" in self.modality and self.text_encoder is None:
-            raise LabelsError("--modality text-encoder needs --text-encoder FOLDER")
-        if len(self.encoder) > len(ENCODERS):
-            raise LabelsError(f"a screen has at most {len(ENCODERS)} encoders, and {len(self.encoder)} are given")
+        if "encoder" in self.modality and self.encoder is None:
+            raise LabelsError("--modality encoder needs --encoder FILE.onnx")
+        if self.modality and self.encoder is not None and "encoder" not in self.modality:
+            raise LabelsError("--encoder is given, and --modality does not name encoder; add --modality encoder")
+
+    @property
+    def names(self) -> tuple[ModalityName, ...]:
+        asked = self.modality or ("thumbnail", *(() if self.encoder is None else ("encoder",)))
+        return tuple(name for name in MODALITIES if name in asked)
 
 
 @checked_request
@@ -109,19 +95,11 @@ class FitRequest:
 
     sees: SeenRequest = SeenRequest()
 
-    head: Annotated[Urls, Option(metavar="KIND", offers=HEAD_KINDS)] = ()
-    """logistic, svm or hidden (a network with one hidden layer): what learns from each modality; repeatable.
-    [default: all, and the best on validation pictures is taken]"""
-
     guard: Annotated[float, Field(gt=0, le=1)] = 0.01
     """Share of the pictures left out that scans give to the engine all the same, to notice a change."""
 
     seed: Seed = 0
     """Seed of what is drawn."""
-
-    def __post_init__(self) -> None:
-        if unknown := sorted(set(self.head) - set(HEAD_KINDS)):
-            raise LabelsError(f'there is no head "{unknown[0]:.80}"; there are: {", ".join(HEAD_KINDS)}')
 
 
 @checked_request

@@ -1,12 +1,11 @@
 """Makes a screen from labelled pictures: the parts, the predictor, its thresholds, and its record.
 
-Heads learn from the training pictures. They are compared on the validation pictures, on which the curves are fitted,
-too: a curve has two numbers, and without it the margins of an SVM are no probabilities. Fusions are compared by the log
-loss over five folds of the validation pictures, each predicted by a fit on the others. Otherwise stacking and gate
-would be judged by the pictures that they have learnt from.
+Heads learn from the training pictures. Their penalties are compared on the validation pictures, on which the curves are
+fitted, too. Mean and gate are compared by the log loss over five folds of the validation pictures, each predicted by a
+fit on the others. Otherwise the gate would be judged by the pictures that it has learnt from.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,16 +21,16 @@ from reports.screening.bounds import (
     promised_levels,
     together,
 )
-from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, first_views, parts
+from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.calibration import NUM_FOLDS, Points, folds_of, logits, platt
 from reports.statistics.shares import num_needed
 from reports.words import percent
-from scoring.screen.fusion import KINDS, Fusion, FusionKind, fitted_fusion, log_loss
-from scoring.screen.heads import FittedHead, Head, HeadKind, fitted_heads
+from scoring.screen.fusion import KINDS, FusionKind, Gate, fitted_gate, joined, log_loss
+from scoring.screen.heads import fitted_heads, logit
 from scoring.screen.modalities import Features
-from scoring.screen.model import Predictor, Vectors, curved
-from scoring.screen.record import OF_CAPTIONS, LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
+from scoring.screen.model import Predictor, curved
+from scoring.screen.record import LogisticCurve, MissBound, ModalityName, ModalityRecord, ScreenRecord
 
 MIN_WITH_MODALITY = 10
 """Number of private, and of public, pictures that a modality needs in training and in validation."""
@@ -45,187 +44,140 @@ ASSUMPTION = {
 
 
 @dataclass(frozen=True)
-class HeadChoice:
-    """How the best head of a kind does on the validation pictures, on which its curve was fitted."""
+class Tried:
+    """How a modality alone, or a fusion of all, does on validation pictures. The curve of a modality was fitted on
+    these; a fusion is judged by others than it was fitted on."""
 
-    modality: ModalityName
-    head: str
-    """Kind and penalty, such as "svm, 0.01"."""
+    name: str
+    """A modality, or mean or gate."""
 
     log_loss: float
-    """Smaller is better; the smallest of the modality is taken."""
+    """Smaller is better; the fusion with the smaller one is taken."""
 
     f1: float | None
     """F1 of private where the probability is 0.5 or more."""
 
     accuracy: float | None
-    is_taken: bool = False
-
-
-@dataclass(frozen=True)
-class FusionChoice:
-    """How one fusion does on validation pictures that it was not fitted on."""
-
-    name: str
-    """A kind of fusion; "single" with the modality that is best alone."""
-
-    log_loss: float
-    """Smaller is better; the smallest is taken."""
-
-    f1: float | None
-    """F1 of private where the joined probability is 0.5 or more."""
-
-    accuracy: float | None
     passed: float
-    """Share of all pictures that would go to the engine if the screen missed exactly the target share of these private
+    """Share of the pictures that would go to the engine if the screen missed exactly the target share of the private
     ones. A figure for the choice: it proves nothing."""
 
-    is_taken: bool = False
+    is_taken: bool = True
 
 
-@dataclass(frozen=True)
-class FittedPredictor:
-    predictor: Predictor
-    heads: tuple[HeadChoice, ...]
-    fusions: tuple[FusionChoice, ...]
-
-
-def fitted_predictor(
+def _fitted_predictor(
     pictures: LabelledFeatures,
     part: Groups,
     identities: Mapping[ModalityName, Mapping[str, str]],
     lengths: Mapping[ModalityName, int],
     target_miss: float,
-    kinds: Sequence[HeadKind],
     seed: int,
-) -> FittedPredictor:
-    """Fit the predictor of a screen.
-
-    part: of `parts`. identities, lengths: of each modality. kinds: heads that are compared. LabelsError if too few
-    pictures have a modality, or no head of these kinds is for it.
-    """
-    training, validation = part == TRAINING, part == VALIDATION
-    records, heads, head_choices = list[ModalityRecord](), dict[ModalityName, Head](), list[HeadChoice]()
-    for name, identity in identities.items():
-        fitted, curve, compared = _best_head(name, pictures, training, validation, lengths[name], kinds, seed)
-        heads[name] = fitted.head
-        head_choices += compared
+) -> tuple[Predictor, tuple[Tried, ...]]:
+    """Fit the predictor of a screen. part: of `parts`. LabelsError if too few pictures have a modality."""
+    tried, records, heads = list[Tried](), list[ModalityRecord](), dict[ModalityName, Numbers]()
+    validation = np.flatnonzero(part == VALIDATION)
+    singles = np.full((len(validation), len(identities)), np.nan)
+    for column, (name, identity) in enumerate(identities.items()):
+        penalty, heads[name], curve, meant = _best_head(name, pictures, part, lengths[name])
         records.append(
-            ModalityRecord(name=name, identity=dict(identity), length=lengths[name], head=fitted.name, curve=curve)
+            ModalityRecord(name=name, identity=dict(identity), length=lengths[name], penalty=penalty, curve=curve)
         )
-    flat = LogisticCurve(slope=1.0, intercept=0.0)
-    before = Predictor(tuple(records), heads, Fusion("mean", {}), flat)
-    views = first_views(pictures.views, validation)
-    singles = np.array([before.single_probabilities(vectors) for vectors in views]).reshape(len(views), len(records))
+        has = ~np.isnan(meant)
+        of_these = validation[has]
+        singles[:, column] = meant
+        truth, weights = pictures.is_private[of_these], pictures.weights[of_these]
+        tried.append(_tried(name, meant[has], truth, weights, target_miss))
     is_seen = ~np.isnan(singles).all(axis=1)
-    truth, weights = pictures.is_private[validation][is_seen], pictures.weights[validation][is_seen]
-    singles, groups = singles[is_seen], pictures.groups[validation][is_seen]
-    joins: tuple[FusionKind, ...] = KINDS if len(records) > 1 else ("single",)
-    choices = [_choice(kind, singles, truth, weights, groups, target_miss, seed) for kind in joins]
-    best = int(np.argmin([choice.log_loss for choice in choices]))
-    fusion = fitted_fusion(joins[best], singles, truth, weights, seed)
-    curve = _curve(fusion.joined(singles), truth, weights)
-    named = [
-        replace(choice, name=_named(kind, singles, truth, weights, records, seed), is_taken=number == best)
-        for number, (kind, choice) in enumerate(zip(joins, choices, strict=True))
-    ]
-    return FittedPredictor(Predictor(tuple(records), heads, fusion, curve), tuple(head_choices), tuple(named))
-
-
-def _named(
-    kind: FusionKind, singles: Numbers, truth: Flags, weights: Numbers, records: list[ModalityRecord], seed: int
-) -> str:
-    if kind != "single":
-        return kind
-    fusion = fitted_fusion(kind, singles, truth, weights, seed)
-    return f"single: {records[int(fusion.parameters['modality'][0])].name}"
+    singles, seen = singles[is_seen], validation[is_seen]
+    truth, weights = pictures.is_private[seen], pictures.weights[seen]
+    kind: FusionKind = "mean"
+    if len(records) > 1:
+        folds = folds_of(Points(truth, np.zeros(len(truth)), weights, pictures.groups[seen]), seed)
+        fusions = [
+            _tried(each, _held_out(each, singles, truth, weights, folds, seed), truth, weights, target_miss)
+            for each in KINDS
+        ]
+        kind = KINDS[int(np.argmin([each.log_loss for each in fusions]))]
+        tried += [replace(each, is_taken=each.name == kind) for each in fusions]
+    gate, curve = _fitted_fusion(kind, singles, truth, weights, seed)
+    return Predictor(tuple(records), heads, gate, curve), tuple(tried)
 
 
 def _best_head(
-    name: ModalityName,
-    pictures: LabelledFeatures,
-    training: Flags,
-    validation: Flags,
-    length: int,
-    kinds: Sequence[HeadKind],
-    seed: int,
-) -> tuple[FittedHead, LogisticCurve, list[HeadChoice]]:
-    """Return the head that is best on validation, its curve, and the best head of each kind."""
-    has = np.array([views[0].get(name) is not None for views in pictures.views], dtype=np.bool_)
-    for members, of_part in ((training, "learn from"), (validation, "choose by")):
-        for is_private, what in ((True, "private"), (False, "public")):
-            num = int((has & members & (pictures.is_private == is_private)).sum())
+    name: ModalityName, pictures: LabelledFeatures, part: Groups, length: int
+) -> tuple[float, Numbers, LogisticCurve, Numbers]:
+    """Return penalty, head and curve that are best on validation, and what they say of each picture of it, NaN if that
+    lacks the modality. Heads are fitted on the first view of a picture."""
+    firsts = [views[0].get(name) for views in pictures.views]
+    has = np.array([first is not None for first in firsts], dtype=np.bool_)
+
+    def members(of_part: int) -> tuple[list[Features], Flags, Numbers]:
+        chosen = np.flatnonzero(has & (part == of_part))
+        truth = pictures.is_private[chosen]
+        for what, num in (("private", int(truth.sum())), ("public", int((~truth).sum()))):
             if num < MIN_WITH_MODALITY:
-                seen = "a caption" if name in OF_CAPTIONS else "features of it"
+                purpose = "learn from" if of_part == TRAINING else "choose by"
+                seen = "a caption" if name == "caption" else "features of it"
                 raise LabelsError(
-                    f"the modality {name} needs {MIN_WITH_MODALITY} {what} pictures to {of_part} that have {seen}; "
+                    f"the modality {name} needs {MIN_WITH_MODALITY} {what} pictures to {purpose} that have {seen}; "
                     f"there are {num}; leave the modality out, or label more"
                 )
-    own, held = has & training, has & validation
-    vectors = _vectors(pictures, own, name)
-    fitted = fitted_heads(vectors, length, pictures.is_private[own], pictures.weights[own], seed, kinds)
-    if not fitted:
-        raise LabelsError(f"--head hidden is not for the modality {name}, which is a table of words; add --head svm")
-    truth, weights = pictures.is_private[held], pictures.weights[held]
-    of_validation = _vectors(pictures, held, name)
-    compared = list[tuple[HeadChoice, FittedHead, LogisticCurve]]()
-    for each in fitted:
-        answers = expit([each.head.logit(vector) for vector in of_validation])
-        curve = _curve(answers, truth, weights)
-        meant = np.array([curved(logit, curve) for logit in logits(answers).tolist()])
-        choice = HeadChoice(
-            name, each.name, log_loss(meant, truth, weights / weights.sum()), *_f1_and_accuracy(meant, truth, weights)
-        )
-        compared.append((choice, each, curve))
-    best = min(compared, key=lambda each: each[0].log_loss)
-    of_kinds = [
-        min((each for each in compared if each[1].kind == kind), key=lambda each: each[0].log_loss)
-        for kind in dict.fromkeys(each.kind for each in fitted)
-    ]
-    return best[1], best[2], [replace(each[0], is_taken=each is best) for each in of_kinds]
+        return [each for number in chosen if (each := firsts[number]) is not None], truth, pictures.weights[chosen]
+
+    learnt, truth, weights = members(TRAINING)
+    held, held_truth, held_weights = members(VALIDATION)
+    best = (np.inf, 0.0, np.empty(0), LogisticCurve(slope=1.0, intercept=0.0), np.empty(0))
+    for penalty, head in fitted_heads(learnt, length, truth, weights).items():
+        answers = expit([logit(features, head) for features in held])
+        curve = _curve(answers, held_truth, held_weights)
+        meant = _curved(answers, curve)
+        loss = log_loss(meant, held_truth, held_weights)
+        if loss < best[0]:
+            best = (loss, penalty, head, curve, meant)
+    _, penalty, head, curve, meant = best
+    answered = np.full(int((part == VALIDATION).sum()), np.nan)
+    answered[has[part == VALIDATION]] = meant
+    return penalty, head, curve, answered
 
 
-def _f1_and_accuracy(probabilities: Numbers, truth: Flags, weights: Numbers) -> tuple[float | None, float | None]:
-    """Return F1 of private and the accuracy, where 0.5 or more is private."""
+def _tried(name: str, probabilities: Numbers, truth: Flags, weights: Numbers, target_miss: float) -> Tried:
     counts = (cells(truth, probabilities >= 0.5) * weights[:, None]).sum(axis=0)
-    return known(rates(counts)["f1"]), known(rates(counts)["accuracy"])
+    threshold = np.quantile(probabilities[truth], target_miss)
+    return Tried(
+        name,
+        log_loss(probabilities, truth, weights),
+        known(rates(counts)["f1"]),
+        known(rates(counts)["accuracy"]),
+        float(weights[probabilities >= threshold].sum() / weights.sum()),
+    )
 
 
-def _vectors(pictures: LabelledFeatures, members: Flags, name: ModalityName) -> list[Features]:
-    vectors: list[Vectors] = first_views(pictures.views, members)
-    return [each for vector in vectors if (each := vector[name]) is not None]
-
-
-def _choice(
-    kind: FusionKind,
-    singles: Numbers,
-    truth: Flags,
-    weights: Numbers,
-    groups: Groups,
-    target_miss: float,
-    seed: int,
-) -> FusionChoice:
-    joined = np.zeros(len(truth))
-    folds = folds_of(Points(truth, joined, weights, groups), seed)
+def _held_out(kind: FusionKind, singles: Numbers, truth: Flags, weights: Numbers, folds: Groups, seed: int) -> Numbers:
+    """Return the joined probabilities, each by a fit on the other folds; shape (n,)."""
+    meant = np.zeros(len(truth))
     for fold in range(NUM_FOLDS):
         held = folds == fold
         if not truth[~held].any() or truth[~held].all():
             raise LabelsError("nearly all validation pictures are near duplicates of each other; label others")
-        fusion = fitted_fusion(kind, singles[~held], truth[~held], weights[~held], seed)
-        curve = _curve(fusion.joined(singles[~held]), truth[~held], weights[~held])
-        joined[held] = [curved(logit, curve) for logit in logits(fusion.joined(singles[held])).tolist()]
-    threshold = np.quantile(joined[truth], target_miss)
-    return FusionChoice(
-        kind,
-        log_loss(joined, truth, weights / weights.sum()),
-        *_f1_and_accuracy(joined, truth, weights),
-        float(weights[joined >= threshold].sum() / weights.sum()),
-    )
+        gate, curve = _fitted_fusion(kind, singles[~held], truth[~held], weights[~held], seed)
+        meant[held] = _curved(joined(singles[held], gate), curve)
+    return meant
+
+
+def _fitted_fusion(
+    kind: FusionKind, singles: Numbers, truth: Flags, weights: Numbers, seed: int
+) -> tuple[Gate | None, LogisticCurve]:
+    gate = fitted_gate(singles, truth, weights, seed) if kind == "gate" else None
+    return gate, _curve(joined(singles, gate), truth, weights)
 
 
 def _curve(probabilities: Numbers, truth: Flags, weights: Numbers) -> LogisticCurve:
     fitted = platt(truth, probabilities, weights)
     return LogisticCurve(slope=fitted.slope, intercept=fitted.intercept)
+
+
+def _curved(probabilities: Numbers, curve: LogisticCurve) -> Numbers:
+    return np.array([curved(each, curve) for each in logits(probabilities).tolist()], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -237,9 +189,6 @@ class FitSettings:
     target_miss_level_1: float | None
     is_per_category: bool
     guard_share: float
-    heads: tuple[HeadKind, ...]
-    """Kinds that are compared."""
-
     seed: int
 
 
@@ -251,8 +200,9 @@ class MadeScreen:
     record: ScreenRecord
     """Without hashes."""
 
-    heads: tuple[HeadChoice, ...]
-    fusions: tuple[FusionChoice, ...]
+    tried: tuple[Tried, ...]
+    """Each modality; and mean and gate, if there are several."""
+
     num_training: int
     num_validation: int
     learnt: tuple[str, ...]
@@ -273,15 +223,14 @@ def made_screen(
     missing.
     """
     part = parts(pictures, settings.target_miss, settings.confidence, settings.seed)
-    fitted = fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.heads, settings.seed)
-    predictor = fitted.predictor
+    predictor, tried = _fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.seed)
     members = np.asarray(part == BOUND)
     scores = scores_of(pictures, predictor)
     bound, categories = _bounds(pictures, members, scores, settings)
     record = ScreenRecord(
         privsieve=__version__,
         modalities=predictor.modalities,
-        fusion=predictor.fusion.kind,
+        fusion="mean" if predictor.gate is None else "gate",
         curve=predictor.curve,
         target_miss=settings.target_miss,
         confidence=settings.confidence,
@@ -313,8 +262,7 @@ def made_screen(
     return MadeScreen(
         predictor=predictor,
         record=record,
-        heads=fitted.heads,
-        fusions=fitted.fusions,
+        tried=tried,
         num_training=int((part == TRAINING).sum()),
         num_validation=int((part == VALIDATION).sum()),
         learnt=tuple(pictures.sha256[number] for number in np.flatnonzero(is_learnt).tolist()),

@@ -4,7 +4,6 @@ The bound holds for pictures that the screen has not seen. So copies and near du
 of the bound is drawn by lots that depend only on the pictures and a seed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,8 +151,3 @@ def _lots(pictures: LabelledFeatures, members: Groups, num_groups: int, seed: in
     for sha256, group in zip(pictures.sha256, members.tolist(), strict=True):
         names[group] = min(names[group] or sha256, sha256)
     return np.array([lot(f"screen/{seed}/{name}") for name in names], dtype=np.float64)
-
-
-def first_views(views: Sequence[tuple[Vectors, ...]], members: Flags) -> list[Vectors]:
-    """Return the first view of each member, which heads are fitted on."""
-    return [views[number][0] for number in np.flatnonzero(members).tolist()]

@@ -3,28 +3,23 @@
 from collections.abc import Iterator
 
 from ingest.sample import printable
-from reports.screening.compute import FusionChoice, HeadChoice, MadeScreen
+from reports.screening.compute import MadeScreen, Tried
 from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation
 from reports.statistics.binary import SideRates
 from reports.words import Document, Table, number, percent, shortened, spread, table
 from scoring.screen.record import LevelBound, MissBound, ScreenRecord
 
-NOT_BUILT = "not built, of those that the paper compares: Concat, PCNH, DMFP, ViLBERT"
-
 
 def fit_document(made: MadeScreen, num_labelled: int) -> Document:
     """Return the output of `screen fit`. num_labelled: pictures with a label that were found in the corpus."""
     record = made.record
-    heads = [f"{modality.name} ({modality.head})" for modality in record.modalities]
     lines = [
         f"labels   {num_labelled:,} pictures: {made.num_training:,} to learn from, {made.num_validation:,} to choose "
         f"by, {record.labelled.num_pictures:,} for the bound",
-        f"looks at {', '.join(heads)}",
+        f"looks at {', '.join(modality.name for modality in record.modalities)}",
         *bound_lines(record),
     ]
-    return Document(
-        lines, [_heads(made.heads), _fusions(made.fusions)], [NOT_BUILT, f"the bound holds if {record.assumption}"]
-    )
+    return Document(lines, [_tried(made.tried)], [f"the bound holds if {record.assumption}"])
 
 
 HARDLY_ANYTHING_LEFT_OUT = 0.95
@@ -77,25 +72,13 @@ def _category(name: str) -> str:
     return shortened(printable(name), 40)
 
 
-def _heads(choices: tuple[HeadChoice, ...]) -> Table:
+def _tried(tried: tuple[Tried, ...]) -> Table:
     return table(
-        "Heads, on validation pictures, which also fitted their curves; the smallest log loss is taken",
-        ["modality", "head", "log loss", "F1 private", "accuracy", "taken"],
-        [
-            [each.modality, each.head, each.log_loss, each.f1, each.accuracy, "yes" if each.is_taken else ""]
-            for each in choices
-        ],
-        (0, 1, 5),
-    )
-
-
-def _fusions(choices: tuple[FusionChoice, ...]) -> Table:
-    return table(
-        "Fusion, on validation pictures that it was not fitted on; the smallest log loss is taken",
-        ["fusion", "log loss", "F1 private", "accuracy", "passes at the target", "taken"],
+        "On validation pictures; mean and gate join the modalities, and the one with the smaller log loss is taken",
+        ["looks by", "log loss", "F1 private", "accuracy", "passes at the target", "taken"],
         [
             [each.name, each.log_loss, each.f1, each.accuracy, percent(each.passed), "yes" if each.is_taken else ""]
-            for each in choices
+            for each in tried
         ],
         (0, 5),
     )

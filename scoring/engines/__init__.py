@@ -18,7 +18,7 @@ import importlib
 from typing import cast
 
 from ingest.errors import EngineError, did_you_mean
-from scoring.assessment import Engine, EngineModule, EngineOptions
+from scoring.assessment import EngineModule
 
 ENGINES: dict[str, str] = {
     "detectors": "scoring.engines.detectors",
@@ -38,8 +38,3 @@ def engine_module(name: str) -> EngineModule:
         known = ", ".join(ENGINES)
         raise EngineError(f'unknown engine "{name}"{did_you_mean(name, ENGINES)}; there are: {known}')
     return cast(EngineModule, importlib.import_module(ENGINES[name]))
-
-
-def placeholder_engine() -> Engine:
-    """Return an engine with made-up answers and no model, to measure everything around an engine."""
-    return engine_module("canned").load(EngineOptions())

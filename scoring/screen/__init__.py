@@ -1,10 +1,8 @@
 """The screen: a cheap first look that says how likely a picture is private, so that the engine sees only the others.
 
-    modalities.py  picture -> features: of the caption, or of an ONNX encoder that the user names; kept in a folder
-    text_encoder.py  caption -> features, by a text encoder that the user names
-    transformers_model.py  such encoders of pictures and of texts in the format of the library transformers
-    limited.py     the models that the user names, in child processes with limits
+    modalities.py  picture -> features; those of the caption
     detected.py    picture -> features, by the models of the detectors
+    encoder.py     picture -> features, by an ONNX model that the user names, in a child process with limits
     heads.py       features of one modality -> a logit; how heads are fitted
     fusion.py      the probabilities of several modalities -> one
     model.py       all of these together: a picture -> `prob_screen`, and whether it is screened out
@@ -13,6 +11,6 @@
 
 A screen is fitted on labels, and its miss rate is bounded, in `reports/screening/`.
 
-May import: `ingest`, `scoring`, `scoring.engines.detectors`, `scoring.engines.vlm`.
+May import: `ingest`, `scoring`, `scoring.engines.detectors`.
 Start at: `model.py`.
 """

@@ -1,117 +1,102 @@
-"""Fusion: the probabilities of several modalities -> one. Validation decides which one is used.
-
-Of those that Zhao et al. compare ("PrivacyAlert: A Dataset for Image Privacy Prediction", tables 3 and 4), these are
-built: the best single modality, the plain mean, stacking, and gated fusion, which learns per picture how much each
-modality counts. Not built: Concat (one classifier over all features together), PCNH (two joined networks), DMFP (votes
-weighted by the competence among neighbours) and ViLBERT (one network over regions and words).
+"""Fusion: the probabilities of several modalities -> one, by their mean or by a gate, which learns per picture how much
+each modality counts (Zhao et al., "PrivacyAlert: A Dataset for Image Privacy Prediction", table 4).
 
 A modality that a picture lacks has no part: its weight is 0, and the others share what is left.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from scoring.screen.heads import Flags, Numbers, cross_entropy, linear_weights, minimised
+from scoring.screen.heads import Flags, Numbers, minimised
 
-FusionKind = Literal["single", "mean", "mean of logits", "stacking", "gate"]
-KINDS: tuple[FusionKind, ...] = ("single", "mean", "mean of logits", "stacking", "gate")
-"""From the simplest on."""
+FusionKind = Literal["mean", "gate"]
+KINDS: tuple[FusionKind, ...] = ("mean", "gate")
 
 EDGE = 1e-6
 """Probabilities nearer to 0 or 1 count as this near."""
 
 GATE_UNITS = 16
 PENALTY = 1e-3
-"""Weight of the squared weights in the losses of stacking and gate."""
+"""Weight of the squared weights in the loss of the gate."""
 
 
 @dataclass(frozen=True)
-class Fusion:
-    """How probabilities are joined."""
+class Gate:
+    """A network with one hidden layer, from p and 1 − p of each of M modalities to a score of each."""
 
-    kind: FusionKind
-    parameters: Mapping[str, Numbers]
-    """single: `modality`, shape (1,), its number. stacking: `weights`, shape (2 M + 1,). gate: `hidden`,
-    shape (2 M + 1, GATE_UNITS), and `output`, shape (GATE_UNITS + 1, M). The others have none."""
+    hidden: Numbers
+    """Shape (2 M + 1, GATE_UNITS), the last row the biases."""
 
-    def joined(self, probabilities: Numbers) -> Numbers:
-        """Join probabilities, shape (n, M), NaN where a modality is missing, to shape (n,), NaN where all are."""
-        return np.asarray(_JOIN[self.kind](probabilities, self.parameters), dtype=np.float64)
+    output: Numbers
+    """Shape (GATE_UNITS + 1, M), as `hidden`."""
 
     def fits(self, num_modalities: int) -> bool:
-        """Return whether the parameters belong to this number of modalities."""
-        shapes: dict[FusionKind, dict[str, tuple[int, ...]]] = {
-            "single": {"modality": (1,)},
-            "stacking": {"weights": (2 * num_modalities + 1,)},
-            "gate": {"hidden": (2 * num_modalities + 1, GATE_UNITS), "output": (GATE_UNITS + 1, num_modalities)},
-        }
-        if {name: value.shape for name, value in self.parameters.items()} != shapes.get(self.kind, {}):
-            return False
-        return self.kind != "single" or int(self.parameters["modality"][0]) in range(num_modalities)
+        """Return whether the shapes belong to this number of modalities."""
+        of_hidden, of_output = _shapes(num_modalities)
+        return self.hidden.shape == of_hidden and self.output.shape == of_output
 
 
-def fitted_fusion(kind: FusionKind, probabilities: Numbers, truth: Flags, weights: Numbers, seed: int) -> Fusion:
-    """Fit how modalities are joined.
+def joined(probabilities: Numbers, gate: Gate | None) -> Numbers:
+    """Join probabilities, shape (n, M), NaN where a modality is missing, to shape (n,), NaN where all are.
 
-    probabilities: shape (n, M), NaN where missing. truth: shape (n,), both classes. weights: shape (n,).
+    gate: None for the mean.
     """
-    weights = weights / weights.sum()
-    if kind == "single":
-        errors = [log_loss(column, truth, weights) for column in probabilities.T]
-        return Fusion(kind, {"modality": np.array([float(np.argmin(errors))])})
-    if kind == "stacking":
-        inputs = _stacked_inputs(probabilities)
-        return Fusion(kind, {"weights": linear_weights(inputs, truth, weights, PENALTY, cross_entropy)})
-    if kind == "gate":
-        return Fusion(kind, _gate(probabilities, truth, weights, seed))
-    return Fusion(kind, {})
+    is_missing = np.isnan(probabilities)
+    if gate is None:
+        num = (~is_missing).sum(axis=1, keepdims=True)
+        shares = ~is_missing / np.maximum(num, 1)
+    else:
+        shares, _ = _shares(_inputs(probabilities), is_missing, gate)
+    total = (shares * np.where(is_missing, 0.0, probabilities)).sum(axis=1)
+    return np.where(is_missing.all(axis=1), np.nan, total)
 
 
 def log_loss(probabilities: Numbers, truth: Flags, weights: Numbers) -> float:
-    """Return the log loss, a missing probability counting as ½. weights: sum to 1."""
-    inside = np.clip(np.where(np.isnan(probabilities), 0.5, probabilities), EDGE, 1 - EDGE)
-    return float(-(weights * np.log(np.where(truth, inside, 1 - inside))).sum())
-
-
-def _logits(probabilities: Numbers) -> Numbers:
+    """Return the mean log loss, by weight. All shape (n,)."""
     inside = np.clip(probabilities, EDGE, 1 - EDGE)
-    return np.asarray(np.log(inside / (1 - inside)), dtype=np.float64)
+    return float(-(weights * np.log(np.where(truth, inside, 1 - inside))).sum() / weights.sum())
 
 
-def _logistic(logits: Numbers) -> Numbers:
-    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -50, 50))), dtype=np.float64)
+def fitted_gate(probabilities: Numbers, truth: Flags, weights: Numbers, seed: int) -> Gate:
+    """Fit a gate by the log loss of the joined probability.
+
+    probabilities: shape (n, M), NaN where missing. truth: shape (n,), both classes. weights: shape (n,).
+    The paper names a gate over the single predictions; layers, activation and loss are our own choice, since it prints
+    none.
+    """
+    weights = weights / weights.sum()
+    of_hidden, of_output = _shapes(probabilities.shape[1])
+    num_hidden = of_hidden[0] * of_hidden[1]
+    inputs, is_missing = _inputs(probabilities), np.isnan(probabilities)
+    filled = np.where(is_missing, 0.0, probabilities)
+
+    def made(parameters: Numbers) -> Gate:
+        return Gate(parameters[:num_hidden].reshape(of_hidden), parameters[num_hidden:].reshape(of_output))
+
+    def loss(parameters: Numbers) -> tuple[float, Numbers]:
+        gate = made(parameters)
+        shares, units = _shares(inputs, is_missing, gate)
+        together = np.clip((shares * filled).sum(axis=1), EDGE, 1 - EDGE)
+        slopes = weights * np.where(truth, -1 / together, 1 / (1 - together))
+        by_score = slopes[:, None] * shares * (filled - together[:, None])
+        inner = (by_score @ gate.output[:-1].T) * (1 - units**2)
+        by_output = np.vstack([units.T @ by_score + PENALTY * gate.output[:-1], by_score.sum(axis=0)])
+        by_hidden = np.vstack([inputs.T @ inner + PENALTY * gate.hidden[:-1], inner.sum(axis=0)])
+        size = float((gate.hidden[:-1] ** 2).sum() + (gate.output[:-1] ** 2).sum())
+        error = log_loss(together, truth, weights)
+        return error + PENALTY / 2 * size, np.append(by_hidden.ravel(), by_output.ravel())
+
+    num_output = of_output[0] * of_output[1]
+    return made(minimised(loss, np.random.default_rng(seed).normal(scale=0.3, size=num_hidden + num_output)))
 
 
-def _mean(values: Numbers) -> Numbers:
-    """Return the mean of those that are there; NaN without any."""
-    is_there = ~np.isnan(values)
-    num = is_there.sum(axis=1)
-    total = np.where(is_there, values, 0.0).sum(axis=1)
-    return np.where(num > 0, total / np.maximum(num, 1), np.nan)
+def _shapes(num_modalities: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (2 * num_modalities + 1, GATE_UNITS), (GATE_UNITS + 1, num_modalities)
 
 
-def _single(probabilities: Numbers, parameters: Mapping[str, Numbers]) -> Numbers:
-    """Take the best modality, or the mean of the others where that is missing."""
-    chosen = probabilities[:, int(parameters["modality"][0])]
-    return np.where(np.isnan(chosen), _mean(probabilities), chosen)
-
-
-def _stacked_inputs(probabilities: Numbers) -> Numbers:
-    """Return, shape (n, 2 M), the logits, 0 where missing, and whether each is missing."""
-    is_missing = np.isnan(probabilities)
-    return np.concatenate([np.where(is_missing, 0.0, _logits(probabilities)), is_missing.astype(np.float64)], axis=1)
-
-
-def _stacking(probabilities: Numbers, parameters: Mapping[str, Numbers]) -> Numbers:
-    weights = parameters["weights"]
-    joined = _logistic((_stacked_inputs(probabilities) * weights[:-1]).sum(axis=1) + weights[-1])
-    return np.where(np.isnan(probabilities).all(axis=1), np.nan, joined)
-
-
-def _gate_inputs(probabilities: Numbers) -> Numbers:
+def _inputs(probabilities: Numbers) -> Numbers:
     """Return, shape (n, 2 M), p and 1 − p of each modality, both 0 where missing."""
     is_missing = np.isnan(probabilities)
     return np.concatenate(
@@ -119,54 +104,11 @@ def _gate_inputs(probabilities: Numbers) -> Numbers:
     )
 
 
-def _shares(inputs: Numbers, is_missing: Flags, hidden: Numbers, output: Numbers) -> tuple[Numbers, Numbers]:
+def _shares(inputs: Numbers, is_missing: Flags, gate: Gate) -> tuple[Numbers, Numbers]:
     """Return the weight of each modality, shape (n, M), 0 where missing; and the units, shape (n, GATE_UNITS)."""
-    units = np.tanh((inputs[:, :, None] * hidden[:-1]).sum(axis=1) + hidden[-1])
-    scores = (units[:, :, None] * output[:-1]).sum(axis=1) + output[-1]
+    units = np.tanh((inputs[:, :, None] * gate.hidden[:-1]).sum(axis=1) + gate.hidden[-1])
+    scores = (units[:, :, None] * gate.output[:-1]).sum(axis=1) + gate.output[-1]
     scores = np.where(is_missing, -np.inf, scores)
     highest = np.max(scores, axis=1, keepdims=True, initial=-1e9)
     powers = np.exp(scores - highest)
     return powers / np.maximum(powers.sum(axis=1, keepdims=True), 1e-300), units
-
-
-def _gated(probabilities: Numbers, parameters: Mapping[str, Numbers]) -> Numbers:
-    is_missing = np.isnan(probabilities)
-    shares, _ = _shares(_gate_inputs(probabilities), is_missing, parameters["hidden"], parameters["output"])
-    joined = (shares * np.where(is_missing, 0.0, probabilities)).sum(axis=1)
-    return np.where(is_missing.all(axis=1), np.nan, joined)
-
-
-def _gate(probabilities: Numbers, truth: Flags, weights: Numbers, seed: int) -> dict[str, Numbers]:
-    """Fit the gate by the log loss of the joined probability. Source of the network: the paper names a gate over the
-    single predictions; layers, activation and loss are our own choice, since it prints none."""
-    num = probabilities.shape[1]
-    shapes = ((2 * num + 1, GATE_UNITS), (GATE_UNITS + 1, num))
-    num_hidden = shapes[0][0] * shapes[0][1]
-    inputs, is_missing = _gate_inputs(probabilities), np.isnan(probabilities)
-    filled = np.where(is_missing, 0.0, probabilities)
-
-    def loss(parameters: Numbers) -> tuple[float, Numbers]:
-        hidden, output = parameters[:num_hidden].reshape(shapes[0]), parameters[num_hidden:].reshape(shapes[1])
-        shares, units = _shares(inputs, is_missing, hidden, output)
-        joined = np.clip((shares * filled).sum(axis=1), EDGE, 1 - EDGE)
-        error = float(-(weights * np.log(np.where(truth, joined, 1 - joined))).sum())
-        slopes = weights * np.where(truth, -1 / joined, 1 / (1 - joined))
-        of_scores = slopes[:, None] * shares * (filled - joined[:, None])
-        inner = (of_scores @ output[:-1].T) * (1 - units**2)
-        of_output = np.vstack([units.T @ of_scores + PENALTY * output[:-1], of_scores.sum(axis=0)])
-        of_hidden = np.vstack([inputs.T @ inner + PENALTY * hidden[:-1], inner.sum(axis=0)])
-        size = float((hidden[:-1] ** 2).sum() + (output[:-1] ** 2).sum())
-        return error + PENALTY / 2 * size, np.append(of_hidden.ravel(), of_output.ravel())
-
-    first = np.random.default_rng(seed).normal(scale=0.3, size=num_hidden + shapes[1][0] * num)
-    parameters = minimised(loss, first)
-    return {"hidden": parameters[:num_hidden].reshape(shapes[0]), "output": parameters[num_hidden:].reshape(shapes[1])}
-
-
-_JOIN: dict[FusionKind, Callable[[Numbers, Mapping[str, Numbers]], Numbers]] = {
-    "single": _single,
-    "mean": lambda probabilities, _: _mean(probabilities),
-    "mean of logits": lambda probabilities, _: _logistic(_mean(_logits(probabilities))),
-    "stacking": _stacking,
-    "gate": _gated,
-}

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -16,33 +15,11 @@ from scoring.screen.detected import (
     frozen_identity,
     thumbnail_identity,
 )
-from scoring.screen.fusion import Fusion
-from scoring.screen.heads import Head, Numbers
-from scoring.screen.limited import Encoders, LimitedModality
-from scoring.screen.modalities import (
-    CachedModality,
-    Caption,
-    Features,
-    Modality,
-    PictureView,
-    caption_identity,
-    encoder_identity,
-)
-from scoring.screen.record import (
-    ENCODERS,
-    MODEL_FILES,
-    OF_CAPTIONS,
-    LogisticCurve,
-    ModalityName,
-    ModalityRecord,
-    ScreenRecord,
-    model_files,
-)
-from scoring.screen.text_encoder import text_encoder_identity
-from scoring.screen.transformers_model import transformers_identity
-
-EDGE = 1e-6
-"""A joined probability nearer to 0 or 1 counts as this near, as where its curve was fitted."""
+from scoring.screen.encoder import Encoder, encoder_identity
+from scoring.screen.fusion import EDGE, Gate, joined
+from scoring.screen.heads import Numbers, logit
+from scoring.screen.modalities import Caption, Features, Modality, PictureView, caption_identity
+from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
 
 MAX_LOGIT = math.log((1 - EDGE) / EDGE)
 
@@ -55,18 +32,21 @@ class Predictor:
     """What was learnt: features -> P(private)."""
 
     modalities: tuple[ModalityRecord, ...]
-    heads: Mapping[ModalityName, Head]
-    fusion: Fusion
+    heads: Mapping[ModalityName, Numbers]
+    """Shape (length + 1,) each."""
+
+    gate: Gate | None
+    """None for the mean."""
 
     curve: LogisticCurve
     """Map of the joined probability."""
 
     def probability(self, vectors: Vectors) -> float | None:
         """Return P(private) of one view, 0–1; None if it lacks all modalities."""
-        joined = float(self.fusion.joined(self.single_probabilities(vectors)[None])[0])
-        if math.isnan(joined):
+        together = float(joined(self.single_probabilities(vectors)[None], self.gate)[0])
+        if math.isnan(together):
             return None
-        inside = min(max(joined, EDGE), 1 - EDGE)
+        inside = min(max(together, EDGE), 1 - EDGE)
         return curved(math.log(inside / (1 - inside)), self.curve)
 
     def single_probabilities(self, vectors: Vectors) -> Numbers:
@@ -75,20 +55,19 @@ class Predictor:
         for number, modality in enumerate(self.modalities):
             vector = vectors.get(modality.name)
             if vector is not None:
-                singles[number] = curved(self.heads[modality.name].logit(vector), modality.curve)
+                singles[number] = curved(logit(vector, self.heads[modality.name]), modality.curve)
         return singles
 
     def highest(self, views: Sequence[Vectors]) -> float | None:
         """Return P(private) of a picture, the highest of its views, rounded as the column `prob_screen` is; None if
         one of them lacks all modalities."""
-        joined = [self.probability(vectors) for vectors in views]
-        known = [probability for probability in joined if probability is not None]
-        return float(np.float32(max(known))) if known and len(known) == len(joined) else None
+        known = [each for vectors in views if (each := self.probability(vectors)) is not None]
+        return float(np.float32(max(known))) if known and len(known) == len(views) else None
 
 
-def curved(logit: float, curve: LogisticCurve) -> float:
+def curved(number: float, curve: LogisticCurve) -> float:
     """Return what a logit means, 0–1."""
-    steep = curve.slope * min(max(logit, -MAX_LOGIT), MAX_LOGIT) + curve.intercept
+    steep = curve.slope * min(max(number, -MAX_LOGIT), MAX_LOGIT) + curve.intercept
     return 1 / (1 + math.exp(-min(max(steep, -50.0), 50.0)))
 
 
@@ -99,7 +78,8 @@ class FittedScreen:
     record: ScreenRecord
     predictor: Predictor
 
-    encoders: Encoders
+    encoder: bytes | None
+    """Content of the ONNX file; None without the modality `encoder`."""
 
     sha256: str
     """Hash of screen.json, which holds the hashes of the other files."""
@@ -120,47 +100,20 @@ _LOADED: Mapping[ModalityName, Callable[[], Modality]] = {
 }
 
 
-def identity_of(name: ModalityName, encoders: Encoders) -> dict[str, str]:
+def identity_of(name: ModalityName, encoder: bytes | None) -> dict[str, str]:
     """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
-    if name not in MODEL_FILES:
-        return _IDENTITIES[name]()
-    files = model_files(name, encoders)
-    contents = [encoders[file] for file in files]
-    if files != MODEL_FILES[name][0]:
-        return transformers_identity(name in ENCODERS, *contents)
-    return encoder_identity(*contents) if name in ENCODERS else text_encoder_identity(*contents)
+    return encoder_identity(encoder or b"") if name == "encoder" else _IDENTITIES[name]()
 
 
-def loaded_modalities(
-    names: Sequence[ModalityName], encoders: Encoders, cache: Path | None = None
-) -> dict[ModalityName, Modality]:
-    """Load the models of modalities. cache: keeps what they see of pictures; None keeps nothing.
-
-    EngineError if a package or model file is missing or wrong.
-    """
-    modalities = dict[ModalityName, Modality]()
-    for name in names:
-        try:
-            loaded = _loaded(name, encoders)
-        except EngineError as error:
-            raise EngineError(f"{name}: {error}" if name in ENCODERS[1:] else str(error)) from error
-        if cache is None or name in OF_CAPTIONS:
-            modalities[name] = loaded
-        else:
-            modalities[name] = CachedModality(loaded, cache, identity_of(name, encoders))
-    return modalities
-
-
-def _loaded(name: ModalityName, encoders: Encoders) -> Modality:
-    if name in MODEL_FILES:
-        return LimitedModality(name, {file: encoders[file] for file in model_files(name, encoders)})
-    return _LOADED[name]()
+def loaded_modalities(names: Sequence[ModalityName], encoder: bytes | None) -> dict[ModalityName, Modality]:
+    """Load the models of modalities. EngineError if a package or model file is missing or wrong."""
+    return {name: Encoder(encoder or b"") if name == "encoder" else _LOADED[name]() for name in names}
 
 
 def refuse_other_features(screen: FittedScreen) -> None:
     """Raise EngineError if this machine would compute other features than those that the screen was fitted on."""
     for modality in screen.record.modalities:
-        here = identity_of(modality.name, screen.encoders)
+        here = identity_of(modality.name, screen.encoder)
         other = sorted(name for name in {*here, *modality.identity} if here.get(name) != modality.identity.get(name))
         if other:
             raise EngineError(
@@ -176,7 +129,7 @@ class Screener:
         """EngineError if a package or model file is missing, or another one than the screen was fitted with."""
         refuse_other_features(screen)
         self._screen = screen
-        self._modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoders)
+        self._modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder)
         for modality in screen.record.modalities:
             if self._modalities[modality.name].length != modality.length:
                 raise EngineError(f"the screen has other features of the modality {modality.name}; fit it again")

@@ -1,44 +1,13 @@
 """`screen.json`: what a screen says of itself. The numbers that it has learnt are in `screen.safetensors`."""
 
-from collections.abc import Collection, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scoring.screen.fusion import FusionKind
 
-ModalityName = Literal[
-    "thumbnail", "frozen", "detectors", "caption", "encoder", "encoder-2", "encoder-3", "text-encoder"
-]
-MODALITIES: tuple[ModalityName, ...] = (
-    *("thumbnail", "frozen", "detectors", "caption"),
-    *("encoder", "encoder-2", "encoder-3", "text-encoder"),
-)
-ENCODERS = MODALITIES[4:7]
-"""One modality for each model of pictures that the user names, in the order in which they are named."""
-
-OF_CAPTIONS: tuple[ModalityName, ...] = ("caption", "text-encoder")
-"""Modalities that look at captions, and not at pictures."""
-
-MODEL_FILES: Mapping[ModalityName, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    **{
-        name: ((f"{name}.onnx",), (f"{name}.safetensors", f"{name}-config.json", f"{name}-preprocessor.json"))
-        for name in ENCODERS
-    },
-    "text-encoder": (
-        ("text-encoder.onnx", "text-encoder.json"),
-        ("text-encoder.safetensors", "text-encoder-config.json", "text-encoder.json"),
-    ),
-}
-"""Modality of a model that the user names -> its files in the folder of the screen: of an ONNX model, and of one in the
-format of transformers."""
-
-
-def model_files(name: ModalityName, present: Collection[str]) -> tuple[str, ...]:
-    """Return the files of a model in the format in which they are all present; those of ONNX if neither is."""
-    of_onnx, of_transformers = MODEL_FILES[name]
-    return of_transformers if set(of_transformers) <= set(present) else of_onnx
-
+ModalityName = Literal["thumbnail", "frozen", "detectors", "caption", "encoder"]
+MODALITIES: tuple[ModalityName, ...] = get_args(ModalityName)
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -66,8 +35,8 @@ class ModalityRecord(_Part):
     length: Annotated[int, Field(ge=1, lt=2**24)]
     """Number of features."""
 
-    head: str
-    """The head that was chosen on validation, such as "logistic, 0.01"."""
+    penalty: float
+    """Of the head, chosen on validation (`scoring.screen.heads.PENALTIES`)."""
 
     curve: LogisticCurve
 

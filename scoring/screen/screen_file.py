@@ -1,7 +1,7 @@
-"""The folder of a screen: screen.json, screen.safetensors, and the models that the user named (`MODEL_FILES`).
+"""The folder of a screen: screen.json, screen.safetensors, and the encoder that the user named, if any.
 
 A screen comes from elsewhere as often as not, so it is read strictly: every file has the hash that screen.json gives,
-screen.json has its own, every number its place and shape. Its models run within limits (`limited.py`).
+screen.json has its own, every number its place and shape. Its encoder runs within limits (`encoder.py`).
 """
 
 import hashlib
@@ -14,11 +14,11 @@ from pydantic import ValidationError
 
 from ingest.errors import LabelsError, StorageError
 from ingest.storage.place import Place, place
-from scoring.screen.fusion import Fusion
-from scoring.screen.heads import Head, Numbers
-from scoring.screen.limited import Encoders
+from scoring.screen.encoder import ENCODER_FILE, MAX_ENCODER_BYTES
+from scoring.screen.fusion import Gate
+from scoring.screen.heads import Numbers
 from scoring.screen.model import FittedScreen, Predictor
-from scoring.screen.record import MODEL_FILES, ScreenRecord, model_files
+from scoring.screen.record import ScreenRecord
 
 RECORD = "screen.json"
 WEIGHTS = "screen.safetensors"
@@ -26,9 +26,9 @@ WEIGHTS = "screen.safetensors"
 MAX_RECORD_BYTES = 16 * 2**20
 MAX_WEIGHTS_BYTES = 2**30
 MAX_AXES = 4
-"""Axes of a tensor; heads and fusions have at most 2."""
+"""Axes of a tensor; heads and gates have at most 2."""
 
-HEAD_PARTS = ("mean", "scale", "hidden", "output")
+GATE = ("gate.hidden", "gate.output")
 
 
 def write_screen(
@@ -36,7 +36,7 @@ def write_screen(
     record: ScreenRecord,
     predictor: Predictor,
     learnt: np.ndarray[tuple[int], np.dtype[np.uint64]],
-    encoders: Encoders,
+    encoder: bytes | None,
 ) -> FittedScreen:
     """Write a new folder, screen.json last, so that a folder without it is no screen. StorageError if it cannot.
 
@@ -45,10 +45,11 @@ def write_screen(
     from safetensors.numpy import save
 
     tensors: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {"learnt": learnt}
-    for modality, head in predictor.heads.items():
-        tensors |= {f"{modality}.{part}": np.ascontiguousarray(getattr(head, part)) for part in HEAD_PARTS}
-    tensors |= {f"fusion.{name}": np.ascontiguousarray(value) for name, value in predictor.fusion.parameters.items()}
-    contents = {WEIGHTS: save(tensors), **encoders}
+    tensors |= {_head(name): np.ascontiguousarray(head) for name, head in predictor.heads.items()}
+    if predictor.gate is not None:
+        parts = (predictor.gate.hidden, predictor.gate.output)
+        tensors |= {name: np.ascontiguousarray(part) for name, part in zip(GATE, parts, strict=True)}
+    contents = {WEIGHTS: save(tensors)} | ({} if encoder is None else {ENCODER_FILE: encoder})
     root = place(url)
     for name, content in contents.items():
         root.at(name).write(content)
@@ -82,14 +83,12 @@ def read_screen(url: str) -> FittedScreen:
             f"{url}/{RECORD} was changed after the fit, so its promise means nothing; copy the screen again, or fit it "
             "again"
         )
-    named = [modality.name for modality in record.modalities if modality.name in MODEL_FILES]
-    models = {file for name in named for file in model_files(name, record.files)}
-    if set(record.files) != {WEIGHTS, *models}:
+    has_encoder = any(modality.name == "encoder" for modality in record.modalities)
+    if set(record.files) != ({WEIGHTS, ENCODER_FILE} if has_encoder else {WEIGHTS}):
         raise LabelsError(f"{url}/{RECORD} does not name the files that its modalities need; fit the screen again")
     contents = {name: _checked(root, name, digest, url) for name, digest in record.files.items()}
-    tensors = _tensors(contents[WEIGHTS], url)
-    encoders = {file: contents[file] for file in models}
-    return _screen(record, tensors, encoders, hashlib.sha256(text).hexdigest(), url)
+    predictor = _predictor(record, _tensors(contents[WEIGHTS], url), url)
+    return FittedScreen(record, predictor, contents.get(ENCODER_FILE), hashlib.sha256(text).hexdigest())
 
 
 def _own_hash(text: str | bytes) -> str:
@@ -111,28 +110,26 @@ def learnt_mark(sha256: str) -> int:
     return int.from_bytes(hashlib.sha256(f"screen/{sha256}".encode()).digest()[:8], "big")
 
 
-def _screen(
-    record: ScreenRecord, tensors: Mapping[str, Numbers], encoders: Encoders, sha256: str, url: str
-) -> FittedScreen:
-    wanted = {f"{modality.name}.{part}" for modality in record.modalities for part in HEAD_PARTS} | {"learnt"}
-    others = {name for name in tensors if name not in wanted}
-    if not wanted <= set(tensors) or not all(name.startswith("fusion.") for name in others):
-        raise _misfit(url)
-    heads = {
-        modality.name: Head(*(tensors[f"{modality.name}.{part}"] for part in HEAD_PARTS))
-        for modality in record.modalities
-    }
-    fusion = Fusion(record.fusion, {name.removeprefix("fusion."): tensors[name] for name in sorted(others)})
+def _head(modality: str) -> str:
+    """Return the name of the tensor with its head."""
+    return f"{modality}.head"
+
+
+def _predictor(record: ScreenRecord, tensors: Mapping[str, Numbers], url: str) -> Predictor:
+    heads = {modality.name: _head(modality.name) for modality in record.modalities}
+    parts = GATE if record.fusion == "gate" else ()
     are_numbers = all(
         value.dtype == np.float64 and np.isfinite(value).all() for name, value in tensors.items() if name != "learnt"
     )
-    if not are_numbers or tensors["learnt"].dtype != np.uint64 or tensors["learnt"].ndim != 1:
+    if set(tensors) != {"learnt", *heads.values(), *parts} or not are_numbers:
         raise _misfit(url)
-    if not all(heads[modality.name].fits(modality.length) for modality in record.modalities):
+    if tensors["learnt"].dtype != np.uint64 or tensors["learnt"].ndim != 1:
         raise _misfit(url)
-    if not fusion.fits(len(record.modalities)):
+    gate = Gate(*(tensors[name] for name in parts)) if parts else None
+    are_heads = all(tensors[heads[each.name]].shape == (each.length + 1,) for each in record.modalities)
+    if not are_heads or not (gate is None or gate.fits(len(heads))):
         raise _misfit(url)
-    return FittedScreen(record, Predictor(record.modalities, heads, fusion, record.curve), encoders, sha256)
+    return Predictor(record.modalities, {name: tensors[head] for name, head in heads.items()}, gate, record.curve)
 
 
 def _misfit(url: str) -> LabelsError:
@@ -140,7 +137,7 @@ def _misfit(url: str) -> LabelsError:
 
 
 def _checked(root: Place, name: str, digest: str, url: str) -> bytes:
-    content = _content(root, name, MAX_WEIGHTS_BYTES * (1 if name == WEIGHTS else 2), url)
+    content = _content(root, name, MAX_WEIGHTS_BYTES if name == WEIGHTS else MAX_ENCODER_BYTES, url)
     if hashlib.sha256(content).hexdigest() != digest:
         raise LabelsError(f"{url}/{name} is not the file that {RECORD} names; copy the screen again, or fit it again")
     return content

@@ -18,16 +18,19 @@ from PIL import Image
 from ingest.images.decode import FORMATS, decode
 from ingest.images.files.hidden import num_skipped
 from ingest.images.files.memory import Views, coefficient_bytes, covering_bytes, decoding_bytes, gif_canvas, opened
+from ingest.images.files.metadata import xmp_orientation
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned, covered
 from tests.ingest.made import chunk
 
 WIDTH, HEIGHT = 3_000, 2_000
+TURNED = b'<rdf:RDF><rdf:Description tiff:Orientation="6"/></rdf:RDF>'
 PICTURES = (
     *("JPEG RGB", "JPEG RGB progressive", "JPEG CMYK", "JPEG CMYK progressive", "JPEG L", "MPO RGB animated"),
     *("PNG 1", "PNG L", "PNG P", "PNG P transparent", "PNG RGB", "PNG RGBA", "PNG RGBA noise", "PNG LA", "PNG I;16"),
     *("PNG RGB deep", "PNG RGBA deep", "PNG LA deep", "BMP RGB skipped"),
     *("BMP RGB", "PPM RGB", "PPM L", "TIFF F", "TIFF RGB", "TIFF RGBA", "TIFF CMYK", "TIFF LAB", "TIFF RGB animated"),
+    *("TIFF RGB turned", "TIFF RGBA turned", "JPEG RGB turned", "PNG RGB turned"),
     *("AVIF RGB", "AVIF RGBA", "AVIF RGBA animated", "WEBP RGB", "WEBP RGBA", "WEBP RGBA lossless", "GIF P", "GIF L"),
     *("GIF P transparent", "GIF P animated", "GIF P transparent animated", "PNG RGBA animated"),
     "WEBP RGBA animated",
@@ -66,6 +69,8 @@ def encoded(picture: str) -> bytes:
         options |= {"lossless": "lossless" in how, "exact": True, "method": 0}
     if format_name == "AVIF":
         options |= {"speed": 10}
+    if "turned" in how:  # by XMP, a TIFF by its tag
+        options |= {"xmp": TURNED, "tiffinfo": {274: 6}}
     if format_name == "TIFF":
         options["compression"] = "tiff_lzw" if mode in ("RGB", "RGBA") else None
     file = io.BytesIO()
@@ -73,7 +78,8 @@ def encoded(picture: str) -> bytes:
     content = file.getvalue()
     if format_name == "PNG":  # a second gAMA, so that the file is unusual
         gamma = chunk(b"gAMA", (45455).to_bytes(4))
-        content = content[:33] + gamma + gamma + content[33:]
+        text = chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + TURNED) if "turned" in how else b""
+        content = content[:33] + gamma + gamma + text + content[33:]
     return content
 
 
@@ -113,12 +119,13 @@ def measured(picture: str) -> dict[str, tuple[float, float]]:
     content, scaled, whole = encoded(picture), ImageLimits(max_side_px=1280), ImageLimits(has_pdq=True)
     image, canvas = opened(content, FORMATS), gif_canvas(content, 16)
     num_frames, size = getattr(image, "n_frames", 1), canvas or image.size
-    is_read_twice = num_skipped(image) > 0
+    is_read_twice, is_turned = num_skipped(image) > 0, xmp_orientation(image) is not None
     coefficients = coefficient_bytes(image, 10 if "progressive" in picture else 1)
 
     def counted(limits: ImageLimits) -> int:
         views = Views(num_frames, limits.max_side_px)
-        return decoding_bytes(image, size, num_frames, len(content), views, coefficients, is_read_twice=is_read_twice)
+        held = {"is_read_twice": is_read_twice, "is_turned": is_turned}
+        return decoding_bytes(image, size, num_frames, len(content), views, coefficients, **held)
 
     works = {
         "scaled": (lambda: decode(content, scaled), counted(scaled)),

@@ -9,7 +9,6 @@ peak memory is its own; what it counted comes last.
     listing     the shards of the source, from the folder
     counts      the numbers of pictures beside all shards
     drawing     100 of the shards
-    plan        `plan --sample 64`, of 16 shards that are real
     resume      from the names of 10 results for each shard to what is left
     status      `status`, and of the compacted run
     report      `report --format json` of the same two
@@ -34,12 +33,11 @@ from jobs.scanning.chosen import draw_shards
 from scoring.runs.footers import write_result
 from scoring.runs.ledger import finished, ledger_of, result_name, shard_id_of
 from scoring.table import Facts, to_table
-from tests.jobs.made import compact_run, shard
+from tests.jobs.made import compact_run
 from tests.records import run_record
 from tests.reports.conftest import answer
 
 NUM_SLICES = 10
-NUM_REAL = 16
 PER_SHARD = 10_000
 LISTED_SHARDS = 4
 
@@ -52,14 +50,6 @@ def _corpus(folder: Path, num_shards: int) -> Path:
         (source / f"{number:05d}.tar").touch()
         stats = {"count": PER_SHARD, "successes": PER_SHARD}
         (source / f"{number:05d}_stats.json").write_text(json.dumps(stats))
-    return source
-
-
-def _planned(folder: Path) -> Path:
-    source = folder / "planned"
-    source.mkdir()
-    for number in range(NUM_REAL):
-        shard(source / f"{number:05d}.tar", 100 * number, 8)
     return source
 
 
@@ -151,8 +141,6 @@ def main(num_shards: int, rows_per_shard: int, part: str | None, source: str | N
             own = ["-m", "tests.benchmarks.laion", "--part", label, "--source", str(corpus)]
             click.echo(_in_own_process(label, [*own, "--num-shards", str(num_shards)]))
         command = ["-m", "jobs"]
-        plan = ["plan", str(_planned(folder)), "--engine", "canned", "--quiet", "--format", "json"]
-        click.echo(_in_own_process("plan", [*command, *plan]))
         for is_drawn in (False, True):
             sizes = (num_shards // 100, 10 * rows_per_shard) if is_drawn else (num_shards, rows_per_shard)
             run = str(_run(folder, corpus, *sizes, is_drawn))

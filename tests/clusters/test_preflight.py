@@ -91,7 +91,7 @@ def test_dry_run_plan_and_doctor_look_at_a_worker(head: str, tmp_path: Path, cap
         assert privsieve("scan", CORPUS, "--run", tmp_path / "run", *canned, "--dry-run") == 0
         assert "pictures   the first 4:" in capfd.readouterr().out
         assert not (tmp_path / "run").exists()
-        assert privsieve("plan", CORPUS, *canned, "--quiet") == 0
+        assert privsieve("plan", CORPUS, "--run", tmp_path / "run", *canned, "--quiet") == 0
         assert "images" in capfd.readouterr().out
         privsieve("doctor", *canned, "--source", CORPUS)
     shown = capfd.readouterr().out

@@ -169,7 +169,7 @@ def test_a_run_without_hashes_and_one_with_them_give_the_same(
 
 COMMANDS: dict[str, Sequence[Sequence[str]]] = {
     "scan": (("{corpus}", "--run", "{run}", "--engine", "canned"), ("{corpus}", "--run", "{run}", "--dry-run")),
-    "plan": (("{corpus}", "--engine", "canned", "--quiet"),),
+    "plan": (("{corpus}", "--run", "{out}/planned", "--engine", "canned", "--executor", "inline", "--quiet"),),
     "status": (("{run}", "--all"), ("{run}", "--format", "json")),
     "report": (
         ("{run}",),
@@ -220,7 +220,21 @@ NO_PICTURES = {"fetch", "help", "doctor", "models", "release", "purge"}
 releases."""
 
 WITH_LIST = {
-    *("scan", "report", "explain", "audit", "review", "browse", "evaluate", "diff", "labels", "filter", "tune", "set"),
+    *(
+        "scan",
+        "plan",
+        "report",
+        "explain",
+        "audit",
+        "review",
+        "browse",
+        "evaluate",
+        "diff",
+        "labels",
+        "filter",
+        "tune",
+        "set",
+    ),
     *("similarity", "screen"),
 }
 

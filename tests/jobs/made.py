@@ -16,7 +16,6 @@ from PIL import Image
 
 from ingest.errors import Fault
 from jobs.cli import main
-from jobs.planning.measuring import Measured
 from jobs.scanning import compacting
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
@@ -128,27 +127,3 @@ def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) ->
     }
     (run / "run.json").write_text(json.dumps(settings | record))
     return run
-
-
-MEASURED = Measured(
-    num_shards=3,
-    listed=(1_000_000, 2_000_000, 3_000_000),
-    num_stated=None,
-    difference=None,
-    num_slices=6_000,
-    num_sampled=4,
-    broken={"truncated": 1},
-    num_bytes=(100_000, 200_000, 300_000, 400_000),
-    decode_s=(0.004, 0.004, 0.004),
-    downscale_s=(),
-    megapixels=(1.0, 1.0, 1.0),
-    seen_megapixels=(1.0, 1.0, 1.0),
-    formats={"jpeg": 3},
-    batches=((8, 0.1), (8, 0.1), (4, 0.05)),
-    speed=None,
-    host_cost=None,
-    row_bytes=100.0,
-    slice_bytes=20_000.0,
-    num_reads=1,
-)
-"""What plan measured, in round figures."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import PrivsieveError
-from ingest.machine import install_command
-from jobs.runtime.checks import CheckResult, Gpu, ProblemError, check_gpu, gpus, gpus_of
+from ingest.machine import install_command, num_cores
+from jobs.runtime.checks import Gpu, ProblemError, check_gpu, gpus, gpus_of
 from jobs.runtime.machines import gpus_of_engine
 from jobs.scanning.diagnosis import DoctorRequest, run_doctor
 from scoring.assessment import EngineOptions
@@ -58,19 +58,25 @@ def model_folder(folder: Path, **changed: str | None) -> Path:
     return folder
 
 
-@pytest.mark.ray(own=True)
 def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "new" / "run"
     code, found, end = examined(capsys, "--source", corpus, "--run", run)
     assert {name: text for name, (verdict, text) in found.items() if verdict == "problem"} == {}
     assert (code, end) == (0, "")
-    machine = ["python", "packages", "gpu", "memory", "/dev/shm", "disk"]
-    assert list(found) == [*machine, "ray", "executors", "engine", "source", "run"]
-    assert found["ray"][1].startswith("starts; machines: 1, logical CPUs: ")
+    machine = ["python", "packages", "cores", "gpu", "memory", "/dev/shm", "disk"]
+    assert list(found) == [*machine, "engine", "source", "run"]  # no Ray was asked about
+    assert found["cores"][1].startswith(f"{num_cores()} core")
     assert found["engine"][1].startswith("detectors, detectors-")
     assert found["source"][1] == "webdataset, 2 shards; the first sample is quarantined (not_an_image)"
     assert found["run"][1] == "new, can be written"
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.ray(own=True)
+def test_ray_is_started_if_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    _, found, _ = examined(capsys, "--engine", "canned", "--ray-address", "local")
+    assert found["ray"][0] == "ok"
+    assert found["ray"][1].startswith(f"starts; machines: 1, logical CPUs: {max(4, 2 * num_cores())}, ")
 
 
 def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,10 +193,6 @@ def test_a_function_returns_what_the_command_prints(capsys: pytest.CaptureFixtur
     found = run_doctor(DoctorRequest(engine="canned", ray_address=NO_RAY[1]))
     assert os.environ == before
     assert capsys.readouterr() == ("", "")
-    meaning = (
-        "ray: the cores of this machine, or a cluster; inline: this process and further ones (--processes), without Ray"
-    )
-    assert CheckResult("executors", True, meaning) in found
     assert [finding.check for finding in found if not finding.is_ok] == ["ray"]
 
 

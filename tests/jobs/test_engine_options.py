@@ -17,7 +17,7 @@ def test_a_blank_option_is_not_taken_for_the_default(
     shard(tmp_path / "0.tar", 0, 1)
     where: dict[str, list[object]] = {
         "scan": [tmp_path / "0.tar", "--run", tmp_path / "run"],
-        "plan": [tmp_path / "0.tar"],
+        "plan": [tmp_path / "0.tar", "--run", tmp_path / "run"],
         "doctor": [],
     }
     options = {"--engine": "openai", "--endpoint": "http://127.0.0.1:1/v1", "--model": "tiny-vl", option: blank}

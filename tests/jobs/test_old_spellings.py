@@ -16,17 +16,6 @@ def test_the_source_format_of_scan(corpus: Path, tmp_path: Path, capsys: Capture
     assert capsys.readouterr().err == f"--format is called --source-format now; {GOES}\n"
 
 
-def test_the_engines_and_the_sample_of_plan(corpus: Path, capsys: Capture) -> None:
-    assert privsieve("plan", corpus, "--engine", "canned", "--gpus", 2, "--sample-size", 5, "--quiet") == 0
-    out, err = capsys.readouterr()
-    assert err.splitlines() == [
-        f"--gpus is called --num-engines now; {GOES}",
-        f"--sample-size is called --sample now; {GOES}",
-    ]
-    assert "with 2 GPUs or processes" in out
-    assert "from 5 sampled images" in out
-
-
 def test_an_option_that_was_removed_says_why(tmp_path: Path, capsys: Capture) -> None:
     assert privsieve("scan", tmp_path, "--run", tmp_path / "run", "--keep-rationale") == 2
     assert (

@@ -253,7 +253,7 @@ def test_tars_that_were_extracted_lose_the_picture_by_its_key_or_by_removed_parq
         output = capsys.readouterr().out
         assert output.startswith("1 picture in 1 shard was removed; ")
         assert ("  1 line: no picture of this copy (4)\n" in output) is bool(code) is (name == "by-key")
-        assert before.keys() - files(tmp_path / name).keys() == {"0/three.png", "0/three.txt"}, name
+        assert before.keys() - files(tmp_path / name).keys() == {f"0/three.{end}" for end in ("png", "txt", "json")}
 
 
 @pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])

@@ -3,11 +3,8 @@
 import csv
 import hashlib
 import json
-import re
 import shutil
 import tarfile
-from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -223,66 +220,42 @@ def test_the_labels_that_chose_a_threshold_do_not_judge_it_unsaid(
     assert "the thresholds were chosen by these labels" in capsys.readouterr().err
 
 
-def test_objects_scenes_and_captions_are_three_predictors_that_are_fused(
+def test_an_encoder_and_captions_are_two_predictors_that_are_fused(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As in tables 3 and 4 of PrivacyAlert, with an encoder for objects and another for scenes."""
-    encoders = list[object]()
-    for name, side in (("objects", 8), ("scenes", 4)):
-        (tmp_path / f"{name}.onnx").write_bytes(averaging_model(side))
-        encoders += ["--encoder", tmp_path / f"{name}.onnx"]
-    labels = ("--labels", corpus / "labels.csv")
-    screen = tmp_path / "screen"
-    fit = ("screen", "fit", corpus / "shards", *labels, "--target-miss", TARGET, *encoders, "--head", "svm")
-    assert privsieve(*fit, "--modality", "caption", "--modality", "encoder", "--out", screen) == 0
-    said = capsys.readouterr().out
-    assert len(re.findall(r"^ *(?:caption|encoder|encoder-2) +svm, 0\.\d+ .* yes *$", said, re.MULTILINE)) == 3
-    assert all(f" {kind} " in said for kind in ("single: caption", "mean", "mean of logits", "stacking", "gate"))
+    (tmp_path / "objects.onnx").write_bytes(averaging_model())
+    screen, labels = tmp_path / "screen", ("--labels", corpus / "labels.csv")
+    fit = ("screen", "fit", corpus / "shards", *labels, "--target-miss", TARGET, "--encoder", tmp_path / "objects.onnx")
+    capsys.readouterr()
+    seen = ("--modality", "caption", "--modality", "encoder")
+    assert privsieve(*fit, *seen, "--out", screen, "--format", "json", "--quiet") == 0
+    taken = {each["name"]: each["is_taken"] for each in json.loads(capsys.readouterr().out)["tried"]}
+    assert list(taken) == ["caption", "encoder", "mean", "gate"]
+    assert taken["caption"]
+    assert taken["encoder"]
+    assert taken["mean"] is not taken["gate"]
     fitted = read_screen(str(screen))
-    assert [modality.name for modality in fitted.record.modalities] == ["caption", "encoder", "encoder-2"]
-    assert all(modality.head.startswith("svm, ") for modality in fitted.record.modalities)
-    for file, side in (("encoder.onnx", 8), ("encoder-2.onnx", 4)):
-        assert (screen / file).read_bytes() == averaging_model(side)
+    assert [modality.name for modality in fitted.record.modalities] == ["caption", "encoder"]
+    assert (screen / "encoder.onnx").read_bytes() == averaging_model()
     judged = screen_evaluate(screen, corpus / "shards", corpus / "labels.csv").evaluation
-    assert [each.name for each in judged.predictors][:3] == ["caption", "encoder", "encoder-2"]
-    Screener(fitted)  # as in a scan: each encoder gives as many features as it was fitted with
-
-
-def test_one_encoder_can_be_given_as_one_name_and_the_same_file_only_once(corpus: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.onnx").write_bytes(averaging_model())
-    (tmp_path / "b.onnx").write_bytes(averaging_model())
-    one = _asked(corpus, encoder=str(tmp_path / "a.onnx"), modality=("encoder",))
-    assert one.sees.encoder == (str(tmp_path / "a.onnx"),)
-    twice = (tmp_path / "a.onnx", tmp_path / "b.onnx")
-    same = _asked(corpus, encoder=twice, modality=("encoder",), out=tmp_path / "screen")
-    with pytest.raises(LabelsError, match=r"b\.onnx: another --encoder is the same file"):
-        run_screen_fit(same)
+    fusion = f"fusion: {fitted.record.fusion}"
+    assert [each.name for each in judged.predictors] == ["caption", "encoder", fusion]
+    Screener(fitted)  # as in a scan: the encoder gives as many features as it was fitted with
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--encoder", "a.onnx") * 4, "a screen has at most 3 encoders, and 4 are given"),
         (
             ("--modality", "pixels"),
-            'there is no modality "pixels"; there are: thumbnail, frozen, detectors, caption, encoder, text-encoder',
+            'there is no modality "pixels"; there are: thumbnail, frozen, detectors, caption, encoder',
         ),
-        (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx or --encoder FOLDER"),
+        (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx"),
+        (("--encoder", "a.onnx", "--modality", "caption"), "add --modality encoder"),
         (("--target-miss", "0"), "target-miss"),
-        (("--head", "forest"), 'there is no head "forest"; there are: logistic, svm, hidden'),
-        (
-            ("--modality", "caption", "--head", "hidden", "--target-miss", "0.05"),
-            "--head hidden is not for the modality caption, which is a table of words; add --head svm",
-        ),
         (("--drawn", "audit"), "--drawn is of the labels of a run"),
         (("--encoder", "no.onnx"), "no.onnx"),
-        (("--modality", "text-encoder"), "--modality text-encoder needs --text-encoder FOLDER"),
-        (("--text-encoder", "bert"), "give a folder with model.onnx and tokenizer.json, or one in the format"),
-        (("--text-encoder", "bert", "--modality", "caption"), "--modality does not name text-encoder; add it"),
-        (
-            ("--modality", "caption", "--cache", "kept"),
-            "--cache keeps what is seen of pictures, and only captions are seen",
-        ),
+        (("--encoder", "clip"), "--encoder clip: give one .onnx file that holds its own weights"),
     ],
 )
 def test_a_wrong_option_is_one_line(
@@ -298,76 +271,24 @@ def test_a_wrong_option_is_one_line(
     assert not out.exists()
 
 
-def _model_folder(folder: Path) -> Path:
-    """The files of a model in the format of transformers, without anything in them."""
-    folder.mkdir()
-    for name in ("config.json", "preprocessor_config.json", "tokenizer.json"):
-        (folder / name).write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"weights")
-    return folder
-
-
-def _pickled(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-
-
-def _linked(folder: Path) -> None:
-    (folder / "config.json").rename(folder.parent / "elsewhere.json")
-    (folder / "config.json").symlink_to(folder.parent / "elsewhere.json")
-
-
-def _not_fetched(folder: Path) -> None:
-    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 123\n"
-    (folder / "model.safetensors").write_text(pointer)
-
-
-def _dangling(name: str) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        (folder / name).unlink()
-        (folder / name).symlink_to("../../blobs/gone")
-
-    return change
-
-
-@pytest.mark.parametrize("option", ["--encoder", "--text-encoder"])
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("content", "error"),
     [
+        (b"", "is empty; download the model again"),
         (
-            _not_fetched,
-            "model/model.safetensors is only the pointer of Git LFS to the file; download the file with: git",
+            f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 123\n".encode(),
+            "is only the pointer of Git LFS to the file; download the file with: git",
         ),
-        (
-            lambda folder: (folder / "config.json").write_text(""),
-            "model/config.json is empty; download the model again",
-        ),
-        (_dangling("config.json"), "model/config.json is a link to a file that is not there; download the model again"),
-        (_dangling("model.safetensors"), "model/model.safetensors is a link to a file that is not there; download"),
-        (_linked, "its config.json is a link out of the folder; give a folder with the file itself"),
-        (_pickled, "it has no model.safetensors; weights in several files, or in formats that can run code"),
-        (lambda folder: None, "is in the format of transformers, which needs the package transformers: "),
-        (lambda folder: (folder / "config.json").unlink(), "in the format of transformers, with config.json"),
     ],
-    ids=["Git LFS", "empty", "a link to nothing", "so are the weights", "a link", "pickles", "no package", "no config"],
+    ids=["empty", "Git LFS"],
 )
-def test_a_folder_of_transformers_that_cannot_be_used_is_one_line(
-    corpus: Path,
-    tmp_path: Path,
-    option: str,
-    change: Callable[[Path], object],
-    error: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_an_encoder_that_was_not_downloaded_is_one_line(
+    corpus: Path, tmp_path: Path, content: bytes, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def version(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("scoring.screen.transformers_model.version", version)
-    folder, out = _model_folder(tmp_path / "model"), tmp_path / "screen"
-    change(folder)
-    arguments = ("--labels", corpus / "labels.csv", "--modality", option[2:], option, folder, "--out", out)
-    assert privsieve("screen", "fit", corpus / "shards", *arguments, "--quiet") == 2
+    (tmp_path / "a.onnx").write_bytes(content)
+    given = ("--labels", corpus / "labels.csv", "--encoder", tmp_path / "a.onnx", "--out", tmp_path / "screen")
+    assert privsieve("screen", "fit", corpus / "shards", *given, "--quiet") == 2
     said = capsys.readouterr().err
     assert error in said
     assert said.count("\n") == 1
-    assert not out.exists()
+    assert not (tmp_path / "screen").exists()

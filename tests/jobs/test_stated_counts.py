@@ -60,19 +60,16 @@ def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(
     shards = corpus(tmp_path, 20, 2)
     for number in range(20):
         stats(shards, number, 2)
-    plan = ["plan", shards, "--engine", "canned", "--sample", 8, "--format", "json", "--quiet"]
-    assert privsieve(*plan) == 0
-    found = json.loads(capfd.readouterr().out)
-    assert (found["images_are_counted"], found["images_are_stated"], found["images"]["value"]) == (False, True, 40)
-    for number in range(20):
-        stats(shards, number, 3)
-    assert privsieve(*plan) == 0
-    said = capfd.readouterr()
-    found = json.loads(said.out)
-    assert (found["images_are_stated"], found["images"]["value"]) == (False, 40)
-    assert (
-        "holds 2 pictures, and 3 are stated there (16 such shards of 16 compared); the number read is used" in said.err
-    )
+    plan = ["plan", shards, "--run", tmp_path / "run", "--engine", "vllm", "--model", "/no/such/folder"]
+    for stated, origin in (
+        (2, "stated next to them, and right for 16 of them"),
+        (3, "from 16 of the shards, at random"),
+    ):
+        for number in range(20):
+            stats(shards, number, stated)
+        assert privsieve(*plan, "--format", "json", "--quiet") == 0
+        found = json.loads(capfd.readouterr().out)
+        assert (found["images_origin"], found["images"]["value"]) == (origin, 40)
 
 
 @pytest.mark.slow

@@ -186,7 +186,7 @@ def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one
     for number in range(1, 40):
         if option == "resume":
             shutil.rmtree(out)
-        undo = stopped_at(monkeypatch, number, "jobs.releases.contents", "jobs.releases.finishing")
+        undo = stopped_at(monkeypatch, number, "jobs.releases.destination", "jobs.releases.finishing")
         try:
             carry_out(again if option == "overwrite" else plan, FilterResources(), SILENT)
             is_done = True

@@ -111,9 +111,9 @@ def test_a_release_and_its_counts(run: Path, tmp_path: Path, capfd: pytest.Captu
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_plan(corpus: Path) -> None:
-    found = privsieve.plan(corpus, engine="canned", sample=8, num_engines=2, price_per_hour=3.0)
-    assert (found.num_shards, found.images.value, found.num_sampled) == (2, 35, 8)
+def test_a_plan(corpus: Path, tmp_path: Path) -> None:
+    found = privsieve.plan(corpus, tmp_path / "run", engine="canned", executor="inline", price_per_hour=3.0)
+    assert (found.num_shards, found.images.value, found.num_done) == (2, 35, 35)
     assert found.cost is not None
 
 
@@ -128,7 +128,7 @@ def test_a_plan(corpus: Path) -> None:
             "exclude each other",
         ),
         (lambda at: privsieve.filter(at, "strikt", at / "out"), privsieve.PolicyError, 'did you mean "strict"?'),
-        (lambda at: privsieve.plan(at / "x", engine="canned"), privsieve.SourceError, "does not exist"),
+        (lambda at: privsieve.plan(at / "x", at / "run", engine="canned"), privsieve.SourceError, "does not exist"),
     ],
 )
 def test_errors_are_exceptions_of_the_tree(tmp_path: Path, call: object, error: type[Exception], message: str) -> None:
@@ -167,18 +167,10 @@ def test_a_wrong_argument_of_scan_is_one_line_and_no_run(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"sample": 0}, "sample=0: input should be greater than or equal to 1"),
-        ({"num_engines": 0}, "num_engines=0: input should be greater than or equal to 1"),
-        ({"price_per_hour": -1.0}, "price_per_hour=-1.0: input should be greater than or equal to 0"),
-    ],
-)
-def test_a_wrong_argument_of_plan(corpus: Path, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(privsieve.PrivsieveError) as raised:
-        privsieve.plan(corpus, engine="canned", **arguments)
-    assert str(raised.value) == message
+def test_a_wrong_argument_of_plan(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(privsieve.PrivsieveError, match=r"^price_per_hour=-1\.0: input should be greater than or equal"):
+        privsieve.plan(corpus, tmp_path / "run", engine="canned", price_per_hour=-1.0)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_release_is_resumed_or_overwritten_but_not_both(run: Path, tmp_path: Path) -> None:

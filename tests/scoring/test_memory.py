@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.machine import available_bytes, resident_bytes
+from ingest.machine import available_bytes, num_cores, resident_bytes
 
 
 @pytest.fixture
@@ -27,6 +27,12 @@ def test_files_that_a_container_read_earlier_take_nothing_away(cgroup: Path) -> 
 def test_a_container_above_its_limit_leaves_nothing(cgroup: Path) -> None:
     (cgroup / "memory.current").write_text(f"{101 * 2**20}\n")
     assert available_bytes(cgroup) == 0
+
+
+def test_a_container_may_use_its_time_in_whole_cores(cgroup: Path) -> None:
+    for content, number in (("150000 100000\n", 2), ("50000 100000\n", 1), ("max 100000\n", num_cores(Path("none")))):
+        (cgroup / "cpu.max").write_text(content)
+        assert num_cores(cgroup) == min(number, num_cores(Path("none")))
 
 
 def test_without_a_limit_the_machine_decides(cgroup: Path, tmp_path: Path) -> None:

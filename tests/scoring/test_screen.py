@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
-from sklearn.svm import LinearSVC
 
 from ingest.errors import EngineError, LabelsError, NoFeaturesError
 from ingest.images.decode import DecodedImage, decode
@@ -16,25 +15,14 @@ from ingest.images.pixels import ImageLimits
 from reports.screening.compute import MadeScreen
 from scoring.assessment import Assessment, Box, View
 from scoring.captions import CAPTION_KINDS
-from scoring.screen import limited
+from scoring.screen import encoder as encoder_module
 from scoring.screen.detected import DetectorAnswers, Frozen, Thumbnail, answer_features
-from scoring.screen.fusion import KINDS, Fusion, fitted_fusion
+from scoring.screen.encoder import Encoder
+from scoring.screen.fusion import KINDS, Gate, fitted_gate, joined
 from scoring.screen.guard import is_guarded
-from scoring.screen.heads import FittedHead, Head, fitted_heads
-from scoring.screen.limited import LimitedModality
-from scoring.screen.modalities import (
-    NUM_PLACES,
-    CachedModality,
-    Caption,
-    Features,
-    Modality,
-    OnnxEncoder,
-    PictureView,
-    caption_features,
-)
-from scoring.screen.record import MODEL_FILES
+from scoring.screen.heads import fitted_heads
+from scoring.screen.modalities import NUM_PLACES, Caption, Features, Modality, PictureView, caption_features
 from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
-from scoring.screen.transformers_model import middle
 from scoring.taxonomy import KEYS
 from tests.benchmarks.screen import fitted
 from tests.jobs.made import jpeg
@@ -92,7 +80,7 @@ def test_a_thumbnail_sees_a_face_where_there_is_one_and_kinds_of_metadata() -> N
 
 
 @pytest.mark.slow
-def test_all_answers_of_the_detectors_and_the_frozen_features_are_modalities(tmp_path: Path) -> None:
+def test_all_answers_of_the_detectors_and_the_frozen_features_are_modalities() -> None:
     portrait = _seen(pixels=_pixels(Path("jobs/demo/corpus/tree/portrait/woman.jpg").read_bytes()))
     answers = DetectorAnswers()
     detected = answers.features(portrait).values
@@ -103,11 +91,7 @@ def test_all_answers_of_the_detectors_and_the_frozen_features_are_modalities(tmp
     assert 0.02 < area < 0.9
     with pytest.raises(NoFeaturesError, match=r"a detector failed \("):
         answers.features(_seen(pixels=np.zeros((0, 0, 3), np.uint8)))
-    frozen = Frozen()
-    kept = CachedModality(frozen, tmp_path, {"features": "frozen"})
-    assert _values(kept, portrait).shape == (1024,)
-    np.testing.assert_array_equal(_values(kept, portrait), _values(frozen, portrait))
-    assert len(list(tmp_path.rglob("*.npy"))) == 1
+    assert _values(Frozen(), portrait).shape == (1024,)
 
 
 def test_what_the_detectors_cannot_tell_is_no_absence() -> None:
@@ -145,10 +129,10 @@ def _node(kind: str, inputs: str, output: str, attribute: bytes = b"") -> bytes:
     )
 
 
-def _model(graph: bytes, side: int = 8, channels: int = 3) -> bytes:
-    """An ONNX model (onnx.proto), written by hand, that takes x, a picture, and gives y of (1, 3, 1, 1)."""
+def _model(graph: bytes, side: int = 8, channels: int = 3, answer_type: bytes | None = None) -> bytes:
+    """An ONNX model (onnx.proto), written by hand, that takes x, a picture, and gives y, of (1, 3, 1, 1) by default."""
     given = _field(1, b"x") + _tensor_type(1, channels, side, side)
-    answer = _field(1, b"y") + _tensor_type(1, channels, 1, 1)
+    answer = _field(1, b"y") + (_tensor_type(1, channels, 1, 1) if answer_type is None else answer_type)
     graph += _field(2, b"g") + _field(11, given) + _field(12, answer)
     return _field(1, 8) + _field(7, graph) + _field(8, _field(2, 13))
 
@@ -196,108 +180,84 @@ def huge_model() -> bytes:
     )
 
 
+def growing_model() -> bytes:
+    """An embedding of 3 numbers for a black picture, and of 300,000 for a white one."""
+    return _model(
+        _field(1, _node("GlobalAveragePool", "x", "p"))
+        + _field(1, _node("ReduceMax", "x", "m", OF_SCALAR))
+        + _field(1, _node("Ceil", "m", "c"))
+        + _field(1, _node("Mul", "ck", "l"))
+        + _field(1, _node("Max", "lo", "f"))
+        + _field(1, _node("Cast", "f", "i", _field(5, _field(1, b"to") + _field(3, 7) + _field(20, 2))))
+        + _field(1, _node("Unsqueeze", "iz", "s"))
+        + _field(1, _node("ConstantOfShape", "s", "h"))
+        + _field(1, _node("Unsqueeze", "hz", "y"))
+        + _number("k", np.array(100_000, np.float32), 1)
+        + _number("o", np.array(3, np.float32), 1)
+        + _number("z", np.array([0]), 7),
+        answer_type=_field(2, _field(1, _field(1, 1))),  # any shape
+    )
+
+
 def test_a_model_that_never_ends_or_fills_the_memory_costs_its_picture_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limited, "MAX_CPU_S", 1)
-    endless = LimitedModality("encoder", {"encoder.onnx": endless_model()})
+    monkeypatch.setattr(encoder_module, "MAX_CPU_S", 1)
+    endless = Encoder(endless_model())
     black, white = (_seen(pixels=np.full((8, 8, 3), value, np.uint8)) for value in (0, 255))
     before = _values(endless, black)
     with pytest.raises(NoFeaturesError, match=r"^the modality encoder takes more than 1 s$"):
         endless.features(white)
     np.testing.assert_array_equal(_values(endless, black), before)
-    monkeypatch.setattr(limited, "MEMORY_BYTES", 2**30)
+    monkeypatch.setattr(encoder_module, "MEMORY_BYTES", 2**30)
     with pytest.raises(EngineError, match=r"the encoder cannot|takes more than 1024 MB of memory"):
-        LimitedModality("encoder", {"encoder.onnx": huge_model()})
+        Encoder(huge_model())
 
 
-def test_an_encoder_embeds_a_picture_and_keeps_it_by_its_hash(tmp_path: Path) -> None:
-    encoder = CachedModality(OnnxEncoder(averaging_model()), tmp_path, {"encoder": "averaging"})
+def test_an_embedding_of_another_length_costs_its_picture_and_no_more() -> None:
+    """The parent process takes no more bytes than any embedding has."""
+    growing = Encoder(growing_model())
+    black, white = (_seen(pixels=np.full((8, 8, 3), value, np.uint8)) for value in (0, 255))
+    before = _values(growing, black)
+    assert before.shape == (3,)
+    with pytest.raises(NoFeaturesError, match=r"^the modality encoder gives more than 262,144 bytes$"):
+        growing.features(white)
+    np.testing.assert_array_equal(_values(growing, black), before)
+
+
+def test_an_encoder_embeds_a_picture() -> None:
+    encoder = Encoder(averaging_model())
     assert encoder.length == 3
     red = np.full((20, 30, 3), (255, 0, 0), np.uint8)
     values = _values(encoder, _seen(pixels=red))
     np.testing.assert_allclose(values, [(1 - 0.485) / 0.229, -0.456 / 0.224, -0.406 / 0.225], rtol=1e-5)
-    (kept,) = tmp_path.rglob("*.npy")
-    np.save(kept, np.array([1, 2, 3], np.float32))
-    np.testing.assert_array_equal(_values(encoder, _seen(pixels=red)), [1, 2, 3])
-    kept.write_bytes(b"damaged")
-    np.testing.assert_array_equal(_values(encoder, _seen(pixels=red)), values)
 
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [(b"no model", "cannot be opened as an ONNX model"), (averaging_model(channels=4), "must take one RGB picture")],
+    [
+        (b"no model", "cannot be opened as an ONNX model"),
+        (averaging_model(channels=4), "must take one RGB picture"),
+        (averaging_model(side=2_000), "takes pictures of 2,000 px; at most 1,024 px are taken"),
+    ],
 )
 def test_a_file_that_is_no_encoder_of_pictures_is_refused(content: bytes, error: str) -> None:
     with pytest.raises(EngineError, match=error):
-        OnnxEncoder(content)
+        Encoder(content)
 
 
-def test_of_a_long_strip_the_middle_is_seen() -> None:
-    """By its shorter side it would be enlarged to any size."""
-    strip = np.arange(3 * 1_000 * 3).reshape(3, 1_000, 3).astype(np.uint8)
-    np.testing.assert_array_equal(middle(strip), strip[:, 476:524])
-    np.testing.assert_array_equal(middle(strip.swapaxes(0, 1)), strip[:, 476:524].swapaxes(0, 1))
-    np.testing.assert_array_equal(middle(strip[:, :48]), strip[:, :48])
-
-
-def test_a_screen_holds_the_files_of_one_format_only(tmp_path: Path, made: MadeScreen) -> None:
-    """Half of the files of a model are refused, and so are those of both formats."""
+def test_a_screen_holds_an_encoder_exactly_if_it_looks_by_one(tmp_path: Path, made: MadeScreen) -> None:
     learnt = np.array([learnt_mark("ab" * 32)], dtype=np.uint64)
-    of_transformers = {name: name.encode() for name in MODEL_FILES["encoder"][1]}
-    folder = str(tmp_path / "screen")
-    assert write_screen(folder, made.record, made.predictor, learnt, of_transformers).encoders == of_transformers
-    for number, files in enumerate(
-        ({"encoder.safetensors": b""}, of_transformers | {"encoder.onnx": b""}, dict[str, bytes]())
-    ):
-        with pytest.raises(LabelsError, match="does not name the files that its modalities need"):
-            write_screen(f"{folder}-{number}", made.record, made.predictor, learnt, files)
-
-
-def _two_sides(num: int, seed: int) -> tuple[list[Features], np.ndarray]:
-    """Private pictures are those outside of a ring, which no straight line separates."""
-    points = np.random.default_rng(seed).normal(size=(num, 2)).astype(np.float32)
-    return [Features(point) for point in points], (points**2).sum(axis=1) > 1.4
-
-
-def _by_name(heads: list[FittedHead]) -> dict[str, Head]:
-    return {each.name: each.head for each in heads}
-
-
-def test_the_svm_is_that_of_scikit_learn() -> None:
-    """Linear, with the squared hinge loss, as in table 3 of PrivacyAlert; both classes weigh the same."""
-    generator = np.random.default_rng(4)
-    truth = np.arange(300) < 60
-    stacked = (generator.normal(size=(300, 5)) + truth[:, None]).astype(np.float32)
-    heads = _by_name(fitted_heads([Features(each) for each in stacked], 5, truth, np.ones(300), 0))
-    head = heads["svm, 0.1"]
-    inputs = (stacked - head.mean) / head.scale
-    # liblinear sums the losses instead of taking their mean, and keeps the bias small unless its input is large.
-    theirs = LinearSVC(C=1 / 0.1, dual=False, intercept_scaling=1e4, tol=1e-10)
-    theirs.fit(inputs, truth, sample_weight=np.where(truth, 1 / 60, 1 / 240) / 2)
-    np.testing.assert_allclose(head.output, [*theirs.coef_[0], theirs.intercept_[0]], atol=1e-4)
-    assert head.logit(Features(stacked[0])) == pytest.approx(theirs.decision_function(inputs[:1])[0], abs=1e-3)
-
-
-def test_a_hidden_layer_learns_what_a_logistic_regression_cannot() -> None:
-    pictures, truth = _two_sides(600, 1)
-    heads = _by_name(fitted_heads(pictures, 2, truth, np.ones(600), 0))
-    others, other_truth = _two_sides(400, 2)
-
-    def right(head: Head) -> float:
-        return float((np.array([head.logit(each) > 0 for each in others]) == other_truth).mean())
-
-    assert right(heads["hidden, 0.0001"]) > 0.9
-    assert right(heads["logistic, 0.0001"]) < 0.75
+    with pytest.raises(LabelsError, match="does not name the files that its modalities need"):
+        write_screen(str(tmp_path / "screen"), made.record, made.predictor, learnt, None)
 
 
 def test_rare_private_pictures_weigh_as_much_as_the_many_public_ones() -> None:
     generator = np.random.default_rng(0)
     truth = np.arange(1000) < 20
     pictures = [Features((generator.normal(size=1) + 2 * private).astype(np.float32)) for private in truth]
-    head = _by_name(fitted_heads(pictures, 1, truth, np.ones(1000), 0))["logistic, 0.0001"]
-    border = -head.output[-1] / head.output[0] * head.scale[0] + head.mean[0]
-    assert border == pytest.approx(1.0, abs=0.35)  # halfway, not where 2 % would put it
+    weight, bias = fitted_heads(pictures, 1, truth, np.ones(1000))[1e-4]
+    assert -bias / weight == pytest.approx(1.0, abs=0.35)  # halfway, not where 2 % would put it
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -308,13 +268,9 @@ def test_a_missing_modality_has_no_part_in_any_fusion(kind: str) -> None:
     noise = generator.random(300)
     probabilities = np.stack([strong, noise], axis=1)
     probabilities[generator.random(300) < 0.4, 1] = np.nan
-    fusion = fitted_fusion(kind, probabilities, truth, np.ones(300), 0)  # type: ignore[arg-type]
-    alone = fusion.joined(np.array([[0.9, np.nan], [0.1, np.nan], [np.nan, np.nan]]))
-    assert alone[0] > 0.6
-    assert alone[1] < 0.4
-    assert np.isnan(alone[2])
-    assert fusion.fits(2)
-    assert not fusion.fits(3) or kind in ("mean", "mean of logits", "single")
+    gate = fitted_gate(probabilities, truth, np.ones(300), 0) if kind == "gate" else None
+    alone = joined(np.array([[0.9, np.nan], [0.1, np.nan], [np.nan, np.nan]]), gate)
+    np.testing.assert_allclose(alone, [0.9, 0.1, np.nan])
 
 
 def test_the_gate_follows_the_modality_that_is_right_where_the_other_is_surely_wrong() -> None:
@@ -323,12 +279,10 @@ def test_the_gate_follows_the_modality_that_is_right_where_the_other_is_surely_w
     right = np.where(truth, 0.85, 0.15) + generator.normal(scale=0.03, size=2000)
     wrong = np.where(generator.random(2000) < 0.5, 0.98, 0.02)  # always sure, never knows
     probabilities = np.clip(np.stack([right, wrong], axis=1), 0.01, 0.99)
-    gate, mean = (
-        ((fitted_fusion(kind, probabilities, truth, np.ones(2000), 0).joined(probabilities) > 0.5) == truth).mean()
-        for kind in ("gate", "mean")
-    )
-    assert gate > 0.99
-    assert mean < 0.9
+    gate = fitted_gate(probabilities, truth, np.ones(2000), 0)
+    by_gate, by_mean = (((joined(probabilities, each) > 0.5) == truth).mean() for each in (gate, None))
+    assert by_gate > 0.99
+    assert by_mean < 0.9
 
 
 def test_the_guard_picks_by_the_picture_alone() -> None:
@@ -346,7 +300,7 @@ def made() -> MadeScreen:
 
 def _write(folder: Path, made: MadeScreen) -> Path:
     learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
-    write_screen(str(folder), made.record, made.predictor, learnt, {"encoder.onnx": b"an encoder"})
+    write_screen(str(folder), made.record, made.predictor, learnt, b"an encoder")
     return folder
 
 
@@ -356,7 +310,7 @@ def test_a_screen_that_was_written_says_the_same(tmp_path: Path, made: MadeScree
     vectors = {name: Features(np.full(4, 0.5, np.float32)) for name in ("thumbnail", "caption", "encoder")}
     assert screen.predictor.probability(vectors) == made.predictor.probability(vectors)  # type: ignore[arg-type]
     assert screen.record.bound == made.record.bound
-    assert screen.encoders == {"encoder.onnx": b"an encoder"}
+    assert screen.encoder == b"an encoder"
     assert learnt_mark(made.learnt[0]) in learnt_pictures(str(tmp_path / "screen"))
     assert sorted(file.name for file in (tmp_path / "screen").iterdir()) == [
         "encoder.onnx",
@@ -430,5 +384,7 @@ def test_a_folder_without_a_record_is_no_screen(tmp_path: Path) -> None:
         read_screen(str(tmp_path / "screen.json"))
 
 
-def test_a_fusion_of_a_modality_that_is_not_there_is_refused() -> None:
-    assert not Fusion("single", {"modality": np.array([2.0])}).fits(2)
+def test_a_gate_of_other_modalities_does_not_fit() -> None:
+    gate = Gate(np.zeros((5, 16)), np.zeros((17, 2)))
+    assert gate.fits(2)
+    assert not gate.fits(3)

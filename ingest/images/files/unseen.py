@@ -2,7 +2,8 @@
 
 One walker per format (`jpeg`, `png`, …) says what each part of the file is, and `unseen_in` judges the parts. Padding
 does not count, nor does a smaller copy of what was scanned. Pictures inside a part are found by how they begin, and
-compared with what was scanned. Damage never raises; parts that a walker does not reach count as unseen.
+compared with what was scanned. Damage never raises, except for that of pixels which a decoder does not report
+(`DamagedError`); parts that a walker does not reach count as unseen.
 """
 
 import base64

@@ -13,7 +13,7 @@ from ingest.child import Ask, LimitedChild, LimitError, Limits
 from ingest.errors import EngineError
 from scoring.taxonomy import CARRIED_VARIABLES
 
-LIMITS = Limits(cpu_s=10, memory_bytes=512 * 2**20)
+LIMITS = Limits(cpu_s=10, memory_bytes=512 * 2**20, answer_bytes=100)
 """For all chats together. A real template takes milliseconds."""
 
 MAX_CHARACTERS = 10**7
@@ -36,14 +36,14 @@ def _fault(task: str) -> str | None:
     """Return what is wrong with the template, which a process tries once. task: template, words and chats, as JSON."""
     try:
         child = LimitedChild(_renderer, LIMITS, CARRIED_VARIABLES)
-        num_characters = child.ask(task)
+        num_characters = int(child.ask(task))
     except LimitError as error:
         return str(error)
     child.close()
     return f"makes a text of {num_characters:,} characters" if num_characters > MAX_CHARACTERS else None
 
 
-def _renderer(_: Ask) -> Callable[[str], int]:
+def _renderer(_: Ask) -> Callable[[str], bytes]:
     # transformers would import it, which takes longer than all else here, and no template needs it.
     sys.modules["torch"] = None  # type: ignore[assignment]
     import transformers.utils.chat_template_utils  # noqa: F401
@@ -51,8 +51,8 @@ def _renderer(_: Ask) -> Callable[[str], int]:
     return _num_characters
 
 
-def _num_characters(task: str) -> int:
-    """Return the length of the longest text, 0 if the template raises for each chat. Runs in the child."""
+def _num_characters(task: str) -> bytes:
+    """Return the length of the longest text as digits, 0 if the template raises for each chat. Runs in the child."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     given, longest = json.loads(task), 0
@@ -67,4 +67,4 @@ def _num_characters(task: str) -> int:
             raise
         except Exception:  # the edge: what a foreign template raises
             continue
-    return longest
+    return b"%d" % longest
