@@ -23,6 +23,7 @@ from ingest.errors import RunError
 from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups, write_checked
 from ingest.storage.place import Place
+from jobs.runtime.progress import Meter
 from scoring.runs import COMPACT, MANIFEST, SCORES
 from scoring.runs.footers import footer_of, footers, hash_of_marks
 from scoring.runs.lease import Lease
@@ -81,7 +82,7 @@ class SliceFile:
     """`scoring.runs.footers.Footer.blocks_sha256`."""
 
 
-def compact(run: Place, shards: Sequence[str], settings: str, own_lease: Lease) -> None:
+def compact(run: Place, shards: Sequence[str], settings: str, own_lease: Lease, meter: Meter) -> None:
     """Join the small files of a run if there are many, and remove those that large ones have replaced.
 
     shards: of the source, with all slices. settings: `RunRecord.settings_hash`. RunError if the small files do not hold
@@ -89,6 +90,7 @@ def compact(run: Place, shards: Sequence[str], settings: str, own_lease: Lease) 
     """
     listed = listing(run)
     if len(listed.names) >= COMPACT_FROM:
+        meter.phase(f"joining {len(listed.names):,} result files")
         _join(run, listed, shards, settings, own_lease)
         listed = listing(run)
     if listed.replaced:

@@ -213,8 +213,7 @@ class _Scan:
         remove_unfinished(self._run)
         self._notice_wrong_counts(unfinished, before.ledger)
         result = self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
-        self._progress.phase("joining result files", is_logged=False)
-        compact(self._run, shards, begun.settings_hash(), own_lease)
+        compact(self._run, shards, begun.settings_hash(), own_lease, self._progress)
         return result
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:

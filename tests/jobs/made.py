@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import tarfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from PIL import Image
 
 from ingest.errors import Fault
 from jobs.cli import main
+from jobs.runtime.progress import Meter
 from jobs.scanning import compacting
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
@@ -79,7 +81,7 @@ def compact_run(run: object, rows_per_file: int = compacting.ROWS_PER_FILE) -> N
     with pytest.MonkeyPatch.context() as changed, lease(where.at(RUN_LEASE), str(run), takeover=True) as own_lease:
         changed.setattr(compacting, "COMPACT_FROM", 1)
         changed.setattr(compacting, "ROWS_PER_FILE", rows_per_file)
-        compacting.compact(where, shards, record.settings_hash(), own_lease)
+        compacting.compact(where, shards, record.settings_hash(), own_lease, Meter("scan", None, time.monotonic))
 
 
 def rows(run: Path) -> list[dict[str, object]]:
