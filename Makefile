@@ -30,7 +30,7 @@ help:
 	@echo "make papers MODEL=… PICTURES=… LABELS=…   the papers' protocols with a model (docs/papers.md; results in $(PAPERS_OUT)/)"
 	@echo "make test   install, then ruff, mypy and the quick tests, without Ray"
 	@echo "make test-all    the same, the slow tests, those in Chromium, and those that start Ray, kill it, or need an S3 server"
-	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 1.1 GB)"
+	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 0.8 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make test-cluster  a scan that is submitted to a head without vLLM and runs on a worker with it"
 	@echo "make lint   ruff (style and format) and mypy only"

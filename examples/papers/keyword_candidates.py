@@ -3,8 +3,8 @@
     python examples/papers/keyword_candidates.py METADATA KEYWORDS.yaml OUT.parquet [--per-class N] [--seed N]
 
 METADATA: Parquet, CSV or TSV files with the columns `url` and `caption` (`--url`, `--caption` name others).
-KEYWORDS.yaml: class -> words; `jobs/fetching/keywords.yaml` has PrivBench's eight private classes, public and hard
-public pictures, `privacyalert-keywords.yaml` beside this script the ten categories of PrivacyAlert. A URL is a
+KEYWORDS.yaml: class -> words; beside this script, `privbench-keywords.yaml` has PrivBench's eight private classes,
+public and hard public pictures, and `privacyalert-keywords.yaml` the ten categories of PrivacyAlert. A URL is a
 candidate of the first class in that file of which one of its captions has a word. OUT has `url` and `class`:
 `privsieve fetch` takes it. A word only makes a candidate: people decide.
 

@@ -1,6 +1,7 @@
-"""Draw a benchmark like PrivBench (and PrivBench-H) from candidates that people accepted.
+r"""Draw a benchmark like PrivBench (and PrivBench-H) from candidates that people accepted.
 
-    python examples/papers/keyword_candidates.py captions.parquet jobs/fetching/keywords.yaml candidates.parquet
+    python examples/papers/keyword_candidates.py captions.parquet \
+      examples/papers/privbench-keywords.yaml candidates.parquet
     privsieve fetch candidates.parquet --out shards
     privsieve scan shards --run run --category class
     privsieve review run --queue "status = 'scored'" --n 4000 --assign people.csv --per-person 800
@@ -34,7 +35,7 @@ from scoring.privacy import PRIVATE_CLASSES
 
 PUBLIC, HARD = "public", "hard-public"
 NAMES = {"card": "debit_card", "plate": "license_plate", "chat": "private_chat", HARD: "hard_public"}
-"""Class of keywords.yaml -> its name in PrivBench; the other names are the same."""
+"""Class of privbench-keywords.yaml -> its name in PrivBench; the other names are the same."""
 
 SHEET = Path(__file__).with_name("privbench-datasheet.md")
 

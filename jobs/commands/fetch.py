@@ -1,6 +1,7 @@
 """`privsieve fetch METADATA --out SHARDS`: image URLs become WebDataset shards, each URL with an outcome."""
 
 import shlex
+import sys
 
 import click
 
@@ -8,7 +9,8 @@ from ingest.errors import IncompleteError, number_of
 from jobs.console.commands import Command
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
-from jobs.fetching.fetching import FetchRequest, FetchResources, run_fetch
+from jobs.fetching.download import FetchResources
+from jobs.fetching.fetching import FetchRequest, run_fetch
 from jobs.runtime.progress import on_terminal
 
 
@@ -19,17 +21,21 @@ def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None
     """Download the images of METADATA (Parquet, CSV or TSV: a file, folder, glob or fsspec URL) as shards.
 
     Images that ask not to be used for AI (X-Robots-Tag, TDM-Reservation) are not kept. Bytes are kept as they are.
+    The first fetch installs img2dataset, in an environment of its own.
     """
-    result = run_fetch(request, resources, on_terminal(quiet))
+    result = run_fetch(request, resources, on_terminal(quiet), _may_install)
     num_failed = result.num_urls - result.num_downloaded
     reasons = ", ".join(f"{reason} {count}" for reason, count in result.failures.items())
-    if result.num_tried_again is not None:
-        write_line(f"{number_of(result.num_tried_again, 'URL')} tried again")
     write_line(
         f"{number_of(result.num_urls, 'URL')}: {result.num_downloaded} downloaded, {num_failed} failed"
         f"{f' ({reasons})' if reasons else ''}"
     )
     if result.num_urls and not result.num_downloaded:
-        again = f"privsieve fetch {shlex.quote(request.metadata)} --out {shlex.quote(request.out)} --retry-failed"
-        raise IncompleteError(f"no image was downloaded; to try the failed URLs again: {again}")
+        raise IncompleteError("no image was downloaded; fetch.parquet says why")
     write_line(f"next: privsieve scan {shlex.quote(request.out)} --run RUN")
+
+
+def _may_install(what: str) -> bool:
+    """Say what is installed; where somebody can answer, ask."""
+    write_line(what, to_stderr=True)
+    return not sys.stdin.isatty() or click.confirm("install it now?", default=True, err=True)

@@ -1,42 +1,39 @@
-"""`privsieve fetch METADATA --out SHARDS`: image URLs become WebDataset shards, each URL with an outcome.
-
-The work is in `jobs.fetching`.
-"""
+"""`privsieve fetch METADATA --out SHARDS`: image URLs become WebDataset shards, each URL with an outcome."""
 
 import os
+import posixpath
 import re
-from collections import Counter
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
-import click
-from pydantic import Field, InstanceOf
+import duckdb
+import pyarrow as pa
+from pydantic import Field
 
 from ingest import __version__
-from ingest.errors import PrivsieveError
+from ingest.errors import PrivsieveError, RunError, SourceError, StorageError
 from ingest.storage.place import Place, place
 from jobs.console.requests import Count, Name, Option, Url, checked_request
-from jobs.fetching.download import IMG2DATASET, LOCAL, Workers, default_folder, download, ensured_python, requirements
-from jobs.fetching.outcome import FETCHED, SELECTED, finished_shards, reconcile
-from jobs.fetching.selected import (
-    FetchRecord,
-    SelectionRecord,
-    only_fetch,
-    recorded,
-    refuse_other_files,
-    retry_of,
-    selected_rows,
+from jobs.fetching.download import (
+    IMG2DATASET,
+    REQUESTS,
+    FetchResources,
+    Selection,
+    default_folder,
+    download,
+    ensured_python,
 )
+from jobs.fetching.outcome import FETCHED, SELECTED, finished_shards, write_outcomes
+from jobs.fetching.url_tables import open_metadata, selected_rows, unreadable, write_rows
 from jobs.runtime.progress import SILENT, Feedback
+from scoring.runs import RUN_LEASE
+from scoring.runs.lease import lease
+from scoring.runs.record import differences
 
+RECORD = "fetch.json"
 WHICH = Option(heading="Which images")
-
-
-REQUESTS = Option(heading="Requests")
-
-
-WHERE = Option(heading="Where it runs")
 
 
 @checked_request
@@ -50,14 +47,8 @@ class FetchRequest:
     where: Annotated[Name | None, WHICH] = None
     """SQL condition over the metadata row, as: punsafe < 0.1 AND width >= 256"""
 
-    caption_keywords: Annotated[tuple[str, ...], Option(metavar="CLASS"), WHICH] = ()
-    """Only captions with words of CLASS, as: card."""
-
     limit: Annotated[Count | None, WHICH] = None
     """Fetch only this many of the selected rows, from the first."""
-
-    retry_failed: Annotated[bool, WHICH] = False
-    """Ask URLs again that failed for a reason that can change."""
 
     images_per_shard: Annotated[int, Field(ge=2, lt=2**63)] = 1_000
     """Images in a shard."""
@@ -78,26 +69,6 @@ class FetchRequest:
     """Also ask hosts in private networks and this machine."""
 
 
-@checked_request
-class FetchResources:
-    """What does the work. Changes nothing in the shards."""
-
-    processes: Annotated[Count | None, REQUESTS] = None
-    """Shards at once; default one per CPU core."""
-
-    threads: Annotated[Count, REQUESTS] = 16
-    """Requests per process."""
-
-    environment: Annotated[InstanceOf[Path] | None, Option(kind=click.Path(path_type=Path)), WHERE] = None
-    """Folder for an environment with img2dataset, 1.1 GB; made once."""
-
-    ray_address: Annotated[str | None, WHERE] = None
-    """Ray cluster to use; default RAY_ADDRESS, else one of its own."""
-
-    verbose: bool = False
-    """Show what img2dataset says."""
-
-
 @dataclass(frozen=True)
 class FetchResult:
     num_urls: int
@@ -108,56 +79,90 @@ class FetchResult:
     failures: dict[str, int]
     """Reason -> URLs, the most frequent first."""
 
-    num_tried_again: int | None = None
-    """URLs that `FetchRequest.retry_failed` asked again; None without it."""
-
 
 def run_fetch(
-    request: FetchRequest, resources: FetchResources | None = None, feedback: Feedback = SILENT
+    request: FetchRequest,
+    resources: FetchResources | None = None,
+    feedback: Feedback = SILENT,
+    may_install: Callable[[str], bool] = lambda what: True,
 ) -> FetchResult:
-    """Select, download and reconcile. IncompleteError if URLs are left: the same request continues."""
+    """Select, download and write the outcomes. IncompleteError if URLs are left: the same request continues.
+
+    may_install: gets what the first fetch installs and where; EngineError if it returns False.
+    """
     resources = resources or FetchResources()
-    address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
-    if resources.processes is not None and address != LOCAL:
-        raise PrivsieveError("--processes is for one machine: on a cluster every free CPU takes a shard")
     if not re.fullmatch(r"[\w.-]+", request.user_agent_token, re.ASCII):
         raise PrivsieveError("--user-agent-token is one word of letters, digits, dots and dashes")
-    record = _record(request)
     out = place(request.out)
-    refuse_other_files(out, request.out)
-    with only_fetch(out, request.out):
-        if not request.retry_failed:
-            selected = selected_rows(out, request.out, request.metadata, record)
-            return _result(_downloaded(out, selected, resources, feedback))
-        retry = retry_of(out, request.out, record)
-        if retry is not None:
-            _downloaded(*retry, resources, feedback)
-        first = recorded(out.at(SELECTED))
-        outcomes = reconcile(out, first.num_rows, first.settings.images_per_shard)
-        return replace(_result(outcomes), num_tried_again=retry[1].num_rows if retry else 0)
-
-
-def _downloaded(out: Place, selected: SelectionRecord, resources: FetchResources, feedback: Feedback) -> Counter[str]:
-    """Download what is left of a selection. Return reason -> URLs, "" for downloaded."""
-    done = finished_shards(out)
-    if sum(done.values()) < selected.num_rows:
-        out.at(FETCHED).remove()  # it would say that everything is done
-        folder = resources.environment or default_folder()
-        python = ensured_python(folder.absolute(), requirements(out), feedback.notice)
-        address = resources.ray_address or os.environ.get("RAY_ADDRESS") or LOCAL
-        workers = Workers(address, resources.processes, resources.threads, resources.verbose)
-        download(python, out, selected, done, workers, feedback)
-    return reconcile(out, selected.num_rows, selected.settings.images_per_shard)
-
-
-def _result(outcomes: Counter[str]) -> FetchResult:
+    with _only_fetch(out, request.out):
+        selection = _selection(out, request)
+        num_done = sum(finished_shards(out).values())
+        if num_done < selection.num_rows:
+            out.at(FETCHED).remove()  # it would say that everything is done
+            folder = resources.environment or default_folder()
+            python = ensured_python(folder.absolute(), out, may_install)
+            download(python, out, selection, num_done, resources, feedback)
+        outcomes = write_outcomes(out, selection.num_rows)
     failures = {reason: count for reason, count in outcomes.most_common() if reason}
     return FetchResult(outcomes.total(), outcomes[""], failures)
 
 
-def _record(request: FetchRequest) -> FetchRecord:
-    """Return the record, which refuses a field of the request that it does not have."""
-    fields = {name: value for name, value in asdict(request).items() if name not in ("out", "retry_failed")}
-    fields["metadata"] = request.metadata if "://" in request.metadata else os.path.abspath(request.metadata)
-    fields["caption_keywords"] = tuple(sorted(set(request.caption_keywords)))
-    return FetchRecord(privsieve=__version__, img2dataset=IMG2DATASET, **fields)
+@contextmanager
+def _only_fetch(out: Place, out_url: str) -> Iterator[None]:
+    """Raise RunError if another fetch works in this folder, and StorageError if it holds other files.
+
+    Folders that hold nothing after the block are removed again.
+    """
+    folders = [out.at(SELECTED)] if out.exists() else [out.at(SELECTED), out]
+    is_fetch = not out.exists() or out.at(SELECTED, RECORD).exists()
+    if not is_fetch and (not out.is_dir() or {posixpath.basename(e["name"]) for e in out.entries()} - {SELECTED}):
+        raise StorageError(f"{out_url} holds other files and no fetch; use a new folder for --out")
+    try:
+        with lease(out.at(SELECTED, RUN_LEASE), out_url, takeover=None):
+            yield
+    finally:
+        for folder in folders if out.is_local else []:
+            with suppress(OSError):
+                os.rmdir(folder.path)  # fails unless the folder is empty
+
+
+def _selection(out: Place, request: FetchRequest) -> Selection:
+    """Return the selection in `out` if it was made with the same settings, else a new one. RunError if they differ."""
+    settings = asdict(request) | {"privsieve": __version__, "img2dataset": IMG2DATASET}
+    settings["metadata"] = request.metadata if "://" in request.metadata else os.path.abspath(request.metadata)
+    del settings["out"]
+    folder = out.at(SELECTED)
+    if not folder.at(RECORD).exists():
+        return _select(folder, request, settings)
+    try:
+        before = Selection.model_validate_json(folder.at(RECORD).read())
+    except ValueError:
+        raise RunError(f"{folder.path}/{RECORD} is damaged or of another version; fetch into a new folder") from None
+    if different := differences(before, before.model_copy(update={"settings": settings})):
+        raise RunError(f"{request.out} was fetched with other {different}; use another --out")
+    return before
+
+
+def _select(folder: Place, request: FetchRequest, settings: dict[str, Any]) -> Selection:
+    metadata = open_metadata(request.metadata)
+    rows = selected_rows(metadata, request.where, request.limit)
+    _clear(folder)
+    try:
+        num_rows = write_rows(rows, folder, request.images_per_shard)
+        if num_rows == 0:
+            raise SourceError(f"no row of {request.metadata} is selected: nothing to fetch")
+        selection = Selection(settings=settings, num_rows=num_rows, columns=tuple(metadata.written.values()))
+        folder.at(RECORD).write((selection.model_dump_json(indent=2) + "\n").encode())
+    except BaseException as error:
+        _clear(folder)
+        if isinstance(error, (duckdb.Error, pa.ArrowException, OSError)):
+            raise unreadable("the metadata", error) from None
+        raise
+    return selection
+
+
+def _clear(selected: Place) -> None:
+    """Remove the files of a selection."""
+    for name in selected.names():
+        if name != RUN_LEASE:
+            selected.at(name).remove()

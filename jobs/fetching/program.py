@@ -1,8 +1,8 @@
 """The program that downloads. It runs in the environment of img2dataset, never in privsieve's own.
 
-`python -I program.py JSON` calls img2dataset's public `download` with its Ray distributor. It sets the limits that
-img2dataset lacks, at urllib's own point of extension: every Ray worker installs an opener that speaks http and https
-only, stops at a size and a time, and stays on the public internet. The rows and files are img2dataset's.
+`python -I program.py JSON` calls img2dataset's public `download`. It sets the limits that img2dataset lacks, at
+urllib's own point of extension: every process installs an opener that speaks http and https only, stops at a size and
+a time, and stays on the public internet. The rows and files are img2dataset's.
 """
 
 import functools
@@ -13,37 +13,29 @@ import json
 import multiprocessing
 import os
 import re
+import signal
 import socket
 import sys
 import threading
 import time
-import urllib.error
-import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
-# Possessive (`*+`), as in `ingest.images.decode`, which cannot be imported here. Otherwise a page of comments only
-# would be tried in exponentially many ways.
 IMAGE_HEADS = re.compile(
     rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II[*+]\0|MM\0[*+]|RIFF....WEBP|....ftyp|P[1-7]\s"
-    rb"|\xff\x0a|\0\0\0\x0c(?:JXL |jP  )|\xff\x4f\xff\x51"
-    rb"|(?i:(?:\xef\xbb\xbf)?+\s*+(?:<\?.*?\?>\s*+|<!--.*?-->\s*+)*+"
-    rb"(?:<!DOCTYPE\s+(?:[\w.-]+:)?svg\b|<(?:[\w.-]+:)?svg[\s/>]))",
+    rb"|\xff\x0a|\0\0\0\x0c(?:JXL |jP  )|\xff\x4f\xff\x51",
     re.DOTALL,
 )
 """How image files begin, also of formats that a scan will not decode: it separates error pages from pictures."""
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_COMPATIBLE = ipaddress.ip_network("::/96")
+_NAT64, _COMPATIBLE = ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("::/96")
 _LOCAL = (ipaddress.ip_network("64:ff9b:1::/48"), ipaddress.ip_network("fec0::/10"))
 """NAT64 within one network, and site-local addresses; `is_global` of Python 3.11 calls them public."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits of a download."""
-
     max_bytes: int
     """Limit of one response."""
 
@@ -54,7 +46,7 @@ class Bounds:
     """Whether hosts in private networks may be asked."""
 
 
-class RefusedAddressError(OSError):
+class RefusedError(OSError):
     """The message is `refused: ` and a reason of `jobs.fetching.outcome`."""
 
     def __init__(self, reason: str):
@@ -76,7 +68,7 @@ class _Reader(io.RawIOBase):
         num_bytes = self._raw.readinto(buffer)
         self._left_bytes -= num_bytes or 0
         if self._left_bytes < 0:
-            raise RefusedAddressError("too_large")
+            raise RefusedError("too_large")
         return num_bytes
 
     def close(self) -> None:
@@ -84,34 +76,28 @@ class _Reader(io.RawIOBase):
         super().close()
 
 
-class _Buffered(io.BufferedReader):
-    """Refuses a `read` above the limit: it would set memory aside for as much as a server says that it will send."""
-
-    max_bytes = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > self.max_bytes:
-            raise RefusedAddressError("too_large")
-        return super().read(size)
-
-
 class _Response(http.client.HTTPResponse):
     def __init__(self, bounds: Bounds, ends: float, sock: socket.socket, *args: Any, **rest: Any):
         super().__init__(sock, *args, **rest)
-        self._bounds = bounds
-        buffered = _Buffered(_Reader(self.fp.detach(), sock, bounds.max_bytes, ends))
-        buffered.max_bytes = bounds.max_bytes
-        self.fp = buffered
+        self._max_bytes = bounds.max_bytes
+        self.fp = io.BufferedReader(_Reader(self.fp.detach(), sock, bounds.max_bytes, ends))
 
     def read(self, amt: int | None = None) -> bytes:
-        content = super().read(amt)
-        if amt is None and self.status == http.client.OK:
+        if amt is not None:
+            return super().read(amt)
+        if (self.length or 0) > self._max_bytes:
+            raise RefusedError("too_large")
+        # In pieces: a whole read would set memory aside for as much as a server says that a chunk has.
+        content = b"".join(iter(functools.partial(super().read, 2**16), b""))
+        if self.length:
+            raise http.client.IncompleteRead(content, self.length)
+        if self.status == http.client.OK:
             if self.headers.get("TDM-Reservation", "").strip() == "1":  # W3C's text and data mining reservation
-                raise RefusedAddressError("opted_out")
-            if len(content) > self._bounds.max_bytes:
-                raise RefusedAddressError("too_large")
-            if not IMAGE_HEADS.match(content[:4096]):
-                raise RefusedAddressError("not_an_image" if content else "empty")
+                raise RefusedError("opted_out")
+            if len(content) > self._max_bytes:
+                raise RefusedError("too_large")
+            if not IMAGE_HEADS.match(content):
+                raise RefusedError("not_an_image" if content else "empty")
         return content
 
 
@@ -131,31 +117,18 @@ class _Handler(urllib.request.AbstractHTTPHandler):
         super().__init__()
         self._bounds = bounds
 
-    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(_Http, request)
-
-    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(_Https, request)
-
     def _open(self, kind: type[_Http], request: urllib.request.Request) -> http.client.HTTPResponse:
         ends = vars(request).setdefault("ends", time.monotonic() + self._bounds.timeout_seconds)
         only_public = not self._bounds.private_addresses and not request.has_proxy()  # a proxy may well be private
         return self.do_open(kind, request, bounds=self._bounds, ends=ends, only_public=only_public)  # type: ignore[arg-type]
 
+    http_open = functools.partialmethod(_open, _Http)
+    https_open = functools.partialmethod(_open, _Https)
     http_request = https_request = urllib.request.AbstractHTTPHandler.do_request_
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
-    """Redirections share the time limit of their URL, and lead to http and https only."""
-
-    def http_error_302(self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any) -> Any:
-        target = urllib.parse.urljoin(req.full_url, headers.get("location") or "")
-        kind = urllib.parse.urlsplit(target).scheme
-        if kind not in ("http", "https"):
-            raise urllib.error.URLError(f"unknown url type: {kind}")
-        return super().http_error_302(req, fp, code, msg, headers)
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+    """Redirections share the time limit of their URL."""
 
     def redirect_request(self, req: urllib.request.Request, *rest: Any) -> urllib.request.Request | None:
         following = super().redirect_request(req, *rest)
@@ -173,17 +146,14 @@ def _left_seconds(ends: float) -> float:
 
 def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any) -> socket.socket:
     """Return a connection to the first address that takes one; its timeout is what is left of the URL's time."""
-    error: OSError = RefusedAddressError("private_address")
-    for family, kind, protocol, _name, target in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+    error: OSError = RefusedError("private_address")
+    for *_info, target in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
         if only_public and not is_public(str(target[0])):
             continue
-        connection = socket.socket(family, kind, protocol)
         try:
-            connection.settimeout(_left_seconds(ends))
-            connection.connect(target)
+            connection = socket.create_connection((str(target[0]), int(target[1])), _left_seconds(ends))
             connection.settimeout(_left_seconds(ends))  # of the handshake of https
         except OSError as failure:
-            connection.close()
             error = failure
         else:
             return connection
@@ -206,21 +176,26 @@ def is_public(address: str) -> bool:
 def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:
     """Return an opener without file:, ftp: and data:, which a list of URLs from anywhere may hold."""
     opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.UnknownHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        _Redirections(),
-        urllib.request.HTTPErrorProcessor(),
-        _Handler(bounds),
-    ):
-        opener.add_handler(handler)
+    opener.add_handler(_Redirections())
+    opener.add_handler(_Handler(bounds))
+    for handler in ("ProxyHandler", "UnknownHandler", "HTTPDefaultErrorHandler", "HTTPErrorProcessor"):
+        opener.add_handler(getattr(urllib.request, handler)())
     return opener
 
 
 def _end_with_parent() -> None:
     """End when the parent ends: it holds our standard input open as long as it lives."""
     os.read(sys.stdin.fileno(), 1)
+    _end_children()
+    os._exit(1)
+
+
+def _end_with_killed_child() -> None:
+    """End when a child was killed, as where memory runs out: a pool would wait for its shard forever."""
+    children = set[Any]()
+    while not any(child.exitcode in (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS) for child in children):
+        children = {child for child in children if child.exitcode != 0} | set(multiprocessing.active_children())
+        time.sleep(0.5)
     _end_children()
     os._exit(1)
 
@@ -232,27 +207,19 @@ def _end_children() -> None:
 
 
 def main() -> None:
-    settings = json.loads(sys.argv[1])
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    bounds = Bounds(**settings["bounds"])
-
-    def set_up_worker() -> None:
-        urllib.request.install_opener(bounded_opener(bounds))
-
-    import ray
-
-    quiet = {"NO_ALBUMENTATIONS_UPDATE": "1"}  # each worker would ask the network for a newer version
-    runtime_env = {"worker_process_setup_hook": set_up_worker, "env_vars": quiet, **settings["runtime_env"]}
-    # img2dataset would let Ray attach to whatever cluster it finds.
-    ray.init(runtime_env=runtime_env, include_dashboard=False, **settings["ray"])
+    for watch in (_end_with_parent, _end_with_killed_child):
+        threading.Thread(target=watch, daemon=True).start()
     import img2dataset
 
     try:
-        img2dataset.download(**settings["download"])
+        img2dataset.download(**SETTINGS["download"])
     finally:
         _end_children()
-        ray.shutdown()
 
+
+if __name__ in ("__main__", "__mp_main__"):  # also in the processes that img2dataset starts
+    SETTINGS = json.loads(sys.argv[1])
+    urllib.request.install_opener(bounded_opener(Bounds(**SETTINGS["bounds"])))
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Which rows of the metadata are fetched: DuckDB reads them, and they are written next to the shards.
+"""Tables of URLs, read by DuckDB: metadata that is fetched, and tables that releases of URLs are made from.
 
 Names of columns are normalised and compared in lower case; a name without an entry in `COLUMNS` is kept.
 """
@@ -12,15 +12,12 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from typing import BinaryIO, TextIO
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
-from ingest.errors import PrivsieveError, QueryError, SourceError, StorageError, did_you_mean
+from ingest.errors import PrivsieveError, QueryError, SourceError, StorageError
 from ingest.formats import expand_braces
 from ingest.formats.shard import files_below
 from ingest.sample import printable
@@ -35,6 +32,9 @@ RESERVED = frozenset(
 )
 """Columns that img2dataset writes itself."""
 
+_OUTCOME = frozenset(("shard", "reason"))
+"""Columns that fetch.parquet has besides."""
+
 ROWS_PER_FILE = 200_000
 """About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
 SHARD_DIGITS = 5
@@ -42,40 +42,21 @@ _KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 _JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
 """DuckDB types that the JSON of an image can hold; the others become text."""
 
+COLUMNS = {
+    "url": ("url", "image_url", "img_url", "image_link"),
+    "caption": ("caption", "text", "txt", "alt_text", "alt", "top_caption", "title"),
+    "source_key": ("key", "uid", "sample_id", "image_id", "id"),
+    "source_width": ("original_width", "width"),
+    "source_height": ("original_height", "height"),
+    "source_sha256": ("sha256",),
+    "license": ("license", "licence"),
+    "punsafe": ("punsafe", "p_unsafe"),
+    "pwatermark": ("pwatermark", "p_watermark"),
+}
+"""Name in what is written -> names that data sets have for it, the preferred one first.
 
-@dataclass(frozen=True)
-class MetadataColumn:
-    """A column that metadata has under several names."""
-
-    name: str
-    """In what `fetch` writes."""
-
-    known: tuple[str, ...]
-    """Names for the same thing, the preferred one first."""
-
-    meaning: str
-
-
-COLUMNS: tuple[MetadataColumn, ...] = (
-    MetadataColumn("url", ("url", "image_url", "img_url", "image_link"), "address of the image"),
-    MetadataColumn(
-        "caption",
-        ("caption", "text", "txt", "alt_text", "alt", "top_caption", "title"),
-        "the text that goes with it",
-    ),
-    MetadataColumn("source_key", ("key", "uid", "sample_id", "image_id", "id"), "the data set's own name of the row"),
-    MetadataColumn("source_width", ("original_width", "width"), "width that the metadata states, px"),
-    MetadataColumn("source_height", ("original_height", "height"), "height that the metadata states, px"),
-    MetadataColumn("source_sha256", ("sha256",), "hash that the metadata states of the image file"),
-    MetadataColumn("hash", ("hash",), "the data set's hash of the row, not of the image"),
-    MetadataColumn("license", ("license", "licence"), "licence that the page stated"),
-    MetadataColumn("nsfw", ("nsfw",), "a label, UNLIKELY, UNSURE or NSFW"),
-    MetadataColumn("punsafe", ("punsafe", "p_unsafe"), "probability that the image is not safe for work, 0–1"),
-    MetadataColumn("pwatermark", ("pwatermark", "p_watermark"), "probability of a watermark, 0–1"),
-    MetadataColumn("similarity", ("similarity",), "cosine of image and text in the data set's own CLIP model"),
-    MetadataColumn("category", ("category",), "class that the data set gives"),
-)
-"""Probabilities and similarities of other models (COYO's, DataComp's) mean something else and keep their names."""
+Probabilities of other models (COYO's, DataComp's) mean something else and keep their names.
+"""
 
 
 def normalised_names(names: Sequence[str]) -> dict[str, str]:
@@ -86,14 +67,14 @@ def normalised_names(names: Sequence[str]) -> dict[str, str]:
     """
     by_lower = {name.lower(): name for name in reversed(names)}
     chosen: dict[str, str] = {}
-    for column in COLUMNS:
-        own_name = next((by_lower[known] for known in column.known if known in by_lower), None)
+    for written, known_names in COLUMNS.items():
+        own_name = next((by_lower[known] for known in known_names if known in by_lower), None)
         if own_name is not None:
-            chosen[own_name] = column.name
+            chosen[own_name] = written
     taken = set(chosen.values())
     for name in names:
         if name not in chosen:
-            wanted = f"source_{name.lower()}" if name.lower() in RESERVED else name.lower()
+            wanted = f"source_{name.lower()}" if name.lower() in RESERVED | _OUTCOME else name.lower()
             while wanted in taken:
                 wanted += "_2"
             chosen[name] = wanted
@@ -114,10 +95,6 @@ class Metadata:
 
     types: dict[str, str]
     """Name in the metadata -> DuckDB type."""
-
-    @property
-    def has_caption(self) -> bool:
-        return "caption" in self.written.values()
 
 
 def open_metadata(url: str, connection: duckdb.DuckDBPyConnection | None = None) -> Metadata:
@@ -149,48 +126,14 @@ def open_metadata(url: str, connection: duckdb.DuckDBPyConnection | None = None)
     return Metadata(connection, f"(SELECT {', '.join(['*', *added])} FROM {rows})", written, types)
 
 
-def selection_sql(metadata: Metadata, where: str | None, keyword_classes: Sequence[str], limit: int | None) -> str:
-    """Return the statement that gives the selected rows in the order of the files. QueryError for a wrong condition."""
-    conditions = []
+def selected_rows(metadata: Metadata, where: str | None, limit: int | None) -> duckdb.DuckDBPyRelation:
+    """Return the selected rows in the order of the files. QueryError for a wrong condition."""
+    kept = f"SELECT * FROM {metadata.rows}"
     if where is not None:
-        schema = metadata.connection.sql(f"SELECT * FROM {metadata.rows} LIMIT 0").to_arrow_table().schema
-        conditions.append(boolean_expression(where, schema))
-    if keyword_classes:
-        if not metadata.has_caption:
-            raise SourceError("--caption-keywords needs a column of captions (caption, text, …), and there is none")
-        conditions.append(f"regexp_matches(CAST(caption AS VARCHAR), {literal(keyword_pattern(keyword_classes))})")
+        schema = metadata.connection.sql(f"{kept} LIMIT 0").to_arrow_table().schema
+        kept += f" WHERE {boolean_expression(where, schema)}"
     chosen = ", ".join(_output(name, new, metadata.types[name]) for name, new in metadata.written.items())
-    kept = f"SELECT * FROM {metadata.rows}" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
-    return f"SELECT {chosen} FROM ({kept})" + (f" LIMIT {limit}" if limit is not None else "")
-
-
-def keyword_pattern(keyword_classes: Sequence[str]) -> str:
-    """Return a regular expression that finds the words of any of the classes, as whole words in any case."""
-    known = keywords()
-    for name in keyword_classes:
-        if name not in known:
-            raise QueryError(f'no keywords for "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}')
-    return words_pattern([word for name in keyword_classes for word in known[name]])
-
-
-def words_pattern(words: Sequence[str]) -> str:
-    """Return a regular expression that finds any of these words, or rows of words, as whole words in any case."""
-    return r"(?i)\b(" + "|".join(r"\s+".join(map(re.escape, word.split())) for word in words) + r")\b"
-
-
-def keywords() -> dict[str, list[str]]:
-    """Return class -> words."""
-    text = resources.files("jobs.fetching").joinpath("keywords.yaml").read_text(encoding="utf-8")
-    known: dict[str, list[str]] = yaml.safe_load(text)
-    return known
-
-
-def write_selection(metadata: Metadata, sql: str, folder: Place, images_per_shard: int) -> int:
-    """Run the statement and write numbered Parquet files, with each row's key. Return the number of rows."""
-    try:
-        return write_rows(metadata.connection.sql(sql), folder, images_per_shard)
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise unreadable("the metadata", error) from None
+    return metadata.connection.sql(f"SELECT {chosen} FROM ({kept})" + (f" LIMIT {limit}" if limit is not None else ""))
 
 
 def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: int) -> int:
@@ -307,18 +250,16 @@ def _ragged_line(file: Place) -> int | None:
 
     DuckDB names none where it cannot tell how the file is written.
     """
+    path = file.path.lower()
     try:
-        with file.open() as stream, _unpacked(stream, file.path) as lines:
-            rows = csv.reader(lines, delimiter="\t" if _kind(file.path) == "tsv" else ",")
+        with file.open() as stream:
+            content = gzip.GzipFile(fileobj=stream) if path.endswith(".gz") else stream
+            lines = io.TextIOWrapper(content, "utf-8", "replace", newline="")
+            rows = csv.reader(lines, delimiter="\t" if _kind(path) == "tsv" else ",")
             num_columns = len(next(rows))
             return next((rows.line_num for row in rows if row and len(row) != num_columns), None)
     except (OSError, EOFError, csv.Error, StopIteration, StorageError):
         return None
-
-
-def _unpacked(stream: BinaryIO, path: str) -> TextIO:
-    is_packed = path.lower().endswith(".gz")
-    return io.TextIOWrapper(gzip.open(stream) if is_packed else stream, "utf-8", "replace", newline="")
 
 
 def unreadable(what: str, error: Exception) -> PrivsieveError:

@@ -35,8 +35,7 @@ from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
-from jobs.releases.plan import Counts, Plan, cautions, plan_release, unanswered_in
-from jobs.releases.plan import Share as ShardShare
+from jobs.releases.plan import Counts, Plan, Share, cautions, plan_release, unanswered_in
 from jobs.releases.previous import PreviousRelease, previous_release
 from jobs.releases.record import GroupCounts, GuaranteeRecord, ReleaseIdentity, ReleaseRecord, UrlCounts
 from jobs.releases.rewriting import (
@@ -337,7 +336,7 @@ def executor_for(plan: Plan, resources: FilterResources) -> Executor:
     return "inline" if is_small else "ray"
 
 
-Copy = Callable[[ShardCopier, Sequence[ShardShare]], Iterator[Copied]]
+Copy = Callable[[ShardCopier, Sequence[Share]], Iterator[Copied]]
 """A function that copies the shards, and yields each copy as it is done."""
 
 

@@ -4,7 +4,6 @@ Every machine of a cluster does this itself: it receives the name, and the hash 
 """
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,16 +12,14 @@ from ingest.machine import install_command
 from ingest.storage.place import is_local, place
 from ingest.storage.retries import may_pass, reason_of, store_errors
 from ingest.storage.web import named
-from scoring.weights.cache import WEIGHTS_SUFFIX, CacheEntry, checked, entries_of
-from scoring.weights.fetching import SMALL_SUFFIXES, RemoteFile, fetched, is_file_name, listed, notify
+from scoring.weights.cache import ENTRY, entries, missing
+from scoring.weights.fetching import fetched, is_file_name, notify
 
 OFFLINE_VARIABLE = "PRIVSIEVE_OFFLINE"
 HUB_OFFLINE_VARIABLE = "HF_HUB_OFFLINE"
 """Variable of the hub's own package; it does not affect other stores."""
 
 HUB = "hf://"
-MARKS = ("config.json", "adapter_config.json")
-"""One of them is in every folder of a model or an adapter."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +73,15 @@ def weights_here(given: str) -> Path | None:
     folder = _local_folder(given)
     if folder is not None and folder.is_dir():
         return folder
-    whole = [slot.folder(entry) for slot, entry in entries_of(named(given)) if entry.is_whole]
-    return whole[0] if whole else None
+    try:
+        if folder is None:
+            return _from_cache(named(given), "")
+        name, _, revision = given.partition("@")
+        from scoring.weights.hub import local_of_hub
+
+        return local_of_hub(name, revision or None, with_weights=True)
+    except (ImportError, OSError, ValueError, StorageError):
+        return None
 
 
 def _local_folder(given: str) -> Path | None:
@@ -96,9 +100,9 @@ def _of_url(url: str) -> Weights:
             raise StorageError(f"{shown} does not end in the name of a folder; give the URL of the model's folder")
         is_of_hub = shown.startswith(HUB)
         if offline := offline_by(OFFLINE_VARIABLE, *([HUB_OFFLINE_VARIABLE] if is_of_hub else [])):
-            folder, _ = _from_cache(shown, offline)
+            folder = _from_cache(shown, offline)
         else:
-            folder = fetched(source, shown, shown, source.name)
+            folder = fetched(source, shown, source.name)
     except OutageError:
         raise
     except StorageError as error:
@@ -106,91 +110,59 @@ def _of_url(url: str) -> Weights:
     return Weights(folder, source.name, url, shown, is_fetched=True)
 
 
-def _from_cache(asked: str, offline: str, *, with_weights: bool = True) -> tuple[Path, CacheEntry]:
-    """Return the folder and entry that were fetched last. StorageError if they are incomplete."""
-    pairs = entries_of(asked)
-    for slot, entry in pairs:
-        slot.hold()
-        now, _ = checked(slot, entry)
-        if now.is_whole or (not with_weights and _has_small(now)):
-            slot.touch()
-            return slot.folder(now), now
-    missing = f"only a part of {asked} is in the local cache" if pairs else f"{asked} is not in the local cache"
-    if pairs and (names := checked(*pairs[0])[0].missing):
-        missing += f" ({names[0]}{' and others are' if len(names) > 1 else ' is'} missing)"
-    raise StorageError(
-        f"{offline} is set, and {missing}; run privsieve models fetch {asked} where there is a network, or unset it"
-    )
+def _from_cache(url: str, offline: str) -> Path:
+    """Return the folder of what was fetched last. StorageError if no version is whole."""
+    here = entries(url)
+    for slot, entry in here:
+        if not missing(slot, entry):
+            os.utime(slot / ENTRY)  # it was used now
+            return slot / entry.name
+    what = f"{url} is not in the local cache"
+    if here:
+        names = [file.name for file in missing(*here[0])]
+        more = "and others are" if len(names) > 1 else "is"
+        what = f"only a part of {url} is in the local cache ({names[0]} {more} missing)"
+    raise _offline(offline, what, url)
 
 
-def _has_small(entry: CacheEntry) -> bool:
-    return all(file.sha256 is not None for file in entry.files if file.name.endswith(SMALL_SUFFIXES))
+def _offline(variable: str, what: str, asked: str) -> StorageError:
+    how = f"run privsieve models fetch {asked} where there is a network, or unset it"
+    return StorageError(f"{variable} is set, and {what}; {how}")
 
 
 def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
-    """Use the hub's own cache if it is complete, else ours. The hub resolves the revision to a commit."""
+    """Use the hub's own cache. The hub resolves the revision to a commit."""
     try:
-        from huggingface_hub import HfApi
         from huggingface_hub.errors import HFValidationError
+
+        from scoring.weights.hub import fetched_of_hub, local_of_hub
     except ImportError:
         raise EngineError(
             f'the folder "{name}" does not exist, and a name of the hub needs huggingface_hub: {install_command("hf")}'
         ) from None
     asked = f"{name}@{revision}" if revision else name
+    offline = offline_by(OFFLINE_VARIABLE, HUB_OFFLINE_VARIABLE)
     try:
-        if offline := offline_by(OFFLINE_VARIABLE, HUB_OFFLINE_VARIABLE):
-            return _of_hub_here(name, revision, with_weights, offline)
-        commit = str(HfApi().model_info(name, revision=revision).sha)
-        url = f"{HUB}{name}@{commit}"
-        source = place(url)
-        folder = _snapshot(name, commit)
-        if folder is None or not _has_all(folder, listed(source, asked), with_weights):
-            folder = fetched(source, url, asked, name.partition("/")[2], with_weights=with_weights)
+        if offline:
+            folder = local_of_hub(name, revision, with_weights=with_weights)
+        else:
+            folder = fetched_of_hub(name, revision, asked, with_weights=with_weights)
     except HFValidationError:
         raise EngineError(f'"{asked}" is neither a folder nor a valid hub name such as owner/name') from None
-    except OutageError:
-        raise
     except StorageError as error:
         raise EngineError(str(error)) from None
     except store_errors() as error:
+        if offline:
+            raise EngineError(str(_offline(offline, f"{asked} is not whole in the hub's cache", asked))) from None
+        unreachable = (
+            f'there is no folder "{asked}"; as a name of the hub, it is not in the local cache and could not be '
+            f"fetched ({reason_of(error)}): check the name and the network, or give a folder that holds it"
+        )
         if not may_pass(error):
-            raise EngineError(_unreachable(asked, error)) from None
+            raise EngineError(unreachable) from None
         try:
-            cached = _of_hub_here(name, revision, with_weights, "")
-        except StorageError:
-            raise OutageError(_unreachable(asked, error)) from None
-        notify(f"the hub cannot be reached; {cached.name} is used, which was fetched before")
-        return cached
-    return Weights(folder, f"{name}@{commit}", asked, asked, is_of_hub=True, is_fetched=True)
-
-
-def _unreachable(asked: str, error: Exception) -> str:
-    return (
-        f'there is no folder "{asked}"; as a name of the hub, it is not in the local cache and could not be fetched '
-        f"({reason_of(error)}): check the name and the network, or give a folder that holds it"
-    )
-
-
-def _of_hub_here(name: str, revision: str | None, with_weights: bool, offline: str) -> Weights:
-    """Return cached weights. StorageError if they are in neither cache."""
-    asked = f"{name}@{revision}" if revision else name
-    folder = _snapshot(name, revision)
-    if folder is not None and (not with_weights or any(folder.glob(f"*{WEIGHTS_SUFFIX}"))):
-        return Weights(folder, f"{name}@{folder.name}", asked, asked, is_of_hub=True, is_fetched=True)
-    folder, entry = _from_cache(asked, offline, with_weights=with_weights)
-    return Weights(folder, entry.source.removeprefix(HUB), asked, asked, is_of_hub=True, is_fetched=True)
-
-
-def _snapshot(name: str, revision: str | None) -> Path | None:
-    """Return the folder in the hub's own cache, named after the commit; None if there is none."""
-    from huggingface_hub import try_to_load_from_cache
-
-    for file in MARKS:
-        if isinstance(cached_file := try_to_load_from_cache(name, file, revision=revision), str):
-            return Path(cached_file).parent
-    return None
-
-
-def _has_all(folder: Path, remote: Sequence[RemoteFile], with_weights: bool) -> bool:
-    files = [(folder / file.name, file.num_bytes) for file in remote if with_weights or file.is_small]
-    return all(file.is_file() and file.stat().st_size == num_bytes for file, num_bytes in files)
+            folder = local_of_hub(name, revision, with_weights=with_weights)
+        except OSError:
+            raise OutageError(unreachable) from None
+        notify(f"the hub cannot be reached; {name}@{folder.name} is used, which was fetched before")
+    return Weights(folder, f"{name}@{folder.name}", asked, asked, is_of_hub=True, is_fetched=True)

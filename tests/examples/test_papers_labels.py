@@ -64,7 +64,7 @@ def test_words_in_captions_make_candidates_of_the_first_class(
     captions = ["My Visa and a selfie", "a selfie", "selfies", "Toy  cars on a table", "a car", None, "SELFIE again"]
     urls = [f"https://images.invalid/{n}.jpg" for n in range(7)]
     metadata = write(tmp_path / "meta.parquet", url=[*urls, urls[1]], caption=[*captions, "a selfie"])
-    words = PAPERS.parents[1] / "jobs" / "fetching" / "keywords.yaml"
+    words = PAPERS / "privbench-keywords.yaml"
     run("keyword_candidates", metadata, words, tmp_path / "list.parquet", monkeypatch=monkeypatch)
     classes = {row["url"]: row["class"] for row in pq.read_table(tmp_path / "list.parquet").to_pylist()}
     # A visa is of passport, but face comes before.

@@ -61,15 +61,10 @@ class _Answers(BaseHTTPRequestHandler):
     def answer_svg(self) -> None:
         self._send(b'<?xml version="1.0"?><!-- a circle --><svg xmlns="http://www.w3.org/2000/svg"/>')
 
-    def answer_drawing(self) -> None:
-        subset = b'<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "svg11.dtd" [<!ENTITY a "b>">]>'
-        self._send(b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- by hand -> with > signs -->\n" + subset + b"<svg/>")
-
-    def answer_comments(self) -> None:
-        self._send(b"<!a>" * 1_024)
-
-    def answer_instructions(self) -> None:
-        self._send(b"<?xml?> <!----> " * 256)
+    def answer_cut(self) -> None:
+        content = picture("JPEG")
+        self._send(content[:-9], Content_Length=str(len(content)))
+        self.close_connection = True
 
     def answer_nothing(self) -> None:
         self._send(b"")

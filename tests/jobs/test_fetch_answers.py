@@ -1,5 +1,6 @@
 """How each kind of answer ends, through the opener that the workers of a fetch install."""
 
+import http.client
 import time
 import urllib.error
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ def _fetched(url: str, private_addresses: bool = True, timeout_seconds: float = 
 
 
 def _failure(url: str, private_addresses: bool = True, timeout_seconds: float = PATIENCE_SECONDS) -> str:
-    with pytest.raises(OSError, match=r".") as failed:
+    with pytest.raises((OSError, http.client.HTTPException), match=r".") as failed:
         _fetched(url, private_addresses, timeout_seconds)
     return str(failed.value)
 
@@ -38,8 +39,6 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
     assert _fetched(f"{host}/jpeg") == picture("JPEG")
     assert _fetched(f"{host}/png.jpg") == picture("PNG")
     assert _fetched(f"{host}/moved") == picture("JPEG")
-    assert _fetched(f"{host}/svg").endswith(b'<svg xmlns="http://www.w3.org/2000/svg"/>')
-    assert _fetched(f"{host}/drawing").endswith(b"<svg/>")
 
 
 @pytest.mark.parametrize(
@@ -47,8 +46,8 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
     [
         ("missing", "HTTP Error 404: Not Found"),
         ("page", "refused: not_an_image"),
-        ("comments", "refused: not_an_image"),
-        ("instructions", "refused: not_an_image"),
+        ("svg", "refused: not_an_image"),
+        ("cut", "IncompleteRead"),
         ("nothing", "refused: empty"),
         ("reserved", "refused: opted_out"),
         ("huge", "refused: too_large"),
@@ -60,7 +59,7 @@ def test_an_image_comes_byte_for_byte_also_after_a_redirection(host: str) -> Non
         ("moved-with-more", "refused: too_large"),
         ("compressed", "refused: not_an_image"),
         ("to-ftp", "unknown url type: ftp"),
-        ("to-file", "unknown url type: file"),
+        ("to-file", "Redirection to url 'file:///etc/passwd' is not allowed"),
     ],
 )
 def test_a_bad_answer_ends_with_its_reason(host: str, path: str, message: str) -> None:

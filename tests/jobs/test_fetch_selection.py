@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.fetching.url_tables import keywords, normalised_names
+from jobs.fetching.url_tables import normalised_names
 from tests.jobs.fetch_host import CAPTIONS, LAION, URLS, select
 from tests.jobs.made import privsieve
 
@@ -56,30 +56,6 @@ def test_selected_rows_lie_beside_the_shards_with_the_keys_of_their_images(tmp_p
     assert rows["key"].to_pylist() == ["000000", "000001", "000010"]
     record = json.loads((tmp_path / "out" / "selected" / "fetch.json").read_text())
     assert (record["num_rows"], record["settings"]["where"]) == (3, where[1])
-
-
-@pytest.mark.parametrize(
-    ("classes", "found"),
-    [(["card"], [0]), (["plate"], [1]), (["face"], [3]), (["nudity"], []), (["hard-public", "card"], [0, 6])],
-)
-def test_caption_keywords_are_whole_words_in_any_case(
-    classes: list[str], found: list[int], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pq.write_table(LAION, tmp_path / "part.parquet")
-    options = [part for name in classes for part in ("--caption-keywords", name)]
-    rows = select(tmp_path / "part.parquet", tmp_path / "out", foreign, *options)
-    if found:
-        assert rows["url"].to_pylist() == [URLS[n] for n in found]
-    else:
-        assert "nothing to fetch" in capsys.readouterr().err
-        assert not (tmp_path / "out").exists()
-
-
-def test_every_class_has_keywords() -> None:
-    assert list(keywords()) == [
-        *("card", "face", "fingerprint", "plate", "nudity", "passport", "chat", "tattoo", "public", "hard-public")
-    ]
-    assert all(words and all(word == word.lower() for word in words) for words in keywords().values())
 
 
 def test_a_folder_of_csv_files_and_a_limit(tmp_path: Path, foreign: Path) -> None:
@@ -170,9 +146,7 @@ def test_columns_that_json_cannot_hold_become_text(tmp_path: Path, foreign: Path
         (("--where", "text = (SELECT 1)"), "not allowed"),
         (("--where", "CAST(text AS INT) > 1"), "a value has another type"),
         (("--where", "punsafe > 3"), "nothing to fetch"),
-        (("--caption-keywords", "fase"), 'no keywords for "fase" (did you mean "face"?)'),
         (("--user-agent-token", "me (really)"), "--user-agent-token is one word"),
-        (("--processes", "2", "--ray-address", "10.0.0.1:6379"), "--processes is for one machine"),
     ],
 )
 def test_a_wrong_selection_is_one_line_and_writes_nothing(
@@ -191,7 +165,6 @@ def test_metadata_that_is_none_is_one_line(tmp_path: Path, foreign: Path, capsys
     pq.write_table(pa.table({"link": URLS, "TEXT": CAPTIONS}), tmp_path / "links.parquet")
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "links.parquet").read_bytes()[:200])
     (tmp_path / "notes.txt").write_text("https://images.example/1.jpg")
-    pq.write_table(LAION.select(["URL"]), tmp_path / "bare.parquet")
     for name, message in (
         ("links.parquet", "has no column of URLs (url, image_url, …); its columns are: link, TEXT"),
         (
@@ -205,6 +178,4 @@ def test_metadata_that_is_none_is_one_line(tmp_path: Path, foreign: Path, capsys
         error = capsys.readouterr().err
         assert message in error
         assert len(error.strip().splitlines()) == 1
-    select(tmp_path / "bare.parquet", tmp_path / "out", foreign, "--caption-keywords", "face")
-    assert "needs a column of captions" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -286,4 +286,4 @@ def test_names_up_to_the_limit_of_the_file_system_are_released(tmp_path: Path) -
         (tmp_path / "policy.yaml").write_text(text)
         assert privsieve("filter", tmp_path / "run", "--policy", tmp_path / "policy.yaml", "--out", out) == 0
         assert released(out).keys() == names.keys()
-        assert privsieve("verify", out) == 0
+        assert privsieve("release", "verify", out) == 0

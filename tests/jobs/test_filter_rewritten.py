@@ -87,7 +87,7 @@ def test_the_decisions_say_which_pictures_lost_their_colour_profile(tmp_path: Pa
         "c": None,
         "d": None,
     }
-    assert privsieve("verify", out) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_an_interrupted_clean_release_goes_on_to_the_same_result(tmp_path: Path) -> None:

@@ -22,10 +22,10 @@ PICTURES = {"a.jpg": with_gps(), "b.png": png(32, 24, 8, 2, (b"\0" + bytes((10, 
 
 OTHER = {"caption", "license", "nsfw", "punsafe", "pwatermark", "similarity", "category", "status", "error_message"}
 KNOWN = sorted(
-    {name for column in COLUMNS if column.name not in OTHER for name in (column.name, *column.known)}
+    {name for column, known in COLUMNS.items() if column not in OTHER for name in (column, *known)}
     | RESERVED - OTHER
     | set("imageurl IMAGEURL imgurl pageurl flickr_id photoid tweet_id post_id tweet_id_str".split())  # noqa: SIM905
-    | set("filehash imagehash ahash64 clip_embedding face_embedding dinov2 imageFeatures".split())  # noqa: SIM905
+    | set("hash filehash imagehash ahash64 clip_embedding face_embedding dinov2 imageFeatures".split())  # noqa: SIM905
     | {"imageUrl", "img_width", "SHA256", "original_phash", "file_size", "__key__", "source_path", "OriginalHeight"}
 )
 POLICIES = {"cleaned": CLEAN, "covered": COVER.format(when="key[1] = 'a'", cover="image")}

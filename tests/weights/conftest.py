@@ -25,5 +25,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PRIVSIEVE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf" / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     return tmp_path / "cache"

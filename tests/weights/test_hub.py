@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.drill import make_shards
-from tests.vllm.hub import COMMIT, Hub, serving_as_hub
+from tests.weights.hub import COMMIT, Hub, serving_as_hub
 
 BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
 NAME = f"owner/micro@{COMMIT}"
 AS_NAMED = hashlib.sha256(NAME.encode()).hexdigest()
-"""Older versions have this hash of a model of the hub in run.json."""
 
 
 @pytest.fixture
@@ -29,10 +27,14 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 
 def _run(hub: Hub, tmp_path: Path, *command: object, **variables: str) -> tuple[int, str, str]:
+    return _python(hub, tmp_path, "-m", "jobs", *command, **variables)
+
+
+def _python(hub: Hub, tmp_path: Path, *words: object, **variables: str) -> tuple[int, str, str]:
     ours = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "hf"), "PRIVSIEVE_CACHE": str(tmp_path / "cache")}
     known = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
     done = subprocess.run(
-        [sys.executable, "-m", "jobs", *map(str, command)],
+        [sys.executable, *map(str, words)],
         env=known | ours | {"PRIVSIEVE_RETRY_S": "1"} | variables,
         capture_output=True,
         text=True,
@@ -44,7 +46,7 @@ def _run(hub: Hub, tmp_path: Path, *command: object, **variables: str) -> tuple[
 def test_a_name_of_the_hub_is_fetched_once(revision: str, hub: Hub, tmp_path: Path) -> None:
     code, out, err = _run(hub, tmp_path, "models", "fetch", f"owner/micro{revision}")
     assert code == 0, err
-    assert out.startswith(f"owner/micro{revision}: 2.8 MB, sha256 {AS_NAMED}, in {tmp_path / 'cache'}")
+    assert out.startswith(f"owner/micro{revision}: 2.8 MB, sha256 {AS_NAMED}, in {tmp_path / 'hf'}")
     assert sorted(hub.fetched) == sorted(file.name for file in BASE.iterdir())
     hub.fetched.clear()
     assert _run(hub, tmp_path, "models", "fetch", f"owner/micro{revision}")[:2] == (0, out)
@@ -56,7 +58,11 @@ def test_the_hash_that_the_hub_names_is_checked(hub: Hub, tmp_path: Path) -> Non
     code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro")
     assert code == 2
     assert err.endswith("owner/micro: model.safetensors came with another SHA-256 than it should have\n")
-    assert not list((tmp_path / "cache").rglob("model.safetensors*"))
+    assert not list((tmp_path / "hf").rglob("model.safetensors*"))
+    hub.wrong_hash = False
+    hub.fetched.clear()
+    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
+    assert hub.fetched == ["model.safetensors"]
 
 
 def test_a_url_of_the_hub_has_the_hash_of_the_folder(hub: Hub, tmp_path: Path) -> None:
@@ -76,10 +82,31 @@ def test_a_model_in_the_hubs_own_cache_is_not_fetched_again(hub: Hub, tmp_path: 
     assert code == 0, err
     assert out.endswith(f"in {repository / 'snapshots' / COMMIT}\n")
     assert hub.fetched == []
-    (repository / "snapshots" / COMMIT / "model.safetensors").unlink()  # an older version fetched small files first
-    code, out, err = _run(hub, tmp_path, "models", "fetch", "owner/micro")
-    assert code == 0, err
-    assert f"in {tmp_path / 'cache'}" in out
+
+
+def test_verify_and_rm_know_the_hubs_cache(hub: Hub, tmp_path: Path) -> None:
+    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
+    assert _run(hub, tmp_path, "models", "verify")[:2] == (0, f"ok       {NAME}\n")
+    (blob,) = {file.resolve() for file in (tmp_path / "hf").rglob("model.safetensors")}
+    content = bytearray(blob.read_bytes())
+    content[-1] ^= 1
+    blob.write_bytes(content)
+    code, out, _ = _run(hub, tmp_path, "models", "verify", "owner/micro")
+    assert (code, out) == (1, f"problem  {NAME}: model.safetensors was changed since it was fetched\n")
+    hub.fetched.clear()
+    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
+    assert hub.fetched == ["model.safetensors"]
+    assert _run(hub, tmp_path, "models", "rm", "owner/micro")[1].startswith(f"removed {NAME}, 2.8 MB")
+    assert not list((tmp_path / "hf").rglob("*.safetensors"))
+
+
+def test_a_fetch_that_was_killed_before_the_hashes_were_compared_compares_them(hub: Hub, tmp_path: Path) -> None:
+    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
+    (tmp_path / "cache" / "weights" / "unchecked" / COMMIT).touch()
+    assert _run(hub, tmp_path, "models", "fetch", "owner/micro", HF_HUB_OFFLINE="1")[0] == 2
+    hub.wrong_hash = True
+    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro")
+    assert (code, "came with another SHA-256" in err) == (2, True)
 
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "PRIVSIEVE_OFFLINE"])
@@ -88,7 +115,8 @@ def test_offline_the_caches_are_enough(variable: str, hub: Hub, tmp_path: Path) 
     code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **offline)
     assert code == 2
     assert (
-        f"{variable} is set, and owner/micro is not in the local cache; run privsieve models fetch owner/micro" in err
+        f"{variable} is set, and owner/micro is not whole in the hub's cache; run privsieve models fetch owner/micro"
+        in err
     )
     assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
     code, out, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **offline)
@@ -114,10 +142,14 @@ def test_a_name_that_the_hub_does_not_know_is_refused(hub: Hub, tmp_path: Path) 
 
 
 def test_only_the_small_files_are_needed_to_say_what_would_be_asked(hub: Hub, tmp_path: Path) -> None:
-    make_shards(tmp_path / "corpus", 1, 1)
-    command = ["scan", tmp_path / "corpus", "--run", tmp_path / "run", "--engine", "transformers", "--model"]
-    assert _run(hub, tmp_path, *command, "owner/micro", "--dry-run")[0] == 0
+    program = "from scoring.engines.vlm.checkpoint import checkpoint; checkpoint('owner/micro', with_weights=False)"
+    assert _python(hub, tmp_path, "-c", program)[0] == 0
     assert hub.fetched
     assert "model.safetensors" not in hub.fetched
     listed = json.loads(_run(hub, tmp_path, "models", "list", "--format", "json")[1])
     assert [one["state"] for one in listed] == ["a part"]
+
+
+def test_bytes_are_shown_and_nothing_else_is_said(hub: Hub, tmp_path: Path) -> None:
+    said = _run(hub, tmp_path, "models", "fetch", "owner/micro")[2].splitlines()
+    assert said == ["weights: fetching micro, 2.8 MB"]
