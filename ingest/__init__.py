@@ -6,4 +6,4 @@ May import: nothing from the other rooms (scoring, reports, jobs), and no model.
 Start at: `sample.py` for the noun that flows through, `formats/__init__.py` for how a source is read.
 """
 
-__version__ = "0.2.0"
+__version__ = "1.0.0"

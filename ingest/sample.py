@@ -9,8 +9,8 @@ same slices, so the name of a slice's result file is known beforehand, and if th
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -35,16 +35,6 @@ class Column:
 
     meaning: str
     nullable: bool = True
-
-    is_later: bool = False
-    """Whether rows of older versions lack the column. They are read as null, so it must be nullable."""
-
-    formerly: str | None = None
-    """The name that older versions gave the column; their rows are read under the new one."""
-
-    def name_in(self, names: Collection[str]) -> str | None:
-        """Return the name of this column in a file that has columns of these names; None if the file lacks it."""
-        return next((name for name in (self.name, self.formerly) if name in names), None)
 
 
 class SampleCol:
@@ -85,14 +75,12 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         pa.list_(pa.string()),
         "",
         "kinds of content in the file that were not scanned, sorted; empty if there is none, null if unknown",
-        is_later=True,
     ),
     Column(
         SampleCol.UNSEEN_BYTES,
         pa.int64(),
         "bytes",
         "approximate size of that content in the file; 0 if there is none, null if unknown",
-        is_later=True,
     ),
     Column(SampleCol.NUM_BYTES, pa.int64(), "bytes", "encoded size, null if there are no bytes"),
     Column(SampleCol.SHA256, pa.string(), "hex", "hash of the encoded bytes, null if there are no bytes"),
@@ -101,7 +89,6 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         pa.string(),
         "hex",
         "64-bit perceptual hash of the first frame; copies differ in few bits; null if not decoded",
-        is_later=True,
     ),
     Column(
         SampleCol.PDQ,
@@ -111,14 +98,12 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         "picture mirrored, upside down and both, and that at a very large size; null among them: the file holds, or "
         "may hold, a picture without a hash, such as a frame that was not scanned; "
         "null if not decoded, or scanned without `--pdq` or `--hash-list`",
-        is_later=True,
     ),
     Column(
         SampleCol.URL_SHA256,
         pa.string(),
         "hex",
         "hash of the URL that the corpus gives, null if it gives none; the URL itself is not stored",
-        is_later=True,
     ),
     Column(
         SampleCol.DOMAIN,
@@ -126,7 +111,6 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         "",
         "registered domain of that URL, such as example.co.uk; null if the corpus gives no URL, or its host is an "
         "address or under no known public suffix",
-        is_later=True,
     ),
     Column(
         SampleCol.CAPTION_KINDS,
@@ -134,7 +118,6 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         "",
         "kinds of evidence that text rules find in the caption, sorted; empty if they find none, null if there is no "
         "caption",
-        is_later=True,
     ),
 )
 """Columns that are known before any engine sees the sample."""
@@ -250,10 +233,6 @@ Locator = dict[str, Any]
 """Position of a sample in its shard. Its keys depend on the format, except `index`; JSON types only."""
 
 
-LATER_KEYS = frozenset(["txt"])
-"""Keys of locators that older versions did not write. They repeat what other keys say."""
-
-
 @dataclass(frozen=True)
 class Slice:
     """Some consecutive samples of one shard."""
@@ -274,13 +253,6 @@ class Slice:
     def to_json(self) -> str:
         """Return JSON in ASCII: undecodable file names survive as lone surrogate escapes."""
         return json.dumps(asdict(self))
-
-    def listing_json(self) -> str:
-        """Return the text whose hash identifies a shard's listing: the same as in versions without `LATER_KEYS`."""
-        locators = [
-            {key: value for key, value in locator.items() if key not in LATER_KEYS} for locator in self.locators
-        ]
-        return replace(self, locators=locators).to_json()
 
     @staticmethod
     def from_json(text: str) -> "Slice":

@@ -138,18 +138,10 @@ MAX_BOXES = 8
 MAX_RATIONALE = 400
 """Number of characters."""
 
-OWN_WORDS = ("two-pass", "binary")
-"""Protocols whose rationales are never shown. Versions before 0.2.0 could store a model's own words in them (`scan
---keep-rationale`), which may hold what it saw; run.json does not say whether they did."""
-
 MAX_SHOWN_BOXES = 64
 """Number of boxes of one picture that a page shows."""
 
 SIDES = ("x_min", "y_min", "x_max", "y_max")
-
-
-def may_hold_own_words(engine: Mapping[str, Any]) -> bool:
-    return str(engine.get("protocol") or "").startswith(OWN_WORDS)
 
 
 def whole_boxes(boxes: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:

@@ -12,14 +12,8 @@ from scoring.text_rules import patterns, vocabulary
 MAX_LINE_CHARACTERS = 200
 """The rules are made for the short lines of a page."""
 
-MAX_WORD_CHARACTERS = 16
-"""Longer words are removed before the search for a street. The rule no longer needs that; it stays so that the kinds of
-a caption are those of older runs."""
-
 _OVERLAP = 60
 """Characters that the pieces of a long line have in common, so that evidence at a cut is found."""
-
-_LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")
 
 CAPTION_KINDS: dict[str, Callable[[str], object]] = {
     "IBAN": patterns.has_iban,
@@ -32,7 +26,7 @@ CAPTION_KINDS: dict[str, Callable[[str], object]] = {
     "full_name": vocabulary.names_person,
     "network_address": patterns.has_network_address,
     "phone_number": patterns.has_phone,
-    "street_address": lambda line: patterns.has_street_address(_LONG_WORD.sub(" ", line)),
+    "street_address": patterns.has_street_address,
     "user_name": patterns.has_handle,
 }
 """Kind -> whether a line holds it. Names and dates of the caption's subject count, famous ones too."""

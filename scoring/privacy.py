@@ -92,7 +92,7 @@ PRIVATE_CLASSES = {
 """Class of PrivBench -> when a picture is of it, in our words, and articles of the GDPR. Pictures of no class are
 public. Source: Samson et al., "Privacy-Aware Visual Language Models"."""
 
-ALL_JUDGED: Engine = {"protocol": "slots", "assessed": KEYS}
+ALL_JUDGED: Engine = {"only_affirmed": [], "protocol": "slots", "assessed": KEYS}
 """An engine that answers every attribute with yes or no."""
 
 _ASKED_BY = {Col.HOLISTIC_SCORE: "severity", Col.PRIVATE_ANSWER: "binary", Col.PROB_PRIVATE: "binary"}
@@ -136,12 +136,12 @@ def private_for_people(condition: str) -> str:
 
 def judges_private(engine: Engine, condition: str) -> bool:
     """Return whether the engine judges anything that the condition uses."""
-    return not _asks_levels(condition, engine) or not set(DECISIVE_KEYS).isdisjoint(engine.get("assessed") or ())
+    return not _asks_levels(condition, engine) or not set(DECISIVE_KEYS).isdisjoint(engine["assessed"])
 
 
 def _asks_levels(condition: str, engine: Engine) -> bool:
     """Return whether the condition uses a number that counts attributes which were not judged as absent."""
-    of_attributes = SEVERITY_NAMES | ({SEVERITY_LEVEL.name} if engine.get("assessed") else set())
+    of_attributes = SEVERITY_NAMES | ({SEVERITY_LEVEL.name} if engine["assessed"] else set())
     return not columns_of(condition, IMAGE_SCHEMA).isdisjoint(of_attributes)
 
 
@@ -176,7 +176,7 @@ def unanswered_columns(engine: Engine) -> frozenset[str]:
 
     Whether it gives `PROBABILITIES` of what it is asked for, only the rows say (`reports.report.opened`).
     """
-    assessed, protocol = frozenset[str](engine.get("assessed") or ()), protocol_name(engine)
+    assessed, protocol = frozenset[str](engine["assessed"]), protocol_name(engine)
     not_judged = frozenset(KEYS) - assessed
     unanswered = not_judged.union(map(Col.prob, not_judged), map(Col.prob_ambiguous, not_judged))
     unanswered |= {column for column, asked_by in _ASKED_BY.items() if asked_by != protocol}

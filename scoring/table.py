@@ -3,7 +3,7 @@
 Declared once, here: the Parquet files, the DuckDB views and docs/columns.md follow from `COLUMNS`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -80,7 +80,6 @@ ATTRIBUTE_COLUMNS = tuple(
         pa.float32(),
         "0 | 0.5 | 1",
         f"level {a.level}: {a.shows}; null = not assessed",
-        is_later=a.is_later,
     )
     for a in ATTRIBUTES
 )
@@ -114,7 +113,6 @@ WHOLE_IMAGE_COLUMNS: tuple[Column, ...] = (
         pa.int8(),
         "0 | 1",
         "answer of the binary protocol, null for all other protocols",
-        formerly="private",
     ),
     Column(Col.PROB_PRIVATE, pa.float32(), "0–1", "P(yes) of the binary protocol, null if the engine gives none"),
 )
@@ -125,7 +123,6 @@ PROBABILITY_COLUMNS = tuple(
         pa.float32(),
         "0–1",
         f"the engine's P({word}) for {a.key}, null if it gives none",
-        is_later=a.is_later,
     )
     for name_of, word in ((Col.prob, "present"), (Col.prob_ambiguous, "ambiguous"))
     for a in ATTRIBUTES
@@ -147,15 +144,13 @@ OUTCOME_COLUMNS: tuple[Column, ...] = (
         pa.string(),
         "",
         f"the stage of the scan that decided about the image: {FULL}, the engine; {SCREEN}, the screen, which left it "
-        f"out; {GUARD}, the engine, although the screen would have left it out; null in rows of older versions",
-        is_later=True,
+        f"out; {GUARD}, the engine, although the screen would have left it out",
     ),
     Column(
         Col.PROB_SCREEN,
         pa.float32(),
         "0–1",
         "the screen's probability that the image is private; null without a screen, or if the screen could not look",
-        is_later=True,
     ),
 )
 
@@ -205,11 +200,6 @@ NEVER = "false"
 
 IMAGE_SCHEMA = pa.schema([*SCHEMA, *(pa.field(column.name, column.type) for column in COMPUTED)])
 """What conditions of policies and reports may use: a row, and what follows from it and the engine."""
-
-COLUMN_OF: Mapping[str, Column] = {column.name: column for column in COLUMNS}
-
-LATER = frozenset(column.name for column in COLUMNS if column.is_later)
-"""Columns that rows of older versions lack."""
 
 
 @dataclass(frozen=True)
@@ -295,25 +285,6 @@ def numbers_of(rows: pa.Table, column: str) -> npt.NDArray[np.float64]:
     return np.asarray(rows[column].cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def with_new_names(rows: pa.Table, wanted: Iterable[str]) -> pa.Table:
-    """Return rows of any version with renamed columns under their new name. wanted: names, also of other columns."""
-    new = {COLUMN_OF[name].name_in(rows.column_names): name for name in wanted if name in COLUMN_OF}
-    return rows.rename_columns([new.get(name, name) for name in rows.column_names])
-
-
-def as_schema(rows: pa.Table, schema: pa.Schema = SCHEMA) -> pa.Table:
-    """Return rows of any version with the columns of `schema`: renamed ones under their new name, later ones as null.
-
-    pyarrow.ArrowInvalid or ValueError if they have other columns.
-    """
-    rows = with_new_names(rows, schema.names)
-    for name in schema.names:
-        if name in LATER and name not in rows.column_names:
-            rows = rows.append_column(schema.field(name), pa.nulls(rows.num_rows, schema.field(name).type))
-    is_same = set(rows.column_names) == set(schema.names)
-    return (rows.select(schema.names) if is_same else rows).cast(schema)
-
-
 def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
     """Build the columns of attributes and scores, all null if the sample was not assessed.
 
@@ -359,12 +330,12 @@ def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object
 def presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the attributes that the engine of a run.json confirms but never answers with 0. A null in one of them says
     nothing of the image."""
-    return tuple(key for key in KEYS if key in (engine.get("only_affirmed") or ()))
+    return tuple(key for key in KEYS if key in (engine["only_affirmed"]))
 
 
 def not_presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the attributes that the engine answers with 0 if it finds nothing; a null in one of them is a gap."""
-    judged, confirmed = engine.get("assessed") or (), presence_only(engine)
+    judged, confirmed = engine["assessed"], presence_only(engine)
     return tuple(key for key in KEYS if key in judged and key not in confirmed)
 
 

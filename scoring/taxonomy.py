@@ -22,9 +22,8 @@ from ingest.errors import LabelsError
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 
-FIRST_VERSION = "cprt-1"
 PUBLISHED = "cprt-"
-"""Beginning of the versions of the published taxonomy. A later one only adds attributes to an earlier one."""
+"""Beginning of the versions of the published taxonomy."""
 
 TAXONOMY_VARIABLE = "PRIVSIEVE_TAXONOMY"
 CARRIED = "base64:"
@@ -70,14 +69,6 @@ class Attribute:
     such case."""
 
     laws: Laws = field(default_factory=Laws)
-
-    since: str = FIRST_VERSION
-    """Version of the taxonomy that brought the attribute."""
-
-    @property
-    def is_later(self) -> bool:
-        """Whether rows of older runs lack the attribute's columns."""
-        return self.since != FIRST_VERSION
 
 
 @dataclass(frozen=True)
@@ -126,10 +117,6 @@ class Taxonomy:
     @property
     def is_published(self) -> bool:
         return self.version.startswith(PUBLISHED)
-
-    def can_read(self, version: str) -> bool:
-        """Return whether this taxonomy gives the rows of a run of that version the same meaning."""
-        return version == self.version or (self.is_published and version.startswith(PUBLISHED))
 
 
 def load_taxonomy(text: bytes) -> Taxonomy:

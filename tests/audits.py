@@ -3,16 +3,15 @@
 import numpy as np
 import pyarrow as pa
 
-from ingest.storage.place import place
 from scoring.runs.audit_files import SAMPLE_SCHEMA, AuditDesign, AuditSample, write_sample
+from scoring.runs.footers import refuse_foreign
 from scoring.runs.record import read_record
 
 
-def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 1e-12, seed: int = 0) -> None:
+def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float = 1e-12, seed: int = 0) -> None:
     """drawn: with shard, index and inclusion_probability, and as many other columns of a sample as the test needs.
 
-    num_rows: images of the run as the sample says. least: smallest probability of any image, as the sample says; None
-    for a sample of an older version.
+    num_rows: images of the run as the sample says. least: smallest probability of any image, as the sample says.
     """
     count = drawn.num_rows
     columns = []
@@ -24,7 +23,8 @@ def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 
         else:
             fill = np.full(count, "" if pa.types.is_string(field.type) else 0)
             columns.append(pa.array(fill.tolist(), field.type))
-    _, record = read_record(run)
+    root, record = read_record(run)
+    rows = refuse_foreign(root, record.settings_hash())
     design = AuditDesign(
         num_wanted=max(1, count),
         seed=seed,
@@ -32,8 +32,9 @@ def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float | None = 
         private="level IN (1, 2)",
         settings=record.settings_hash(),
         num_rows=num_rows,
+        rows_sha256=rows.rows_sha256,
         num_scored=num_rows,
         least_probability=least,
         privsieve="test",
     )
-    write_sample(place(run), AuditSample(pa.Table.from_arrays(columns, schema=SAMPLE_SCHEMA), design))
+    write_sample(root, AuditSample(pa.Table.from_arrays(columns, schema=SAMPLE_SCHEMA), design))

@@ -302,8 +302,8 @@ class _Release:
         self._hashes.close()
 
     def _fault(self, group: Group) -> str | None:
-        if len(group.images) > 1:  # a scan by an older version knew fewer kinds of images
-            return f"{len(group.images)} members are images, and only one was scanned"
+        if len(group.images) > 1:  # by a policy that keeps what is quarantined
+            return f"{len(group.images)} members are images, and one is expected"
         fault = next(filter(None, map(release_fault, group.members)), None)
         image = group.image
         wanted = [member.name for member in group.members if member is image or self._taken(member)]

@@ -82,8 +82,7 @@ def consensus(request: ConsensusRequest) -> None:
 
 @labels.command()
 @takes(AgreementRequest)
-# "table" is an earlier name of "text".
-@click.option("--format", "output", type=click.Choice(["text", "json", "table"]), default="text", show_default=True)
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def agreement(request: AgreementRequest, output: str) -> None:
     """Show how far annotators agree: per attribute, level, private and class.
 

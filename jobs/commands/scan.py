@@ -8,16 +8,15 @@ from shlex import quote
 import click
 
 from ingest.errors import number_of
-from jobs.console.request_options import QUIET, takes, with_old_spellings
+from jobs.console.commands import Command
+from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import duration, on_terminal, weights_shown
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 
-REMOVED = {"--keep-rationale": "a model's own words can repeat what a picture shows, so they are not stored any more"}
 
-
-@click.command(cls=with_old_spellings({"--format": "--source-format"}, REMOVED))
+@click.command(cls=Command)
 @takes(ScanRequest, ScanResources, Supervision)
 @QUIET
 @click.option("--dry-run", is_flag=True, help="Only show the prompt, and how the engine would see the first pictures.")

@@ -8,11 +8,11 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from jobs.console.terminal import write_json, write_line
 from jobs.runtime.progress import duration
-from jobs.scanning.status import ImageCounts, ShardStatus, image_counts, shard_status
+from jobs.scanning.status import ShardStatus, image_counts, shard_status
 from reports.words import percent
 from scoring.runs import ATTEMPTS, RUN_LEASE
 from scoring.runs.attempts import Attempt, Attempts, EngineTime, engine_time
-from scoring.runs.coverage import has_all_chosen
+from scoring.runs.coverage import Tally, has_all_chosen
 from scoring.runs.lease import Holder, holder
 from scoring.runs.ledger import shard_ids_of_others
 from scoring.runs.record import read_record
@@ -45,7 +45,7 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
     if format_name == "json":
         scanned_by = worker.model_dump() if worker else None
         counts = image_counts(run, record, listed)
-        damage = counts.damage if isinstance(counts, ImageCounts) else None
+        damage = counts.damage if isinstance(counts, Tally) else None
         time_of_engines = engine_time(run)
         facts = {
             "scope": scope_of(record, has_all=False, damage=damage or NO_DAMAGE),
@@ -77,8 +77,8 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
     write_line(_who(worker))
     if worker is None:
         is_done = all(shard.state == "done" for shard in shards)
-        if not record.is_whole and isinstance(counts, ImageCounts):
-            is_done = has_all_chosen(record, counts.num_images + counts.damage.num_parts, corpus.shards, ledger)
+        if not record.is_whole and isinstance(counts, Tally):
+            is_done = has_all_chosen(record, counts.num_rows, corpus.shards, ledger)
         again = "run the same scan again to continue"
         write_line(f"next: privsieve report {printable(run_url)}" if is_done else f"next: {again}")
 
@@ -100,11 +100,11 @@ def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     return lines
 
 
-def _counted(counts: ImageCounts | str) -> list[str]:
+def _counted(counts: Tally | str) -> list[str]:
     if isinstance(counts, str):
         return [counts]
-    num_scored = counts.num_images - counts.num_quarantined - counts.num_screened
-    screened = f"{counts.num_screened:,} screened out, " if counts.num_screened else ""
+    num_scored = counts.num_images - counts.num_quarantined - counts.guard.num_screened
+    screened = f"{counts.guard.num_screened:,} screened out, " if counts.guard.num_screened else ""
     images = (
         f"{number_of(counts.num_images, 'image')} so far: {num_scored:,} scored, {screened}"
         f"{counts.num_quarantined:,} quarantined"

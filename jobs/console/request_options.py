@@ -1,7 +1,7 @@
 """Options of a command: those of the fields of its requests (`jobs.console.requests`), and some that are shared."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING
 from functools import wraps
 from pathlib import Path
@@ -11,9 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
-from jobs.console.commands import Command
 from jobs.console.requests import Parameter, asked, parameters, text_of
-from jobs.console.terminal import write_line
 
 LARGEST = 2**63 - 1
 
@@ -48,32 +46,6 @@ class OneSource(click.Argument):
             'the shell leaves it alone ("shards/*.tar"), or give the folder that holds them',
             ctx,
         )
-
-
-def with_old_spellings(new_names: Mapping[str, str], removed: Mapping[str, str] = {}) -> type[Command]:
-    """Return a class of commands (`cls=` of `click.command`) that also take each option by its old name.
-
-    new_names: old name -> new name, as `--gpus` -> `--num-engines`. removed: option that was removed -> why.
-    """
-
-    class Renamed(Command):
-        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-            end = args.index("--") if "--" in args else len(args)
-            for option in removed.keys() & args[:end]:
-                raise click.UsageError(f"{option} was removed: {removed[option]}; leave it out", ctx)
-            return super().parse_args(ctx, [*(_renamed(argument, new_names) for argument in args[:end]), *args[end:]])
-
-    return Renamed
-
-
-def _renamed(argument: str, new_names: Mapping[str, str]) -> str:
-    name, equals, value = argument.partition("=")
-    if name not in new_names:
-        return argument
-    write_line(
-        f"{name} is called {new_names[name]} now; the old name will be refused in a later version", to_stderr=True
-    )
-    return f"{new_names[name]}{equals}{value}"
 
 
 class WholeRange(click.IntRange):

@@ -180,7 +180,7 @@ def _sampled(
         if second_list is not None and for_second.num_rows:
             files[second_list] = as_csv(for_second.select(columns))
     else:
-        paths = paths_in_tree(sample.table) if run.record.format == "tree" else {}
+        paths = paths_in_tree(sample.table) if run.record.source_format == "tree" else {}
         files = {interface_url: interface(labels), request.out: tasks(labels, paths, LOCAL_FILES)}
     for url in filter(None, (request.out, second_list, interface_url)):
         if not _holds(place(url), files.get(url)):
@@ -221,10 +221,8 @@ def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: A
 
 
 def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
-    """Return whether the same pictures were drawn from the same rows, in the same way. Older versions stored less."""
-    later = {name for name in ("rows_sha256", "least_probability") if getattr(earlier.design, name) is None}
-    left_out = {"privsieve", *later}
-    before, now = (item.design.model_dump(exclude=left_out) for item in (earlier, sample))
+    """Return whether the same pictures were drawn from the same rows, in the same way."""
+    before, now = (item.design.model_dump(exclude={"privsieve"}) for item in (earlier, sample))
     return before == now and earlier.table.equals(sample.table)
 
 
@@ -300,7 +298,6 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         date=datetime.now(UTC).date().isoformat(),
         gaps=_gaps(audit),
         category_sizes=sizes or {},
-        has_source_intervals=True,
     )
     corrected = audit_of_source(audit, kind, fractions)
     write_corrected_rates(run.root, as_table(audit, corrected if kind in SAMPLES else None), state)

@@ -336,7 +336,7 @@ def _paths(source: str) -> dict[str, str]:
     if not place(source).is_dir() or is_reviews(place(source)):
         return {}
     with open_run(source) as run:
-        if run.record.format != "tree":
+        if run.record.source_format != "tree":
             return {}
         return paths_in_tree(run.rows([Col.SHARD, Col.KEY, Col.SHA256]))
 

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from ingest.errors import EngineError
 from ingest.formats import refuse_without_pictures, stated_counts
-from ingest.storage.place import place
 from jobs.console.requests import Option, checked_request
 from jobs.planning.measuring import Rows, begun_scan, cpu_s, listed_shards, num_images, rows_of
 from jobs.runtime.progress import SILENT, Feedback
@@ -120,7 +119,7 @@ def run_plan(
     of `run_scan`.
     """
     resources = resources or ScanResources()
-    prepared = prepare(request, place(request.run))
+    prepared = prepare(request)
     refuse_without_pictures(prepared.source, request.source)
     costs, num_done, rows, cpus = prepared.module.costs(request.options), 0, Rows(0, 0, 0), None
     try:

@@ -169,7 +169,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if not faults and request.contact_sheet is not None:
         source = request.source or source_of(root, url)
         num_on_sheet = write_contact_sheet(
-            request.contact_sheet, url, request.per_rule, source, release.format, release.image_columns, feedback
+            request.contact_sheet, url, request.per_rule, source, release.source_format, release.image_columns, feedback
         )
     return Verified(
         len(release.sha256),

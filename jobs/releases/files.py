@@ -32,6 +32,7 @@ from ingest.formats.released import (
     TAKEN_DOWN,
 )
 from ingest.sample import printable
+from ingest.storage.file_format import refuse_other_format
 from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place
 from jobs.releases.record import ReleaseIdentity, ReleaseRecord
@@ -162,9 +163,11 @@ def refuse_published_copy(root: Place, what: str) -> None:
 
 
 def record_of(content: bytes, what: str) -> ReleaseRecord:
-    """Return what `release.json` says. PrivsieveError, with `what` it is of, if another program or version wrote it."""
+    """Return what `release.json` says. PrivsieveError, with `what` it is of, if it has another format or is damaged."""
     try:
-        release = ReleaseRecord.model_validate(json.loads(content))
+        fields = json.loads(content)
+        refuse_other_format(fields, f"{what}: {RELEASE}", "filter again", PrivsieveError)
+        release = ReleaseRecord.model_validate(fields)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = printable(".".join(map(str, fault["loc"])))
@@ -175,7 +178,7 @@ def record_of(content: bytes, what: str) -> ReleaseRecord:
         if not differing:
             return release
         where = f"own_sha256.{min(differing)}"
-    raise PrivsieveError(f"{what}: {RELEASE} is damaged, or was not written by this version of filter ({where[:200]})")
+    raise PrivsieveError(f"{what}: {RELEASE} is damaged, or no filter wrote it ({where[:200]})")
 
 
 def read_release(root: Place, what: str) -> ReleaseRecord:

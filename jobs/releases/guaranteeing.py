@@ -6,13 +6,12 @@ threshold; one that a rule of the policy keeps, or that has no score, is missed 
 
 import hashlib
 from dataclasses import dataclass, replace
-from shlex import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import LabelsError, PolicyError, RunError, number_of
+from ingest.errors import LabelsError, PolicyError, number_of
 from ingest.storage.place import Place, place
 from jobs.releases.decider import Decider, ScoreThreshold, can_be_dropped, readable, scores_of
 from jobs.releases.plan import Counts
@@ -26,7 +25,6 @@ from scoring.labels.table import contradictions, labels_content, read_judged
 from scoring.policies.policy import Promise
 from scoring.policies.reserved import ReservedRule
 from scoring.privacy import protocol_name
-from scoring.runs.audit_files import AuditDesign
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
 from scoring.table import SCHEMA, Col
@@ -101,7 +99,7 @@ def guarantee(url: str, run: Place, record: RunRecord, decider: Decider) -> Guar
             f"{decider.policy.file}: quarantined images are kept, and the audit sample holds none of them: how many "
             "are private is unknown; write quarantined: drop"
         )
-    private = _private(rows, url, run)
+    private = _private(rows, url)
     decided = private.rows.filter(pa.array(~private.is_undecided[private.pictures]))
     by = promise.by or _first_with_scores(decided, record)
     lowest = np.full(len(private.is_undecided), np.inf)  # of the copies of a picture, the worst outcome counts
@@ -163,7 +161,7 @@ class _Private:
     """Private pictures before those of an audit were thinned."""
 
 
-def _private(rows: LabelledRows, url: str, run: Place) -> _Private:
+def _private(rows: LabelledRows, url: str) -> _Private:
     """Return the private and undecided pictures. LabelsError if no label says private, or some say too little."""
     truth, is_undecided = truth_of(rows.joined.labels), np.asarray(rows.undecided[:, 0], dtype=np.bool_)
     num_open = truth_of(rows.joined.labels.filter(pa.array(~is_undecided))).num_open
@@ -177,7 +175,7 @@ def _private(rows: LabelledRows, url: str, run: Place) -> _Private:
     if not is_private.any():
         raise LabelsError(f"{url}: no label says that a picture of the run is private")
     if rows.sample is not None:
-        return _of_audit(rows, is_private, is_undecided, _least_probability(rows.sample.design, run))
+        return _of_audit(rows, is_private, is_undecided, rows.sample.design.least_probability)
     is_used = is_private | is_undecided
     _, first, pictures = np.unique(rows.joined.label_places[is_used], return_index=True, return_inverse=True)
     undecided = is_undecided[is_used][first]
@@ -205,19 +203,6 @@ def _of_audit(labelled: LabelledRows, is_private: Flags, is_undecided: Flags, le
         np.asarray(numbers.drop_null().to_numpy(), dtype=np.int64),
         np.array([answers[sha256] != {"private"} for sha256 in taken], dtype=np.bool_),
         num_drawn=sum(given == {"private"} for given in answers.values()),
-    )
-
-
-def _least_probability(design: AuditDesign, run: Place) -> float:
-    """Return the smallest inclusion probability of all pictures of the run. That of the drawn ones is larger by chance;
-    a sample thinned to it would not be even."""
-    if design.least_probability is not None:
-        return design.least_probability
-    options = f"--n {design.num_wanted} --seed {design.seed} --for {design.purpose} --private {quote(design.private)}"
-    raise RunError(
-        f"{run.path}: the audit sample is of an older version, which did not store the smallest probability of all "
-        "pictures; store it by drawing the same pictures again, whose labels stay good: privsieve audit sample "
-        f"{quote(run.path)} {options} --out NEW.csv"
     )
 
 

@@ -8,6 +8,7 @@ from ingest.formats import FORMATS
 from ingest.formats.members import Members, name_fault
 from ingest.formats.origins import Origins
 from ingest.formats.released import own_names_among
+from ingest.storage.file_format import FORMAT, Format
 from scoring.policies.policy import ACTIONS, Action, Files, Texts
 
 
@@ -46,7 +47,7 @@ ActionCounts = Annotated[dict[Action, Count], Field(min_length=len(ACTIONS))]
 
 
 class _Facts(BaseModel):
-    """Nothing is converted on reading, and no field may be missing or unknown: another version wrote such a file."""
+    """Nothing is converted on reading, and no field may be missing or unknown."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -211,6 +212,7 @@ class Takedown(_Facts):
 class ReleaseIdentity(_Facts):
     """What --resume must find unchanged: all of `release.unfinished.json`, and the beginning of `release.json`."""
 
+    format: Format = FORMAT
     privsieve: Text
     sample: Count | None
     limit: Count | None
@@ -290,7 +292,7 @@ class ReleaseRecord(ReleaseIdentity):
     num_removed_before: Count
     """First rows of `removed.parquet`: taken down from releases before this one."""
 
-    format: Annotated[str, Field(pattern=f"^({'|'.join(FORMATS)})$")]
+    source_format: Annotated[str, Field(pattern=f"^({'|'.join(FORMATS)})$")]
     """Layout of the source, one of `ingest.formats.FORMATS`."""
 
     image_columns: list[str]
@@ -309,7 +311,7 @@ class ReleaseRecord(ReleaseIdentity):
     @property
     def file_format(self) -> str:
         """Return the format of the files that the documents describe."""
-        return self.format if self.urls is None else "parquet"
+        return self.source_format if self.urls is None else "parquet"
 
     @property
     def hashes(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ from jobs.runtime.progress import Meter
 from scoring.runs import COMPACT, MANIFEST, SCORES
 from scoring.runs.footers import footer_of, footers, hash_of_marks
 from scoring.runs.lease import Lease
-from scoring.runs.ledger import result_names, shard_id_in, shard_id_of_result
+from scoring.runs.ledger import result_names, shard_id_of, shard_id_of_result
 from scoring.runs.results import (
     PARTS_SCHEMA,
     CompactFile,
@@ -133,10 +133,10 @@ def _join(run: Place, listed: RunListing, shards: Sequence[str], settings: str, 
 def _slices(run: Place, listed: RunListing, shards: Sequence[str], settings: str) -> Iterator[SliceFile]:
     """Yield the small files in the order of their rows, with the counts of their footers."""
     found = results(run, listed)
-    loose = [shard for shard in shards if shard_id_in(shard, found.ledger) not in found.ranges]
+    loose = [shard for shard in shards if shard_id_of(shard) not in found.ranges]
     named = [(shard, name) for shard in loose for name in result_names(shard, found.ledger)]
     for (shard, name), footer in zip(named, footers(run, (name for _, name in named), settings), strict=True):
-        yield SliceFile(shard, name, footer.num_rows, footer.mark(name), footer.blocks_sha256)
+        yield SliceFile(shard, name, footer.num_rows, footer.mark, footer.blocks_sha256)
 
 
 def _grouped(slices: Iterator[SliceFile]) -> Iterator[list[SliceFile]]:

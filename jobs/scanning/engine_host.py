@@ -77,7 +77,7 @@ class EngineHost:
             self._engine = engine
             self._scorer = BatchScorer(
                 engine,
-                settings.limits,
+                settings.record.limits,
                 settings.num_decode_threads,
                 settings.description.uses_caption,
                 settings.hash_list,

@@ -167,7 +167,7 @@ def _serve(connection: Connection) -> None:
     settings, slice_ = connection.recv()
     engine = engine_module(settings.engine).load(settings.options)
     scorer = BatchScorer(
-        engine, settings.limits, 1, settings.description.uses_caption, settings.hash_list, screen=settings.screen
+        engine, settings.record.limits, 1, settings.description.uses_caption, settings.hash_list, screen=settings.screen
     )
     connection.send(True)
     try:

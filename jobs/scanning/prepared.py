@@ -9,10 +9,10 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ingest import __version__
 from ingest.categories import read_class_list, read_keyword_list
@@ -33,7 +33,7 @@ from ingest.formats.webdataset import CategoryProbe
 from ingest.images.decode import decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample, printable
-from ingest.storage.place import PART, Place, place
+from ingest.storage.place import PART, Place
 from jobs.console.terminal import write_line, write_lines
 from jobs.runtime.checks import check_gpu, finding, first_sample, new_folders_removed
 from jobs.runtime.cluster import Executor, is_this_machine, ray_session
@@ -47,10 +47,9 @@ from scoring.assessment import Closable, EngineDescription, EngineModule, Engine
 from scoring.engine_facts import Preview
 from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer
-from scoring.protocols import name_to_continue
-from scoring.runs import PROBE, RUN_RECORD
+from scoring.runs import PROBE
 from scoring.runs.ledger import shard_ids_of_others
-from scoring.runs.record import RunRecord, ScreenSettings, record_in
+from scoring.runs.record import EngineRecord, RunRecord, ScreenSettings
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
 from scoring.screen.record import ScreenRecord
@@ -79,17 +78,11 @@ class Prepared:
     screen: FittedScreen | None
     """Leaves pictures out before the engine sees them; None for nothing."""
 
-    def limits(self, description: EngineDescription) -> ImageLimits:
-        """Return limits of the pictures that the engine gets."""
-        has_pdq = self.request.pdq or self.hash_list.needs_pdq
-        return ImageLimits(self.request.max_pixels_in, self.request.max_frames, description.max_side_px, has_pdq)
 
-
-def prepare(request: ScanRequest, run: Place) -> Prepared:
+def prepare(request: ScanRequest) -> Prepared:
     """Open source and lists. EngineError for an unknown engine or a wrong option, before shards are listed, which may
     take minutes; SourceError, LabelsError, StorageError of source and lists."""
     module = engine_module(request.engine)
-    request = _as_begun(request, run)
     module.refuse_wrong(request.options)
     class_list = None if request.labels is None else read_class_list(request.labels)
     keyword_list = None if request.caption_words is None else read_keyword_list(request.caption_words)
@@ -98,15 +91,6 @@ def prepare(request: ScanRequest, run: Place) -> Prepared:
     )
     screen = None if request.screen is None else read_screen(request.screen)
     return Prepared(request, module, source, hash_list_of(request.hash_list), screen)
-
-
-def _as_begun(request: ScanRequest, run: Place) -> ScanRequest:
-    """Return the request with the revision of the protocol that the run began with."""
-    name = request.options.protocol
-    if name is None or not run.at(RUN_RECORD).exists():
-        return request
-    begun_with = str(record_in(run).engine["protocol"])
-    return replace(request, options=replace(request.options, protocol=name_to_continue(name, begun_with)))
 
 
 def refuse_foreign_list(source: Source) -> None:
@@ -266,7 +250,7 @@ def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
         privsieve=__version__,
         code=code_hash(),
         source=_unicode(request.source if is_url else os.path.abspath(os.path.expanduser(request.source))),
-        format=source.format,
+        source_format=source.format,
         category=None if request.category is None else _unicode(request.category),
         sample=request.sample,
         seed=None if request.sample is None else request.seed or 0,
@@ -301,16 +285,15 @@ def _screen(record: ScreenRecord, sha256: str) -> ScreenSettings:
     )
 
 
-def _comparable(description: EngineDescription) -> dict[str, Any]:
+def _comparable(description: EngineDescription) -> EngineRecord:
     return {
         "name": description.name,
         "protocol": description.protocol,
         "assessed": list(description.assessed),
-        # Left out if empty, so that runs which began before this key existed can be continued.
-        **({"only_affirmed": list(description.presence_only)} if description.presence_only else {}),
-        **({"uses_caption": True} if description.uses_caption else {}),
-        "weights": description.weights,
-        "versions": description.versions,
+        "only_affirmed": list(description.presence_only),
+        "uses_caption": description.uses_caption,
+        "weights": dict(description.weights),
+        "versions": dict(description.versions),
         "max_side_px": description.max_side_px,
     }
 
@@ -434,7 +417,7 @@ def dry_run(prepared: Prepared) -> DryRun:
     """Describe a scan from this machine. EngineError, SourceError or StorageError if the scan could not begin."""
     options = prepared.request.options
     description, preview = prepared.module.describe(options), prepared.module.preview(options)
-    limits = prepared.limits(description)
+    limits = record_of(prepared, description).limits
     samples = islice(prepared.source.samples(), NUM_PICTURES)
     return DryRun(
         description,
@@ -446,7 +429,7 @@ def dry_run(prepared: Prepared) -> DryRun:
 
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
     """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
-    prepared = prepare(request, place(request.run))
+    prepared = prepare(request)
     planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
     write_line(f"engine     {planned.description.name}")
     write_line(f"protocol   {planned.description.protocol}")

@@ -167,7 +167,7 @@ def _purged(root: Place) -> _Purged | None:
     try:
         return parsed(_Purged, root.at(PURGED).read())
     except ValueError:
-        raise RunError(f"{root.at(PURGED).path} is damaged or of another version; delete the run yourself") from None
+        raise RunError(f"{root.at(PURGED).path} is damaged; delete the run yourself") from None
 
 
 def _kind(root: Place, name: str, is_study: bool) -> str | None:

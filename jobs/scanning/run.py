@@ -51,7 +51,7 @@ from scoring.runs.ledger import (
     Ledger,
     finished,
     has_any_result,
-    shard_id_in,
+    shard_id_of,
     shard_id_of_result,
 )
 from scoring.runs.record import (
@@ -121,10 +121,7 @@ class _Scan:
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
         self._run = place(request.run)
-        self._prepared = prepare(request, self._run)
-        self._request = self._prepared.request
-        if self._request.options.protocol != request.options.protocol:
-            feedback.notice(f"{request.run} is continued with {self._request.options.protocol}, with which it began")
+        self._prepared, self._request = prepare(request), request
         self._engine_time = EngineTimeFile(self._run)
         if self._prepared.source.is_folder and self._run.is_within(self._prepared.source.root):
             raise RunError(f"{request.run} is inside the source; use a folder outside of it for --run")
@@ -192,7 +189,7 @@ class _Scan:
         unfinished = [shard for shard in shards if not finished(shard, before.ledger)]
         if in_random_order:
             random.Random(0).shuffle(unfinished)
-        if unfinished and begun.code not in (None, self._record.code):
+        if unfinished and begun.code != self._record.code:
             self._feedback.notice(
                 f"{self._request.run} was begun with other code of privsieve; new rows are of this one"
             )
@@ -292,17 +289,14 @@ class _Scan:
         return ScanSettings(
             source=self._prepared.source,
             run=self._run,
-            engine=self._request.engine,
+            record=begun,
             options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
             num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
-            limits=self._prepared.limits(description),
-            settings_hash=begun.settings_hash(),
-            code=self._record.code or "",
+            code=self._record.code,
             stall_s=self._supervision.stall_seconds,
             description=description,
             hash_list=self._prepared.hash_list,
             screen=self._prepared.screen,
-            engine_record=begun.engine,
             image_memory_bytes=self._supervision.image_memory_bytes,
         )
 
@@ -338,7 +332,7 @@ class _Scan:
         """Compare shards that this scan has read from their first image to their last."""
         now = results(self._run).ledger if self._stated.by_shard else earlier
         whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
-        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_in(item, now)] for item in whole}))
+        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_of(item)] for item in whole}))
 
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
@@ -362,7 +356,7 @@ class _Scan:
             num_screened=tally_.guard.num_screened,
         )
         self._notice_drift(tally_.guard)
-        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_in(s, now.ledger)) == CONFLICT]
+        changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_of(s)) == CONFLICT]
         why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
         if why is not None:
             raise IncompleteScanError(why, result)

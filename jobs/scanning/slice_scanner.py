@@ -158,7 +158,7 @@ class SliceScanner:
         if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
         reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
-        guard = None if self._settings.screen is None else guard_counts(table, self._settings.engine_record)
+        guard = None if self._settings.screen is None else guard_counts(table, self._settings.record.engine)
         self._write(task, table, reasons, guard)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
@@ -207,8 +207,8 @@ class SliceScanner:
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
             "shard": shard_text(task.slice.shard),
-            "chain": task.listing_digests,
-            "state": task.fingerprint,
+            "listing_digests": task.listing_digests,
+            "fingerprint": task.fingerprint,
             **({"screen": guard.text} if guard else {}),
             **({"hidden": str(task.slice.num_hidden)} if task.slice.num_hidden else {}),
         }

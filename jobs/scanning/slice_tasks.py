@@ -1,14 +1,13 @@
 """The work of a scan by slices: what every worker must know, what a shard still lacks, and what a worker answers."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 from ingest.errors import PrivsieveError, StorageError
 from ingest.formats import Source
-from ingest.images.pixels import ImageLimits
 from ingest.sample import Slice, printable
 from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
@@ -17,7 +16,8 @@ from jobs.scanning.watchdog import watched
 from scoring.assessment import BuiltWith, EngineDescription, EngineOptions
 from scoring.runs import ATTEMPTS
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, EngineTime, listing_of
-from scoring.runs.ledger import Ledger, has_result, result_name, shard_id_in
+from scoring.runs.ledger import Ledger, has_result, result_name, shard_id_of
+from scoring.runs.record import RunRecord
 from scoring.screen.guard import GuardCounts
 from scoring.screen.model import FittedScreen
 
@@ -33,15 +33,10 @@ class ScanSettings:
 
     run: Place
 
-    engine: str
-    """A name of `scoring.engines.ENGINES`."""
+    record: RunRecord
+    """What run.json says; it names the engine and the limits, and which answers are private."""
 
     options: EngineOptions
-
-    limits: ImageLimits
-
-    settings_hash: str
-    """`RunRecord.settings_hash`, for the footers of results."""
 
     code: str
     """`RunRecord.code` of this program, for the footers of results."""
@@ -63,8 +58,15 @@ class ScanSettings:
     screen: FittedScreen | None = None
     """Looks first, and leaves pictures out."""
 
-    engine_record: Mapping[str, Any] = field(default_factory=dict)
-    """The engine as run.json describes it. It says which answers are private; the guard of a screen counts these."""
+    @property
+    def engine(self) -> str:
+        """A name of `scoring.engines.ENGINES`."""
+        return self.record.engine["name"]
+
+    @cached_property
+    def settings_hash(self) -> str:
+        """`RunRecord.settings_hash`, for the footers of results."""
+        return self.record.settings_hash()
 
     @property
     def slices_at_once(self) -> int:
@@ -130,7 +132,7 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
     listed, or if its listing killed one worker after another.
     """
     source, attempts = settings.source, Attempts(settings.run.at(ATTEMPTS))
-    listing, before = listing_of(shard_id_in(shard, ledger)), hashlib.sha256()
+    listing, before = listing_of(shard_id_of(shard)), hashlib.sha256()
     try:
         if attempts.begin(listing).deaths >= GIVE_UP_AFTER_DEATHS:
             raise StorageError(f"{printable(shard)}: its listing has killed a worker {GIVE_UP_AFTER_DEATHS} times")
@@ -138,9 +140,9 @@ def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledg
         slices = selected(source.slices(shard), shard, None if chosen is None else chosen[shard])
         for slice_ in watched(slices, settings.stall_s):
             after = before.copy()
-            after.update(slice_.listing_json().encode())
+            after.update(slice_.to_json().encode())
             if not has_result(shard, slice_.number, slice_.is_last, ledger):
-                name = result_name(shard, slice_.number, slice_.is_last, ledger)
+                name = result_name(shard, slice_.number, slice_.is_last)
                 yield SliceTask(slice_, name, f"{before.hexdigest()} {after.hexdigest()}", version_mark, fingerprint)
             before = after
         attempts.end(listing)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ingest.errors import EngineError, LabelsError, NoFeaturesError, RunError, number_of
+from ingest.errors import EngineError, LabelsError, NoFeaturesError, number_of
 from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import near_duplicate_groups, phash
@@ -201,11 +201,6 @@ def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags
     if rows is None or rows.sample is None or rows.copies is None:
         return np.ones(len(hashes)), np.ones(len(hashes), dtype=np.bool_)
     least = rows.sample.design.least_probability
-    if least is None:
-        raise RunError(
-            "the audit sample is of an older version, which did not store the smallest probability of all pictures; "
-            "draw the same pictures again with privsieve audit sample, whose labels stay good"
-        )
     by_hash = dict(zip(rows.joined.rows["sha256"].to_pylist(), rows.probabilities.tolist(), strict=True))
     rows_of = dict[str, list[Row]]()
     for sha256, *row in zip(*(rows.copies[name].to_pylist() for name in ("sha256", "shard", "index")), strict=True):

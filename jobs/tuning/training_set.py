@@ -37,7 +37,6 @@ from scoring.taxonomy import KEYS
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, Draw, differ, drawn, splits
 from scoring.tuning.training_set import (
     DROP_LIST,
-    FORMAT_VERSION,
     RECORD,
     SHARD_NAME,
     SPLITS,
@@ -141,7 +140,6 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     _refuse_useless(chosen, parts["train"], request)
     files = write_shards(source, parts, out, feedback)
     record = SetRecord(
-        format_version=FORMAT_VERSION,
         privsieve_version=__version__,
         target=request.target,  # type: ignore[arg-type]  # checked above
         protocol=asked.name,

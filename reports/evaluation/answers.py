@@ -147,7 +147,7 @@ def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | Non
 def near_duplicates(rows: pa.Table) -> npt.NDArray[np.int64]:
     """Return the group of near duplicates of each row, from 0. Shape (n,).
 
-    rows: with the columns sha256 and phash. Rows without a perceptual hash (quarantined, or of an older version) share
+    rows: with the columns sha256 and phash. Rows without a perceptual hash (quarantined) share
     a group if their bytes are equal; a row without bytes has its own group.
     """
     hashes, perceptual = rows[Col.SHA256].to_pylist(), rows[Col.PHASH].to_pylist()

@@ -290,14 +290,14 @@ def _notes(judged_run: JudgedRun) -> tuple[str, ...]:
 
 
 def engine_name(engine: Mapping[str, Any]) -> str:
-    """Return name, model and protocol; a model and its adapter with the beginning of their hashes.
+    """Return name, model and protocol, a model and its adapter with the beginning of their hashes.
 
     engine: of run.json.
     """
-    weights: Mapping[str, str] = engine.get("weights") or {}
+    weights: Mapping[str, str] = engine["weights"]
     models = ", ".join(f"{name} {sha256[:8]}" for name, sha256 in weights.items()) if len(weights) <= MAX_MODELS else ""
-    parts = (engine.get("name"), engine.get("model"), models, engine.get("protocol"))
-    return printable(" · ".join(str(part) for part in parts if part))
+    parts = (engine["name"], models, engine["protocol"])
+    return printable(" · ".join(filter(None, parts)))
 
 
 METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity")

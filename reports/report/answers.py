@@ -23,9 +23,8 @@ from reports.run.figures import (
     UnseenContent,
 )
 from reports.run.warehouse import LEVEL_COUNTS, OF_SHARDS, Run
-from reports.words import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
+from reports.words import MAX_RATIONALE, boxes_in_words, whole_boxes
 from scoring.privacy import private_condition
-from scoring.protocols.binary import REASON_KINDS
 from scoring.runs.rows import Damage
 from scoring.severity import WEIGHTS
 from scoring.sql.expressions import boolean_expression, value_expression
@@ -108,9 +107,9 @@ def prevalence_of(attribute: Attribute, row: Row | None, affirmed: Collection[st
 
 
 def unseen_of(run: Run) -> UnseenContent:
-    counts = ",\n    ".join(f"count(*) FILTER (list_contains(kinds, '{kind}')) AS {kind}" for kind in UNSEEN_KINDS)
+    counts = ",\n    ".join(f"count(*) FILTER (list_contains(unseen, '{kind}')) AS {kind}" for kind in UNSEEN_KINDS)
     row = run.ask("unseen", counts=counts)[0]
-    return UnseenContent(row["num_images"], row["num_unknown"], {kind: row[kind] for kind in UNSEEN_KINDS})
+    return UnseenContent(row["num_images"], {kind: row[kind] for kind in UNSEEN_KINDS})
 
 
 def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
@@ -145,16 +144,12 @@ def _has_answer(condition: str, keys: Sequence[str]) -> str:
 
 
 def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) -> tuple[EvidenceCount, ...]:
-    """Return the evidence of these groups, in their order.
-
-    Where rationales may hold a model's own words, it returns only the known kinds of content that a reason names.
-    """
+    """Return the evidence of these groups, in their order."""
     private = {group["group_name"]: group["num_private"] for group in groups if group["num_private"]}
     if not private:
         return ()
-    known_only = may_hold_own_words(run.record.engine)
     names = ", ".join(map(literal, private))
-    asked = {"by": by_sql, "private": private_sql, "groups": names, "most": str(MAX_KINDS + known_only)}
+    asked = {"by": by_sql, "private": private_sql, "groups": names, "most": str(MAX_KINDS)}
     order = {name: index for index, name in enumerate(private)}
     rows = sorted(run.ask("evidence", **asked), key=lambda row: order[row["group_name"]])
     return tuple(
@@ -162,7 +157,6 @@ def evidence_of(run: Run, by_sql: str, private_sql: str, groups: Sequence[Row]) 
             printable(row["group_name"]), printable(row["kind"])[:100], row["num_images"], private[row["group_name"]]
         )
         for row in rows
-        if not known_only or row["kind"] in REASON_KINDS
     )
 
 
@@ -181,10 +175,9 @@ def explanations_of(run: Run, groups: Sequence[str], num: int, by: str, private:
         groups=", ".join(map(literal, groups)),
         most=str(num),
     )
-    known_only = may_hold_own_words(run.record.engine)
     explanations = dict[str, Counter[str]]()
     for row in rows:
-        kinds = [kind for kind in row["kinds"].split("; ") if kind and (not known_only or kind in REASON_KINDS)]
+        kinds = [kind for kind in row["kinds"].split("; ") if kind not in ("", "private")]
         text = "; ".join(sorted({printable(kind)[:100] for kind in kinds})) or "no known kind"
         explanations.setdefault(row["group_name"], Counter())[text] += 1
     return explanations
@@ -240,11 +233,10 @@ def severest(run: Run) -> tuple[SevereImage, ...]:
     ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
     shown = ", ".join(f"CASE WHEN {item.key} = 1 THEN '{item.key}' END" for item in ordered)
     rows = run.ask("severest", attributes=f"[{shown}]", least=str(least), most=str(NUM_SEVEREST))
-    hides = may_hold_own_words(run.record.engine)
-    return tuple(severe_image(row, hides) for row in rows)
+    return tuple(map(_severe_image, rows))
 
 
-def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
+def _severe_image(row: Mapping[str, Any]) -> SevereImage:
     """Return the image of a row with the columns of `queries/severest.sql`."""
     return SevereImage(
         shard=printable(row[Col.SHARD]),
@@ -255,7 +247,7 @@ def severe_image(row: Mapping[str, Any], hides_rationale: bool) -> SevereImage:
         s_lex=row[Col.S_LEX],
         score=round(row[Col.SCORE], 4),
         attributes=tuple(key for key in row["attributes"] if key),
-        rationale=None if hides_rationale else printable(row[Col.RATIONALE] or "")[:MAX_RATIONALE],
+        rationale=printable(row[Col.RATIONALE] or "")[:MAX_RATIONALE],
         boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
     )
 

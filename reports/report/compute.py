@@ -95,7 +95,7 @@ def _summarised(run: Run, by: str, private: str, min_count: int, top: int, detai
         made_up=run.record.made_up,
         screened=None if run.record.screen is None else run.record.screen.caution,
         engine=_engine(run.record.engine),
-        assessed=_assessed(run.record.engine, prevalence),
+        assessed=tuple(key for key in KEYS if key in run.record.engine["assessed"]),
         num_images=total.num_images,
         num_scored=total.num_scored,
         num_quarantined=total.num_quarantined,
@@ -167,21 +167,10 @@ def _private_caution(private: str, sql: str) -> str | None:
 
 
 def _engine(engine: Mapping[str, Any]) -> str:
-    parts = [str(engine[part]) for part in ("name", "model", "protocol") if engine.get(part)]
-    return printable(" · ".join(parts)) or "unknown"
-
-
-def _assessed(engine: Mapping[str, Any], prevalence: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the attributes that the engine can judge, by run.json; without it, those judged at least once."""
-    assessed = engine.get("assessed")
-    if isinstance(assessed, list):
-        return tuple(key for key in KEYS if key in assessed)
-    return tuple(key for key in KEYS if prevalence.get(key, {}).get("share") is not None)
+    return printable(f"{engine['name']} · {engine['protocol']}")
 
 
 _SHOWN_OF_HASH = 16
-_LATER = ("name", "model", "protocol", "assessed", "only_affirmed", "weights", "versions", "max_side_px")
-"""Keys of the engine that have a line of their own, or none."""
 
 
 def facts_of(record: RunRecord, scope: str) -> tuple[Fact, ...]:
@@ -192,18 +181,17 @@ def facts_of(record: RunRecord, scope: str) -> tuple[Fact, ...]:
     engine = record.engine
     lines = [
         ("Report made with", f"privsieve {__version__}"),
-        ("Scanned with", f"privsieve {record.privsieve}{f', code {_short(record.code)}' if record.code else ''}"),
-        ("Source", f"{record.source} ({record.format})"),
+        ("Scanned with", f"privsieve {record.privsieve}, code {_short(record.code)}"),
+        ("Source", f"{record.source} ({record.source_format})"),
         ("Categories from", _categories(record)),
         ("Images", scope),
-        ("Engine", str(engine.get("name") or "unknown")),
-        ("Model", str(engine.get("model") or "")),
-        ("Questions and settings", str(engine.get("protocol") or "")),
-        ("Weights (SHA-256)", _listed({name: _short(str(digest)) for name, digest in _map(engine, "weights").items()})),
-        ("Accuracy of the adapter", _adapter(_map(engine, "weights"))),
-        ("Packages", _listed(_map(engine, "versions"))),
-        ("Pictures", _pictures(record, engine.get("max_side_px"))),
-        *((name.replace("_", " ").capitalize(), _value(value)) for name, value in engine.items() if name not in _LATER),
+        ("Engine", engine["name"]),
+        ("Questions and settings", engine["protocol"]),
+        ("Weights (SHA-256)", _listed({name: _short(digest) for name, digest in engine["weights"].items()})),
+        ("Accuracy of the adapter", _adapter(engine["weights"])),
+        ("Packages", _listed(engine["versions"])),
+        ("Pictures", _pictures(record)),
+        ("Captions", "the engine reads them" if engine["uses_caption"] else ""),
         ("Taxonomy", record.taxonomy),
         ("Hash of all settings", _short(record.settings_hash())),
     ]
@@ -213,12 +201,12 @@ def facts_of(record: RunRecord, scope: str) -> tuple[Fact, ...]:
 def _categories(record: RunRecord) -> str:
     if record.labels:
         return f"a list of labels, SHA-256 {_short(record.labels)}"
-    return record.category or ("folders" if record.format == "tree" else "the source's own field")
+    return record.category or ("folders" if record.source_format == "tree" else "the source's own field")
 
 
-def _pictures(record: RunRecord, max_side_px: object) -> str:
+def _pictures(record: RunRecord) -> str:
     lines = [f"at most {record.max_pixels:,} pixels and {record.max_frames:,} frames of a file"]
-    if max_side_px:
+    if max_side_px := record.engine["max_side_px"]:
         lines.append(f"longer side at most {max_side_px} pixels")
     return "; ".join(lines)
 
@@ -230,21 +218,8 @@ def _adapter(weights: Mapping[str, str]) -> str:
     return "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
 
 
-def _map(engine: Mapping[str, Any], name: str) -> dict[str, str]:
-    mapping = engine.get(name)
-    return {str(key): str(value) for key, value in mapping.items()} if isinstance(mapping, dict) else {}
-
-
 def _listed(of: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in of.items())
-
-
-def _value(value: object) -> str:
-    if value is None or value is False or value == [] or value == {}:
-        return ""
-    if isinstance(value, dict):
-        return _listed({str(name): str(item) for name, item in value.items()})
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _short(digest: str) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ingest.errors import SHARD_REASONS, QueryError, number_of
 from ingest.sample import printable
 from reports.report.opened import MayName, OpenRun, all_named
-from reports.words import MAX_RATIONALE, boxes_in_words, may_hold_own_words, whole_boxes
+from reports.words import MAX_RATIONALE, boxes_in_words, whole_boxes
 from scoring.policies.policy import Policy
 from scoring.policies.reserved import ReservedRule
 from scoring.privacy import private_of_rows
@@ -98,7 +98,7 @@ class Explanation:
     absent: tuple[str, ...]
     not_judged: tuple[str, ...]
 
-    rationale: str | None
+    rationale: str
     """None where it may hold a model's own words."""
 
     boxes: tuple[str, ...]
@@ -130,7 +130,7 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     engine = run.record.engine
     decisions = tuple(_decision(policy, rows, run) for policy in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
-    return _explained(rows.to_pylist()[0], private, may_hold_own_words(engine), decisions)
+    return _explained(rows.to_pylist()[0], private, decisions)
 
 
 def _screened(stage: str | None, probability: float | None) -> str | None:
@@ -149,7 +149,6 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
     size = f"{explained.width} x {explained.height} px" if explained.width else None
     num_bytes = None if explained.num_bytes is None else f"{explained.num_bytes:,} bytes"
     own_score = None if explained.holistic_score is None else f"{explained.holistic_score:.3f}, as the model gave it"
-    evidence = "not shown: it may hold a model's own words" if explained.rationale is None else explained.rationale
     lines = [
         ("image", explained.key),
         ("where", f"shard {explained.shard}, index {explained.index}"),
@@ -167,7 +166,7 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("doubtful", ", ".join(explained.doubtful)),
         ("absent", ", ".join(explained.absent)),
         ("not judged", ", ".join(explained.not_judged)),
-        ("evidence", evidence),
+        ("evidence", explained.rationale),
         ("boxes", "; ".join(explained.boxes)),
     ]
     return [(name, value) for name, value in lines if value]
@@ -246,9 +245,7 @@ def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
     return rows.num_rows <= MAX_LISTED and all(may_name(run, rows))
 
 
-def _explained(
-    row: Mapping[str, Any], private: PrivateState, hides_rationale: bool, decisions: tuple[Decision, ...]
-) -> Explanation:
+def _explained(row: Mapping[str, Any], private: PrivateState, decisions: tuple[Decision, ...]) -> Explanation:
     def titles(value: float | None) -> tuple[str, ...]:
         return (
             tuple(attribute.title for attribute in ATTRIBUTES if row[attribute.key] == value)
@@ -286,7 +283,7 @@ def _explained(
         doubtful=titles(0.5),
         absent=titles(0),
         not_judged=titles(None),
-        rationale=None if hides_rationale else (text(Col.RATIONALE) or "")[: 2 * MAX_RATIONALE],
+        rationale=(text(Col.RATIONALE) or "")[: 2 * MAX_RATIONALE],
         boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
         unseen=tuple(map(printable, row[Col.UNSEEN] or ())),
         decisions=decisions,

@@ -201,7 +201,7 @@ class Report:
     """How many of them an operator's hash list leaves out; None if none."""
 
     evidence: tuple[EvidenceCount, ...] = ()
-    """Evidence of the highest groups; empty where the rationales may hold a model's own words."""
+    """Evidence of the highest groups."""
 
     laws: tuple[LawCount, ...] = ()
     copies: Copies | None = None

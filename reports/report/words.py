@@ -245,12 +245,9 @@ def unseen_note(report: Report) -> str | None:
     """Say how many files hold more than was scanned; None if it is known that none does."""
     unseen = report.unseen
     if not unseen.num_images:
-        if not unseen.num_unknown:
-            return None
-        return f"Whether {unseen.num_unknown:,} images hold content that was not scanned was not recorded."
+        return None
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in unseen.by_kind.items() if count)
-    unknown = f"; not known of {unseen.num_unknown:,}" if unseen.num_unknown else ""
-    return f"{unseen.num_images:,} images hold content that was not scanned ({kinds}){unknown}."
+    return f"{unseen.num_images:,} images hold content that was not scanned ({kinds})."
 
 
 def copies_note(report: Report) -> str | None:

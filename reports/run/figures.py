@@ -151,12 +151,9 @@ class ReasonCount:
 
 @dataclass(frozen=True)
 class UnseenContent:
-    """num_images: with content that was not scanned. by_kind: of each kind in it, as `UNSEEN_KINDS` names them.
-    num_unknown: decoded images of which it is not known, since an older version scanned them.
-    """
+    """num_images: with content that was not scanned. by_kind: of each kind in it, as `UNSEEN_KINDS` names them."""
 
     num_images: int
-    num_unknown: int
     by_kind: dict[str, int]
 
 
@@ -265,8 +262,6 @@ class CorrectedRate:
     subject: str
     category: str | None
     raw_rate: float | None
-    raw_low: float | None
-    raw_high: float | None
     corrected_rate: float | None
     low: float | None
     high: float | None

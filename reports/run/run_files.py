@@ -25,12 +25,12 @@ from typing import Any, NoReturn
 import duckdb
 from fsspec.spec import AbstractFileSystem
 
-from ingest.errors import QueryError, RunError, StorageError, did_you_mean
+from ingest.errors import QueryError, StorageError, did_you_mean
 from ingest.storage.place import Place, reason_of
 from ingest.storage.streams import SeekableReader
 from scoring.sql.expressions import check_characters, first_line, shown, without_values
 from scoring.sql.names import identifier, sql_type
-from scoring.table import COLUMN_OF, COLUMNS, SCHEMA
+from scoring.table import COLUMNS, SCHEMA
 
 RUN_URL = "run://"
 
@@ -153,30 +153,14 @@ class _File(SeekableReader):
         super().close()
 
 
-def score_rows(files: str, num_files: int, num_with: Mapping[str, int], where: str) -> str:
-    """Return a SELECT of all columns over `files`, which `read_parquet` takes; of no row if `num_files` is 0.
-
-    num_with: how many of the files have each column. where: the run, for errors.
-    RunError if a file lacks a column that every version has.
-    """
-    columns = []
-    for column in COLUMNS:
-        stored = [name for name in (column.name, column.formerly) if name and num_with.get(name)]
-        missing = num_files - sum(num_with[name] for name in stored)
-        if missing and not column.is_later:
-            raise RunError(
-                f'{missing} of the score files in {where} have no column "{column.name}", so they are damaged; '
-                "scan the source into a new run"
-            )
-        value = f"coalesce({', '.join(map(identifier, stored))})" if stored else f"NULL::{sql_type(column.type)}"
-        columns.append(f"{value} AS {identifier(column.name)}" if stored != [column.name] else identifier(column.name))
-    listed = ",\n    ".join(columns)
-    if not num_files:
-        return f"SELECT\n    {listed}\nWHERE false"
-    # Reading the columns by name opens every file at once, so it is done only where needed.
-    by_name = ", union_by_name = true" if any(num_with.get(name, 0) < num_files for name in COLUMN_OF) else ""
+def score_rows(files: str, num_files: int) -> str:
+    """Return a SELECT of all columns over `files`, which `read_parquet` takes; of no row if `num_files` is 0."""
+    listed = [f"NULL::{sql_type(column.type)} AS {identifier(column.name)}" for column in COLUMNS]
+    if num_files:
+        listed = [identifier(column.name) for column in COLUMNS]
     # Folders named `a=b` above the run are no columns of its rows.
-    return f"SELECT\n    {listed}\nFROM read_parquet({files}, hive_partitioning = false{by_name})"
+    rows = f"FROM read_parquet({files}, hive_partitioning = false)" if num_files else "WHERE false"
+    return "SELECT\n    " + ",\n    ".join(listed) + f"\n{rows}"
 
 
 def check_is_select(connection: duckdb.DuckDBPyConnection, statement: str) -> None:

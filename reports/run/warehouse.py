@@ -298,7 +298,7 @@ def _statements(
     rates, whether or not there are any.
     """
     files = f"[{', '.join(map(literal, paths))}]"
-    source = score_rows(files, len(listed.score_files), checked.num_with_column, root.path)
+    source = score_rows(files, len(listed.score_files))
     private = private_sql(private_condition(described.engine), described.engine)
     rates = rates_text(described, by=Col.CATEGORY, private=private, most="ALL")
     hidden = [*LEVEL_COUNTS.values(), *(() if described.shard_draw is None else OF_SHARDS)]
@@ -340,12 +340,8 @@ def _corrected_rates(root: Place, described: RunRecord, checked: CheckedFiles, p
     _, state = stored
     is_same = state.are(described.settings_hash(), state.num_rows, checked.rows_sha256)
     condition = f"num_rows = {state.num_rows}" if is_same else "false"
-    given = {field.name: field.name for field in CORRECTED_SCHEMA}
-    if not state.has_source_intervals:
-        given |= {name: f"NULL::DOUBLE AS {name}" for name in ("source_low", "source_high")}
-    columns = ", ".join(given.values())
     return (
-        f"SELECT {columns}\nFROM read_parquet({literal(path)}, hive_partitioning = false), "
+        f"SELECT {', '.join(CORRECTED_SCHEMA.names)}\nFROM read_parquet({literal(path)}, hive_partitioning = false), "
         "(SELECT count(*) AS num_rows FROM all_rows)\n"
         f"WHERE CASE WHEN {condition} THEN true ELSE error({literal(STALE_AUDIT)}) END"
     )

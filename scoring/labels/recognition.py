@@ -3,12 +3,15 @@
 `questions.parquet` is the draw; parts like those of `reviews.py` are the answers. Neither is shown to the people.
 """
 
+import json
 import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic_core import from_json
 
 from ingest.errors import LabelsError
+from ingest.storage.file_format import FORMAT, refuse_other_format
 from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import PART, Place
 from scoring.labels.reviews import SHOWN, SKIP, UNDO, ReviewAnswers, standing
@@ -97,7 +100,7 @@ def keep_questions(folder: Place, questions: pa.Table) -> None:
     """Write the questions, unless the folder has the same ones. LabelsError if it has others, or was purged."""
     refuse_purged(folder)
     if not folder.at(QUESTIONS).exists():
-        write_table(folder.at(QUESTIONS), questions, {FOOTER_KEY: '{"version": 1}'})
+        write_table(folder.at(QUESTIONS), questions, {FOOTER_KEY: json.dumps({"format": FORMAT})})
     elif not read_questions(folder).equals(questions):
         raise LabelsError(
             f"{folder.path}: holds answers to other questions; give the same pictures and options, or another --out"
@@ -111,7 +114,8 @@ def read_questions(folder: Place) -> pa.Table:
     if not file.exists():
         raise LabelsError(f"{folder.path}: is no folder of similarity ask --out")
     with refuse_damage(f"{file.path}:", "is damaged; restore it, or begin with another --out", LabelsError):
-        table, _ = read_table(file, FOOTER_KEY)
+        table, footer = read_table(file, FOOTER_KEY)
+        refuse_other_format(from_json(footer), file.path, "begin with another --out", LabelsError)
         questions = table.select(QUESTIONS_SCHEMA.names).cast(QUESTIONS_SCHEMA)
         if questions["asked"].unique().to_pylist() not in ASKED:
             raise ValueError("not one way of asking")

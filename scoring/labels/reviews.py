@@ -17,10 +17,13 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
+from pydantic_core import from_json
 
 from ingest.errors import LabelsError, number_of
 from ingest.sample import Column
+from ingest.storage.file_format import FORMAT, refuse_other_format
 from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import Place, version_mark_of
 from scoring.labels.label_files import LABELS_SCHEMA, bounded_table
@@ -194,7 +197,7 @@ class _Parts:
         rows = [*self.open_rows, row]
         table = pa.Table.from_pylist(rows, schema=self._schema)
         part = self._folder.at(f"{self._name}-{self._number:05d}.parquet")
-        write_table(part, table, {self._footer_key: json.dumps({"version": 1})})
+        write_table(part, table, {self._footer_key: json.dumps({"format": FORMAT})})
         self.open_rows = rows
         if len(rows) < PART_ROWS:
             return None
@@ -262,14 +265,14 @@ def _marks(folder: Place) -> dict[str, str]:
 def _part(file: Place, schema: pa.Schema, answers: Sequence[str]) -> pa.Table:
     content = file.read()
     with refuse_damage(f"{file.path}:", "is a damaged part of a review; remove it, or restore it", LabelsError):
+        footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {})[FOOTER_KEY]
+        refuse_other_format(from_json(footer), file.path, "remove it", LabelsError)
         table = bounded_table(content, file.path, schema.names)
-        if "vote" in schema.names and "vote" not in table.column_names:  # written before there were votes
-            table = table.append_column("vote", pa.nulls(table.num_rows, pa.string()))
         table = table.select(schema.names).cast(schema)
     required = {c for c in schema.names if not schema.field(c).nullable} | {"sha256"} & set(schema.names)
     is_whole = not any(table[column].null_count for column in required)
     if table.num_rows and not (is_whole and _is_known(table, answers)):
-        raise LabelsError(f"{file.path}: is not a part of a review, or of another version; remove it, or restore it")
+        raise LabelsError(f"{file.path}: is not a part of a review; remove it, or restore it")
     return table
 
 

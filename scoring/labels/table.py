@@ -17,9 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic_core import from_json
 
 from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.sample import printable
+from ingest.storage.file_format import FORMAT, refuse_other_format
 from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import refuse_damage, write_table
 from ingest.storage.place import place
@@ -87,7 +90,7 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
     if url.lower().endswith(".csv"):
         place(url).write(as_csv(labels))
         return
-    write_table(place(url), labels, {FOOTER_KEY: json.dumps(asdict(origin), sort_keys=True)})
+    write_table(place(url), labels, {FOOTER_KEY: json.dumps({"format": FORMAT, **asdict(origin)}, sort_keys=True)})
 
 
 def read_labels(url: str) -> pa.Table:
@@ -155,9 +158,10 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
         return labels_from_csv(content, url), None
     what = "is a damaged Parquet file, or holds text that is not UTF-8; write it again"
     with refuse_damage(f"{url}:", what, LabelsError):
+        footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {}).get(FOOTER_KEY)
+        origin = None if footer is None else _origin(footer, url)
         table = bounded_table(content, url, LABELS_SCHEMA.names)
-    footer = (table.schema.metadata or {}).get(FOOTER_KEY)
-    return _as_labels(table, url), _origin(footer, url)
+    return _as_labels(table, url), origin
 
 
 def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores_columns: bool = False) -> pa.Table:
@@ -286,11 +290,10 @@ def _as_labels(table: pa.Table, name: str) -> pa.Table:
     return checked(with_private_of_votes(labels, name), name)
 
 
-def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
-    if footer is None:
-        return None
+def _origin(footer: bytes, url: str) -> LabelsOrigin:
     try:
-        stored = json.loads(footer)
+        stored = from_json(footer)
+        refuse_other_format(stored, url, "write the labels again", LabelsError)
         return LabelsOrigin(
             stored["source"], stored["mapping"], stored["num_pictures"], stored["unmapped"], tuple(stored["notes"])
         )
@@ -301,10 +304,7 @@ def _origin(footer: bytes | None, url: str) -> LabelsOrigin | None:
 def labels_sha256(url: str) -> str:
     """Return the hex hash of a labels file, or of the labels of a folder of reviews. Errors as in `read_labels`."""
     if place(url).is_dir():
-        labels = read_labels(url)
-        if labels["vote"].null_count == labels.num_rows:
-            labels = labels.drop_columns("vote")  # answers from before there were votes keep their hash
-        return hashlib.sha256(as_csv(labels)).hexdigest()
+        return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
     return hashlib.sha256(labels_content(url)).hexdigest()
 
 

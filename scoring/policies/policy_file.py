@@ -228,9 +228,8 @@ def policy_bytes(name: str) -> bytes:
 
     StorageError if the file cannot be read.
     """
-    folder = resources.files("scoring.policies")
     try:
-        return shipped_or_given("policy", name, SHIPPED, folder, PolicyError)
+        return shipped_or_given("policy", name, SHIPPED, resources.files("scoring.policies"), PolicyError)
     except PolicyError:
         if not SHIPPED:
             raise PolicyError(

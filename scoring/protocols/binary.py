@@ -15,9 +15,9 @@ Generated answers are left free, since a grammar would turn every refusal into a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -53,11 +53,9 @@ LANGUAGES = ("en", "de", "ru", "zh")
 
 LISTS = ("class-names", "classes")
 READINGS: tuple[Reading, ...] = ("lenient", "first", "reason")
-EARLIER_WORDINGS = {"p1": "ours-1", "p2": "ours-2", "p3": "ours-3", "p4": "ours-4"}
-"""First names of wordings, which are those of other ones in a paper. Wordings that came later have none."""
 
-VARIANTS = (*WORDINGS, *LANGUAGES, *LISTS, *READINGS, *EARLIER_WORDINGS)
-REVISIONS = (3,)
+VARIANTS = (*WORDINGS, *LANGUAGES, *LISTS, *READINGS)
+REVISION = 1
 
 MAX_TOKENS = {"strict": 8, "lenient": 16, "reason": 96}
 SUM_TOLERANCE = 1e-3
@@ -65,8 +63,6 @@ SUM_TOLERANCE = 1e-3
 
 
 class BinaryTexts(Texts):
-    EARLIER_NAMES: ClassVar[Mapping[str, str]] = {p: ours.replace("-", "_") for p, ours in EARLIER_WORDINGS.items()}
-
     system: Wording
     ours_1: Wording
     ours_2: Wording
@@ -77,15 +73,6 @@ class BinaryTexts(Texts):
     answer: Wording
     answer_with_reason: Wording
     answers: AnswerWords = AnswerWords(yes=["Yes"], no=["No"])
-
-    def hashed(self) -> dict[str, Any]:
-        content = super().hashed()
-        later = [wording for wording in WORDINGS if wording not in EARLIER_WORDINGS.values()]
-        for name in ("class_names", *later):
-            del content[name.replace("-", "_")]  # shows in the prompt that asks it
-        if not self.answers.refusals:
-            del content["answers"]["refusals"]
-        return content
 
 
 @dataclass(frozen=True)
@@ -114,14 +101,13 @@ class BinaryProtocol(Protocol):
         return _judged(is_yes, probability, kinds_in(answer.text) if self.reading == "reason" else ())
 
 
-def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> BinaryProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions) -> BinaryProtocol:
     refuse_thresholds("binary", options)
     reading = _reading(variants)
-    written = _one_of("wording", [*WORDINGS, *EARLIER_WORDINGS], variants) or WORDINGS[0]
-    wording = EARLIER_WORDINGS.get(written, written)
+    wording = _one_of("wording", WORDINGS, variants) or WORDINGS[0]
     language = _one_of("language", LANGUAGES, variants) or LANGUAGES[0]
     other_language = None if language == LANGUAGES[0] else language
-    texts = load_texts("binary", BinaryTexts, options.prompts, revision, other_language)
+    texts = load_texts("binary", BinaryTexts, options.prompts, other_language)
     texts.answers.check()
     listed = _one_of("list of what is private", LISTS, variants)
     endings = [part for part in (other_language, listed, None if reading == "strict" else reading) if part]
@@ -133,10 +119,8 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> B
     else:
         wanted = Generate(MAX_TOKENS[reading], probability_tokens=texts.answers.candidates)
     prompt = Prompt(with_image(texts, texts.system, asked), wanted)
-    first_name = next((first for first, now in EARLIER_WORDINGS.items() if now == wording), wording)
-    names = [",".join([f"binary:{named}", *endings]) for named in (wording, written, first_name)]
-    full_version = version(names[1], revision, texts, [prompt], first_name=names[2])
-    return BinaryProtocol(names[0], full_version, prompt, reading, texts.answers)
+    name = ",".join([f"binary:{wording}", *endings])
+    return BinaryProtocol(name, version(name, REVISION, texts, [prompt]), prompt, reading, texts.answers)
 
 
 def _one_of(what: str, known: Sequence[str], variants: frozenset[str]) -> str | None:

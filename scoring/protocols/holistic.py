@@ -3,9 +3,6 @@
 Variants: `zero-shot` (no guidance), `intuition` (what to weigh, in words) or `taxonomy` (the four levels with examples;
 the default); none says how the true score is computed. `counterfactual`: faces are to be taken as anonymised.
 
-Revision 1 gave the score away: it said that one identifying detail outweighs any number of others, and that levels
-decide first and counts second. It is still asked where a run began with it.
-
 The score is asked as a number, or as `{"<score_field>": number}` if the prompt file names that field. Both forms are
 read in any case, also in a fence of Markdown.
 """
@@ -25,7 +22,7 @@ from scoring.severity import BANDS
 
 MODES = ("zero-shot", "intuition", "taxonomy")
 VARIANTS = (*MODES, "counterfactual")
-REVISIONS = (1, 2)
+REVISION = 1
 
 MAX_TOKENS = 40
 SCORE = r"0\.[0-9][0-9]|1\.00"
@@ -81,9 +78,9 @@ class SeverityProtocol(Protocol):
         return Assessment(not_assessed(), holistic_score=float(score["number"]))
 
 
-def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SeverityProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions) -> SeverityProtocol:
     refuse_thresholds("severity", options)
-    texts = load_texts("severity", SeverityTexts, options.prompts, revision)
+    texts = load_texts("severity", SeverityTexts, options.prompts)
     modes = [mode for mode in MODES if mode in variants] or ["taxonomy"]
     if len(modes) > 1:
         raise EngineError(f"the severity protocol has one mode at a time, not {' and '.join(modes)}")
@@ -100,4 +97,4 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> S
     question = "\n\n".join([*(fill(part, getattr(texts, part), {}) for part in parts), scale])
     prompt = Prompt(with_image(texts, texts.system, question), Generate(MAX_TOKENS, regex=form))
     fields = USUAL_FIELDS if field is None else (field,)
-    return SeverityProtocol(name, version(name, revision, texts, [prompt]), prompt, fields, field)
+    return SeverityProtocol(name, version(name, REVISION, texts, [prompt]), prompt, fields, field)

@@ -193,10 +193,7 @@ class ProtocolModule(typing.Protocol):
     VARIANTS: tuple[str, ...]
     """What may follow the colon."""
 
-    REVISIONS: tuple[int, ...]
-    """Revisions that can still be asked, the newest last. A revision is a way to ask and to read answers."""
-
-    def make(self, variants: frozenset[str], options: ProtocolOptions, revision: int) -> Protocol: ...
+    def make(self, variants: frozenset[str], options: ProtocolOptions) -> Protocol: ...
 
 
 def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:

@@ -25,7 +25,7 @@ from scoring.protocols.texts import OneQuestionTexts, load_texts, version, with_
 from scoring.taxonomy import KEYS
 
 VARIANTS = ("counterfactual",)
-REVISIONS = (1,)
+REVISION = 1
 
 MAX_TOKENS = 1024
 """With the tokenizer of Qwen3 an answer is 114 to 181 tokens, by its white space; smaller vocabularies need more."""
@@ -56,14 +56,14 @@ class JsonProtocol(Protocol):
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> JsonProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions) -> JsonProtocol:
     name = ":".join(["json", *variants])
-    texts = load_texts("json", OneQuestionTexts, options.prompts, revision)
+    texts = load_texts("json", OneQuestionTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
     instructions = texts.question(variants, {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return JsonProtocol(name, version(name, revision, texts, [prompt], thresholds.by_key), prompt, thresholds)
+    return JsonProtocol(name, version(name, REVISION, texts, [prompt], thresholds.by_key), prompt, thresholds)
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:

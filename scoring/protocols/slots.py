@@ -17,7 +17,7 @@ from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts,
 from scoring.taxonomy import KEYS
 
 VARIANTS = ("counterfactual",)
-REVISIONS = (1,)
+REVISION = 1
 
 SUM_TOLERANCE = 1e-3
 """Allowed difference from 1 of the sum of the probabilities of a slot."""
@@ -47,9 +47,9 @@ class SlotsProtocol(Protocol):
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> SlotsProtocol:
+def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
     name = ":".join(["slots", *variants])
-    texts = load_texts("slots", SlotsTexts, options.prompts, revision)
+    texts = load_texts("slots", SlotsTexts, options.prompts)
     thresholds = load_thresholds(options.thresholds)
     if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
         raise EngineError("the prompt file: placeholder must be a single digit, which is a single token")
@@ -60,7 +60,7 @@ def make(variants: frozenset[str], options: ProtocolOptions, revision: int) -> S
         )
     instructions = texts.question(variants, {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return SlotsProtocol(name, version(name, revision, texts, [prompt], thresholds.by_key), prompt, thresholds)
+    return SlotsProtocol(name, version(name, REVISION, texts, [prompt], thresholds.by_key), prompt, thresholds)
 
 
 def _pieces(form_line: str) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """The texts of a protocol, the prompts that are made of them, and its version.
 
-The texts are in `texts/<name>.yaml`. `texts/<name>-<revision>.yaml` holds those of earlier revisions, up to this one:
-runs that began with them still ask them. A file of the user can replace any of them.
+The texts are in `texts/<name>.yaml`. A file of the user can replace any of them.
 
 A prompt file is YAML (or JSON) in the form of the shipped ones: name of a text -> text. Any of them may be missing;
 under `questions` it can replace the question about single attributes, and `image_first: true` puts the image before
@@ -17,7 +16,7 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -35,18 +34,8 @@ class Texts(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    EARLIER_NAMES: ClassVar[Mapping[str, str]] = {}
-    """Name of a text in earlier versions, which prompt files may still use -> its name now."""
-
     image_first: bool = False
     """Whether the image comes before the text. Then engines compute the text again for every image."""
-
-    def hashed(self) -> dict[str, Any]:
-        """Return the texts and settings of which the version's hash is made, by their first names: the same words have
-        the same hash in all versions."""
-        first_names = {now: earlier for earlier, now in self.EARLIER_NAMES.items()}
-        content = self.model_dump(exclude={"image_first"})  # shows in the prompts
-        return {first_names.get(name, name): text for name, text in content.items()}
 
 
 class TextsOfAttributes(Texts):
@@ -89,11 +78,6 @@ class OneQuestionTexts(TextsOfAttributes):
     instructions: Wording
     counterfactual: Wording
 
-    def hashed(self) -> dict[str, Any]:
-        content = super().hashed()
-        del content["counterfactual"]  # shows in the prompt that asks it
-        return content
-
     def question(self, variants: Collection[str], values: Mapping[str, str]) -> str:
         """Return the instructions, after the warning that faces are anonymised if that variant is chosen."""
         instructions = self.asking("instructions", values)
@@ -108,21 +92,18 @@ FOLDER = resources.files("scoring.protocols").joinpath("texts")
 
 
 def load_texts(
-    protocol: str, model: type[TextsType], replacing: bytes | None, revision: int, language: str | None = None
+    protocol: str, model: type[TextsType], replacing: bytes | None, language: str | None = None
 ) -> TextsType:
-    """Load the shipped texts of a protocol's revision, replaced by those of a prompt file.
+    """Load the shipped texts of a protocol, replaced by those of a prompt file.
 
     language: None for English. EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
     """
-    stem = protocol if language is None else f"{protocol}-{language}"
-    earlier = [re.fullmatch(rf"{stem}-([0-9]+)\.yaml", file.name) for file in FOLDER.iterdir()]
-    kept = [number for match in earlier if match and (number := int(match[1])) >= revision]
-    name = f"{stem}-{min(kept)}.yaml" if kept else f"{stem}.yaml"
+    name = f"{protocol}.yaml" if language is None else f"{protocol}-{language}.yaml"
     shipped = parse_mapping(FOLDER.joinpath(name).read_bytes(), f"texts/{name}")
     if issubclass(model, TextsOfAttributes):
         shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
     if replacing is not None:
-        own_texts = _with_names_of_today(parse_mapping(replacing, "the prompt file"), model.EARLIER_NAMES)
+        own_texts = parse_mapping(replacing, "the prompt file")
         _check_names(own_texts, model.model_fields, "text", f"the prompt file, for the {protocol} protocol")
         questions = own_texts.pop("questions", {})
         if not isinstance(questions, dict):
@@ -142,13 +123,6 @@ def load_texts(
         first = error.errors(include_input=False)[0]
         where = ", ".join(str(part) for part in first["loc"])
         raise EngineError(f"the prompt file: {where}: {first['msg'].lower()}") from None
-
-
-def _with_names_of_today(given: dict[str, Any], earlier_names: Mapping[str, str]) -> dict[str, Any]:
-    for earlier, now in earlier_names.items():
-        if earlier in given and now in given:
-            raise EngineError(f"the prompt file: {earlier} is an earlier name of {now}; keep one")
-    return {earlier_names.get(name, name): text for name, text in given.items()}
 
 
 def fill(name: str, text: str, values: Mapping[str, str]) -> str:
@@ -236,20 +210,17 @@ def version(
     texts: Texts,
     prompts: Sequence[Prompt],
     thresholds: Mapping[str, BaseModel] = MappingProxyType({}),
-    first_name: str | None = None,
 ) -> str:
     """Return `<name>-<revision> <hash>`; the hash changes with every text and setting.
 
-    revision: raised by hand when a protocol asks or reads answers in a new way. first_name: what the same protocol was
-    called first, if it was renamed: the hash stays the same.
+    revision: raised by hand when a protocol asks or reads answers in a new way.
     """
     content = {
-        "name": first_name or name,
+        "name": name,
         "revision": revision,
-        "texts": texts.hashed(),
+        "texts": texts.model_dump(),
         "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
         "thresholds": {key: threshold.model_dump() for key, threshold in thresholds.items()},
-        "keep_rationale": False,  # an option of 0.1.0; without it a version keeps its hash
     }
     return f"{name}-{revision} {hash_of(content)}"
 

@@ -47,7 +47,7 @@ class Attempt(BaseModel):
 
     @property
     def shard_id(self) -> str:
-        """The shard's part of `name`, see `scoring.runs.ledger.shard_id_in`."""
+        """The shard's part of `name`, see `scoring.runs.ledger.shard_id_of`."""
         return self.name.removesuffix(".parquet").rpartition(".")[0]
 
 

@@ -17,14 +17,16 @@ from typing import Annotated, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
 from ingest.errors import RunError
+from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.parquet_tables import read_table, refuse_damage, write_table
 from ingest.storage.place import Place
 from scoring.runs import AUDIT
 from scoring.runs.record import parsed
-from scoring.table import Col, with_new_names
-from scoring.taxonomy import ATTRIBUTES, KEYS
+from scoring.table import Col
+from scoring.taxonomy import KEYS
 
 SAMPLE = "sample.parquet"
 SAMPLE_FOOTER_KEY = b"privsieve.audit_sample"
@@ -74,18 +76,19 @@ class AuditedRows(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    format: Format = FORMAT
     settings: str
     """Hash of the run's settings (`RunRecord.settings_hash`)."""
 
     num_rows: Count
     """Number of rows of the run: images and damaged parts of shards."""
 
-    rows_sha256: Sha256 | None = None
-    """Hash of the rows (`scoring.runs.footers`); None in files of older versions, which compared only the above."""
+    rows_sha256: Sha256
+    """Hash of the rows (`scoring.runs.footers`)."""
 
     def are(self, settings: str, num_rows: int, rows_sha256: str) -> bool:
         """Return whether the run still has these rows. rows_sha256: of the run now."""
-        return (self.settings, self.num_rows) == (settings, num_rows) and self.rows_sha256 in (None, rows_sha256)
+        return (self.settings, self.num_rows, self.rows_sha256) == (settings, num_rows, rows_sha256)
 
 
 class AuditDesign(AuditedRows):
@@ -107,8 +110,8 @@ class AuditDesign(AuditedRows):
     num_scored: Count
     """Number of images with a score; the others cannot be drawn."""
 
-    least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)] | None = None
-    """The smallest inclusion probability of a scored image, drawn or not; None in samples of older versions."""
+    least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)]
+    """The smallest inclusion probability of a scored image, drawn or not."""
 
     privsieve: str
 
@@ -167,29 +170,20 @@ def read_sample(root: Place) -> AuditSample:
     file = root.at(AUDIT, SAMPLE)
     if not file.exists():
         raise RunError(f"{root.path} has no audit sample; draw one with: privsieve audit sample {root.path}")
-    with refuse_damage(file.path, "is damaged or of another version; draw a new sample with audit sample --replace"):
+    remedy = "draw a new sample with audit sample --replace"
+    with refuse_damage(file.path, f"is damaged; {remedy}"):
         table, footer = read_table(file, SAMPLE_FOOTER_KEY)
+        refuse_other_format(from_json(footer), file.path, remedy, RunError)
         design = parsed(AuditDesign, footer)
-        table = _with_later_attributes(with_new_names(table, SAMPLE_SCHEMA.names))
-        table = table.select(SAMPLE_SCHEMA.names).cast(SAMPLE_SCHEMA)
+        table = table.cast(SAMPLE_SCHEMA)
         table.validate(full=True)
         _check_sample(table, design)
     return AuditSample(table, design)
 
 
-def _with_later_attributes(table: pa.Table) -> pa.Table:
-    """Add the columns of attributes that the taxonomy got after the sample was drawn: the run did not judge them."""
-    for attribute in ATTRIBUTES:
-        if attribute.is_later and attribute.key not in table.column_names:
-            table = table.append_column(attribute.key, pa.nulls(table.num_rows, pa.float32()))
-            cells = pa.repeat(pa.scalar(NOT_JUDGED_CELL, pa.int8()), table.num_rows)
-            table = table.append_column(f"cell_{attribute.key}", cells)
-    return table
-
-
 def _check_sample(table: pa.Table, design: AuditDesign) -> None:
     """Raise ValueError for invalid values. NaN is within no bounds."""
-    _within(table["inclusion_probability"], design.least_probability or MIN_PROBABILITY, 1)
+    _within(table["inclusion_probability"], design.least_probability, 1)
     for subject in SUBJECTS:
         _within(table[f"cell_{subject}"], 0, NUM_CELLS - 1)
     if table.group_by(["shard", "index"]).aggregate([]).num_rows != table.num_rows:
@@ -205,10 +199,9 @@ def _within(column: pa.ChunkedArray, least: float, most: float) -> None:
 CORRECTED_RATES = "corrected_rates.parquet"
 RATES_FOOTER_KEY = b"privsieve.corrected_rates"
 
-_RATES = ("raw_rate", "raw_low", "raw_high", "corrected_rate", "low", "high")
+_RATES = ("raw_rate", "corrected_rate", "low", "high")
 _QUALITY = tuple(f"{what}{end}" for what in ("sensitivity", "specificity") for end in ("", "_low", "_high"))
 _OF_SOURCE = ("source_low", "source_high")
-"""Columns that files of older versions lack."""
 
 CORRECTED_SCHEMA = pa.schema(
     [
@@ -217,7 +210,7 @@ CORRECTED_SCHEMA = pa.schema(
         # Null for the whole run; "(none)" for images without a category, as in reports.
         pa.field("category", pa.string()),
         # Shares of the scored images, 0–1; with category sizes (`State`) of those in the source. Raw: as the run
-        # answers; its interval is null, since it is a count of all of them. Corrected: with its 95 % interval.
+        # answers. Corrected: with its 95 % interval.
         *(pa.field(name, pa.float64()) for name in _RATES),
         # One of METHODS.
         pa.field("method", pa.string(), nullable=False),
@@ -232,8 +225,6 @@ CORRECTED_SCHEMA = pa.schema(
     ]
 )
 """One row per subject, and per subject and category. What is not known is null."""
-
-_OLDER_SCHEMA = pa.schema([field for field in CORRECTED_SCHEMA if field.name not in _OF_SOURCE])
 
 MIN_LABELS = 30
 """With fewer labels a rate is marked."""
@@ -289,14 +280,10 @@ class State(AuditedRows):
     date: str
     """Date on which the labels were applied, as 2026-11-22 (UTC)."""
 
-    gaps: LabelGaps = LabelGaps()
-    """Empty in files of older versions."""
+    gaps: LabelGaps
 
-    category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]] = {}
-    """Number of images of each category in the source, if the rates are weighted with them."""
-
-    has_source_intervals: bool = False
-    """Whether the file has intervals for the source; files of older versions have none."""
+    category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]]
+    """Number of images of each category in the source, if the rates are weighted with them; else empty."""
 
 
 def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
@@ -315,14 +302,13 @@ def read_stored(root: Place) -> tuple[pa.Table, State] | None:
     path = root.at(AUDIT, CORRECTED_RATES)
     if not path.exists():
         return None
-    with refuse_damage(path.path, "is damaged or of another version; remove it, or run audit apply again"):
+    remedy = "remove it, or run audit apply again"
+    with refuse_damage(path.path, f"is damaged; {remedy}"):
         table, footer = read_table(path, RATES_FOOTER_KEY)
+        refuse_other_format(from_json(footer), path.path, remedy, RunError)
         state = parsed(State, footer)
-        if table.schema != (CORRECTED_SCHEMA if state.has_source_intervals else _OLDER_SCHEMA):
+        if table.schema != CORRECTED_SCHEMA:
             raise ValueError("other columns")
-        if not state.has_source_intervals:
-            for name in _OF_SOURCE:
-                table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
         table.validate(full=True)
         _check_rates(table)
     return table, state
@@ -333,7 +319,7 @@ def _check_rates(table: pa.Table) -> None:
     for name in (*_RATES, *_QUALITY, *_OF_SOURCE):
         rates = table[name]
         _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
-    for name in ("raw_", "", "sensitivity_", "specificity_", "source_"):
+    for name in ("", "sensitivity_", "specificity_", "source_"):
         _all(pc.less_equal(table[f"{name}low"], table[f"{name}high"]))
     _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
     _all(pc.is_in(table["method"], pa.array(METHODS)))

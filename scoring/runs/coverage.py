@@ -5,20 +5,20 @@ shards that changed during or after their scan.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import groupby, tee
 
 from fsspec.core import split_protocol
 
-from ingest.errors import SHARD_REASONS, RunError, SourceError, StorageError, number_of
+from ingest.errors import SHARD_REASONS, SourceError, StorageError, number_of
 from ingest.formats import Source
 from ingest.sample import printable
 from ingest.storage.place import EXTRAS, Place, is_local
 from scoring.runs import RUN_LEASE
-from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_footers, footers, shard_text
+from scoring.runs.footers import FILES_AT_ONCE, Footer, are_different, compact_footers, footers
 from scoring.runs.lease import holder
 from scoring.runs.ledger import (
     Ledger,
@@ -27,11 +27,10 @@ from scoring.runs.ledger import (
     has_any_result,
     result_names,
     result_number,
-    shard_id_in,
-    shard_ids_of_others,
+    shard_id_of,
 )
 from scoring.runs.record import RunRecord
-from scoring.runs.results import Results
+from scoring.runs.results import Results, RunListing
 from scoring.runs.rows import Damage, damage_in_rows, damage_of, num_of_images
 from scoring.screen.guard import GuardCounts
 
@@ -94,7 +93,6 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
     num_cut = sum(not finished_by_id(shard_id, current.ledger) for shard_id in current.ledger.present)
     shards = _shards(record)
-    shard_ids_of_others(shards or (), current.ledger)  # no two shards share a result
     if shards is None:
         is_known = num_cut or scanner or num_chosen is not None
         return Coverage(False if is_known else None, None, num_cut, num_rows, num_chosen, scanner)
@@ -164,6 +162,11 @@ class Tally:
     def num_images(self) -> int:
         return self.num_rows - self.damage.num_parts
 
+    @property
+    def num_quarantined(self) -> int:
+        """Number of quarantined images."""
+        return sum(self.reasons.values())
+
 
 def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: Results) -> Tally:
     """Add up the footers of the result files. RunError names a file that is damaged or of another run.
@@ -171,46 +174,53 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
     settings: see `footers`. earlier: the ledger before this scan; only shards in it are compared with the source, since
     they may have changed between the scans. current: the results of the run.
     """
-    num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
-    guard, num_hidden = GuardCounts(), 0
     changed, left_to_compare = list[str](), list[tuple[str, set[str]]]()
 
-    def add(footer: Footer, shard: str = "") -> None:
-        nonlocal num_rows, num_with_category, reasons, guard, num_hidden
-        num_hidden += int(footer.hidden) if footer.hidden.isdecimal() else 0
-        guard += GuardCounts.parsed(footer.screen)
-        num_rows += footer.num_rows
-        num_with_category += footer.num_with_category
-        reasons += footer.reasons
-        if not SHARD_REASONS.isdisjoint(footer.reasons):
-            damaged.append((shard, footer.reasons))
+    def compared_with_each_other() -> Iterator[Footer]:
+        loose = [shard for shard in source.shards if shard_id_of(shard) not in current.ranges]
+        for shard, shard_footers in _by_shard(run, settings, loose, current.ledger):
+            end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
+            for number, footer in shard_footers:
+                yield footer
+                before, _, after = footer.listing_digests.partition(" ")
+                is_changed |= number == following and before != end  # a gap in the numbers is not a change
+                end, following = after, number + 1
+                fingerprints |= {footer.fingerprint} - {""}
+            if is_changed or are_different(fingerprints):
+                changed.append(printable(shard))
+            elif fingerprints and has_any_result(shard, earlier):
+                left_to_compare.append((shard, fingerprints))
 
-    for footer in compact_footers(run, current.listed):
-        add(footer)
-    is_damage_compacted = bool(damaged)
+    def all_footers() -> Iterator[Footer]:
+        yield from compact_footers(run, current.listed)
+        yield from compared_with_each_other()
+
     for shard in source.shards if current.ranges else ():
         blocks = {f" {rows.blocks_sha256}" for rows in current.of(shard) if rows.blocks_sha256}
         if blocks and has_any_result(shard, earlier):
             left_to_compare.append((shard, blocks))
-    loose = [shard for shard in source.shards if shard_id_in(shard, current.ledger) not in current.ranges]
-    for shard, shard_footers in _by_shard(run, settings, loose, current.ledger):
-        end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
-        for number, footer in shard_footers:
-            add(footer, shard)
-            before, _, after = footer.listing_digests.partition(" ")
-            is_changed |= number == following and before not in ("", end)  # a gap in the numbers is not a change
-            end, following = after, number + 1
-            fingerprints |= {footer.fingerprint} - {""}
-        if is_changed or are_different(fingerprints):
-            changed.append(printable(shard))
-        elif fingerprints and has_any_result(shard, earlier):
-            left_to_compare.append((shard, fingerprints))
+    sums = added_up(run, current.listed, all_footers())
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         fingerprints_now = threads.map(lambda comparison: source.fingerprint(comparison[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
         changed += [printable(shard) for (shard, then), now in compared if are_different({*then, now})]
-    damage = damage_in_rows(run, current.listed) if is_damage_compacted else damage_of(damaged)
-    return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, changed)
+    return replace(sums, changed=changed)
+
+
+def added_up(run: Place, listed: RunListing, all_footers: Iterable[Footer]) -> Tally:
+    """Add up footers. listed: the files of the run; damaged shards are in the rows of compacted ones."""
+    num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
+    guard, num_hidden = GuardCounts(), 0
+    for footer in all_footers:
+        num_rows += footer.num_rows
+        num_with_category += footer.num_with_category
+        reasons += footer.reasons
+        if not SHARD_REASONS.isdisjoint(footer.reasons):
+            damaged.append((footer.shard, footer.reasons))
+        guard += GuardCounts.parsed(footer.screen)
+        num_hidden += int(footer.hidden) if footer.hidden.isdecimal() else 0
+    damage = damage_in_rows(run, listed) if damaged and listed.manifest else damage_of(damaged)
+    return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, [])
 
 
 def _by_shard(
@@ -220,13 +230,4 @@ def _by_shard(
     named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
     named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
     for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
-        yield shard, ((result_number(name), _checked(shard, footer)) for (_, name), footer in group)
-
-
-def _checked(shard: str, footer: Footer) -> Footer:
-    if footer.shard not in ("", shard_text(shard)):
-        raise RunError(
-            f"a result of {printable(footer.shard)} is in place of one of {printable(shard)} belongs; "
-            "scan the source into a new run"
-        )
-    return footer
+        yield shard, ((result_number(name), footer) for (_, name), footer in group)

@@ -2,26 +2,24 @@
 
 Keys of a slice's result, each with "privsieve." before it:
 
-    file       its own name, so that a copy under another name is refused
-    settings   `scoring.runs.record.RunRecord.settings_hash`
-    code       hash of the code that wrote it
-    shard      its name as text, with undecodable bytes as backslash escapes
-    chain      `jobs.scanning.slice_tasks.SliceTask.listing_digests`
-    state      `ingest.formats.Source.fingerprint` of the shard when it was listed
-    content    hash of the rows (`_content_of`)
-    num_rows   number of rows of the file
-    reasons    quarantined rows by reason, as "empty=2,truncated=1"
-    screen     what a screen did, as `scoring.screen.guard.GuardCounts.text`; only in runs with a screen
-    hidden     number of hidden files in the shard, if there are any; in the result of its last slice
+    file             its own name, so that a copy under another name is refused
+    settings         `scoring.runs.record.RunRecord.settings_hash`
+    code             hash of the code that wrote it
+    shard            its name as text, with undecodable bytes as backslash escapes
+    listing_digests  `jobs.scanning.slice_tasks.SliceTask.listing_digests`
+    fingerprint      `ingest.formats.Source.fingerprint` of the shard when it was listed
+    content          hash of the rows (`_content_of`)
+    num_rows         number of rows of the file
+    reasons          quarantined rows by reason, as "empty=2,truncated=1"
+    screen           what a screen did, as `scoring.screen.guard.GuardCounts.text`; only in runs with a screen
+    hidden           number of hidden files in the shard, if there are any; in the result of its last slice
 
-Results of older versions lack `file`, `state` and `content`; before there was a hash of blocks, `state` was the other
-hash alone. Compacted files have only `num_rows`, `reasons` and `slices`: a hash of the files that they replaced,
-whose first digits are the last part of their name.
+Compacted files have `num_rows`, `reasons`, `screen` and `slices`: a hash of the files that they replaced, whose first
+digits are the last part of their name.
 """
 
 import hashlib
 import io
-import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -37,9 +35,8 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs import COMPACT, MANIFEST, SCORES
-from scoring.runs.ledger import older_shard_id, shard_id_of, shard_id_of_result
 from scoring.runs.results import RowRange, RunListing, listing, manifest, remedy
-from scoring.table import Col
+from scoring.table import SCHEMA, Col
 
 FILES_AT_ONCE = 16
 FILES_PER_WINDOW = 4096
@@ -48,7 +45,7 @@ FILES_PER_WINDOW = 4096
 
 @dataclass(frozen=True)
 class Footer:
-    """A footer as read from a file. Missing texts are empty; the module's docstring explains them."""
+    """A footer as read from a file. Texts that it need not have are empty; the module's docstring explains them."""
 
     num_rows: int
 
@@ -63,29 +60,21 @@ class Footer:
     shard: str = ""
 
     listing_digests: str = ""
-    """The key `chain`."""
-
     fingerprint: str = ""
-    """The key `state`."""
+    content: str = ""
+    slices: str = ""
+    screen: str = ""
+    hidden: str = ""
 
     @property
     def blocks_sha256(self) -> str:
         """Hash of a few blocks of the shard, from the fingerprint; empty if it has none."""
         return self.fingerprint.partition(" ")[2]
 
-    content: str = ""
-    num_bytes: int = 0
-    """Size of the rows before compression."""
-
-    slices: str = ""
-    screen: str = ""
-    hidden: str = ""
-    columns: frozenset[str] = frozenset()
-
-    def mark(self, name: str) -> int:
-        """Return the part of a slice's result in the hash of the run's rows. name: of the file."""
-        older = f"{self.listing_digests}\n{self.fingerprint}\n{self.num_bytes}\n{sorted(self.reasons.items())}"
-        return mark_of(name, self.num_rows, self.content or older)
+    @property
+    def mark(self) -> int:
+        """The part of a slice's result in the hash of the run's rows."""
+        return mark_of(self.file, self.num_rows, self.content)
 
 
 @dataclass(frozen=True)
@@ -98,19 +87,13 @@ class CheckedFiles:
     reasons: Counter[str]
     """Number of quarantined rows by reason."""
 
-    num_with_column: Counter[str]
-    """Number of files that have the column."""
-
     rows_sha256: str
     """Hash of the run's rows (`scoring.runs.footers`)."""
 
 
 _PREFIX = "privsieve."
-_FIELDS = {name: name for name in ("file", "settings", "shard", "content", "slices", "screen", "hidden")} | {
-    "chain": "listing_digests",
-    "state": "fingerprint",
-}
-"""Key of a text -> field of `Footer`."""
+_OF_SLICE = ("file", "settings", "shard", "listing_digests", "fingerprint", "content")
+"""Texts that each result of a slice has."""
 
 
 def footer_of(texts: Mapping[str, str], num_rows: int, reasons: Mapping[str, int]) -> dict[str, str]:
@@ -149,7 +132,7 @@ def shard_text(shard: str) -> str:
 
 
 def blocks_at(run: Place, ranges: Iterable[RowRange]) -> frozenset[str]:
-    """Return the block hashes of the shard at the time when these rows were scanned; none in older runs."""
+    """Return the block hashes of the shard at the time when these rows were scanned; none if the storage tells."""
     ranges = list(ranges)
     of_slices = (footer.blocks_sha256 for _, footer in _read_all(run, (r.path for r in ranges if r.num_rows is None)))
     return frozenset([*of_slices, *(r.blocks_sha256 for r in ranges)]) - {""}
@@ -166,22 +149,12 @@ def are_different(fingerprints: Iterable[str]) -> bool:
 
 
 def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]:
-    """Yield footers of slices' results, in the order of `names`, in which the results of a shard must be consecutive.
+    """Yield footers of slices' results, in the order of `names`.
 
     settings: `RunRecord.settings_hash`. RunError names a file that is damaged or not a result of this run.
     """
-    before, seen_digests = "", set[str]()
     for file, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
         _refuse_foreign(file, footer, settings)
-        shard_id = shard_id_of_result(file.name)
-        if shard_id != before:
-            seen_digests = set()
-        # A copy of an older result cannot be recognised by its name, which older footers lack.
-        if (before and older_shard_id(shard_id) == before) or footer.listing_digests in seen_digests:
-            raise _foreign(file, "is a copy of another one")
-        before = shard_id
-        if footer.listing_digests:
-            seen_digests.add(footer.listing_digests)
         yield footer
 
 
@@ -209,37 +182,28 @@ def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) 
     Reads every footer once. listed: None lists the run now.
     """
     listed = listed or listing(run)
-    num_files_by_columns, reasons, num_rows = Counter[frozenset[str]](), Counter[str](), 0
+    reasons, num_rows = Counter[str](), 0
     total = 0 if listed.manifest is None else int(listed.manifest.rows_sha256, 16)
     try:
-        for path, footer in zip(listed.score_files, all_footers(run, listed, settings), strict=True):
-            num_files_by_columns[footer.columns] += 1
+        for footer in all_footers(run, listed, settings):
             reasons.update(footer.reasons)
             num_rows += footer.num_rows
-            total += 0 if footer.slices else footer.mark(posixpath.basename(path))
+            total += 0 if footer.slices else footer.mark
     except RunError:
         if manifest(run) != listed.manifest:
             raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
         raise
-    num_files = Counter[str]()
-    for columns, count in num_files_by_columns.items():
-        num_files.update(dict.fromkeys(columns, count))
-    return CheckedFiles(num_rows, reasons, num_files, hash_of_marks(total))
+    return CheckedFiles(num_rows, reasons, hash_of_marks(total))
 
 
 def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:
-    if footer.settings not in ("", settings):
-        raise _foreign(file, "was made with other settings")
-    shard_id = shard_id_of_result(file.name)
-    ids = (shard_id_of(footer.shard), older_shard_id(shard_id_of(footer.shard)))
-    # In an older footer a backslash may be an escape or part of the name, so such names are not compared.
-    of_another = not footer.file and footer.shard and "\\" not in footer.shard and shard_id not in ids
-    if of_another or footer.file not in ("", file.name):
-        raise _foreign(file, f"is a copy of a result of {printable(footer.shard)}")
-
-
-def _foreign(file: Place, why: str) -> RunError:
-    return RunError(f"the score file {printable(file.path)} {why}; remove it and run the same scan again")
+    why = ""
+    if footer.settings != settings:
+        why = "was made with other settings"
+    elif footer.file != file.name:
+        why = f"is a copy of a result of {printable(footer.shard)}"
+    if why:
+        raise RunError(f"the score file {printable(file.path)} {why}; remove it and run the same scan again")
 
 
 def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]]:
@@ -251,7 +215,7 @@ def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]
 
 
 def _footer(run: Place, path: str) -> Footer:
-    """Read the footer of one file. RunError if it is missing, damaged, or states another number of rows."""
+    """Read the footer of one file. RunError if it is missing or damaged, or says other rows or columns."""
     result = run.at(path)
     name, what = f"the score file {printable(result.path)}", f"is damaged; {remedy(path)}"
     with refuse_damage(name, what):
@@ -259,14 +223,15 @@ def _footer(run: Place, path: str) -> Footer:
             metadata = pq.read_metadata(stream)
         texts = {k.decode().removeprefix(_PREFIX): v.decode() for k, v in (metadata.metadata or {}).items()}
         parts = [part.rpartition("=") for part in texts["reasons"].split(",") if part]
-        if int(texts["num_rows"]) == metadata.num_rows:
+        needed = ("slices",) if path.startswith(f"{COMPACT}/") else _OF_SLICE
+        if int(texts["num_rows"]) == metadata.num_rows and metadata.schema.to_arrow_schema().names == SCHEMA.names:
             return Footer(
                 metadata.num_rows,
                 _num_with_category(metadata),
                 Counter({reason: int(count) for reason, _, count in parts}),
-                **{field: texts.get(key, "") for key, field in _FIELDS.items()},
-                num_bytes=sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups)),
-                columns=frozenset(metadata.schema.to_arrow_schema().names),
+                **{key: texts[key] for key in needed},
+                screen=texts.get("screen", ""),
+                hidden=texts.get("hidden", ""),
             )
     raise RunError(f"{name} {what}")
 

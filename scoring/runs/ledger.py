@@ -8,33 +8,19 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ingest.errors import RunError
-from ingest.sample import printable
-
 HASH_DIGITS = 32
 
-OLD_HASH_DIGITS = 12
-"""Digits in names of older versions; two shards can share so few."""
 
-
-def result_name(shard: str, number: int, is_last: bool, ledger: "Ledger | None" = None) -> str:
+def result_name(shard: str, number: int, is_last: bool) -> str:
     """Return the name of a slice's result. The hash in it keeps shards apart whose readable part is the same.
-
-    ledger: of the run; needed if an older version may have begun it.
 
     >>> result_name("a/00000.tar", 3, True)
     'a_00000.tar-a70f6b37fc0809f77115141a7e750baa.00003-last.parquet'
     """
-    return _result_name(shard_id_of(shard) if ledger is None else shard_id_in(shard, ledger), number, is_last)
+    return f"{shard_id_of(shard)}.{number:05d}{'-last' if is_last else ''}.parquet"
 
 
-def _result_name(shard_id: str, number: int, is_last: bool) -> str:
-    return f"{shard_id}.{number:05d}{'-last' if is_last else ''}.parquet"
-
-
-_RESULT = re.compile(
-    rf"(?P<shard_id>.+-(?:[0-9a-f]{{{HASH_DIGITS}}}|[0-9a-f]{{{OLD_HASH_DIGITS}}}))\.(?P<number>[0-9]{{5,8}})(?P<last>-last)?\.parquet"
-)
+_RESULT = re.compile(rf"(?P<shard_id>.+-[0-9a-f]{{{HASH_DIGITS}}})\.(?P<number>[0-9]{{5,8}})(?P<last>-last)?\.parquet")
 
 MAX_SLICES = 10**8
 """Limit of slices of one shard, by the digits of their numbers. Without a limit, one stray file name could make
@@ -89,12 +75,12 @@ def ledger_of(names: Iterable[str]) -> Ledger:
 
 def has_any_result(shard: str, ledger: Ledger) -> bool:
     """Return whether at least one slice of the shard has its result."""
-    return shard_id_in(shard, ledger) in ledger.present
+    return shard_id_of(shard) in ledger.present
 
 
 def finished(shard: str, ledger: Ledger) -> bool:
     """Return whether every slice of the shard has its result, judged by names alone."""
-    return finished_by_id(shard_id_in(shard, ledger), ledger)
+    return finished_by_id(shard_id_of(shard), ledger)
 
 
 def finished_by_id(shard_id: str, ledger: Ledger) -> bool:
@@ -106,54 +92,30 @@ def finished_by_id(shard_id: str, ledger: Ledger) -> bool:
 
 def has_result(shard: str, number: int, is_last: bool, ledger: Ledger) -> bool:
     """Return whether this slice of the shard has its result."""
-    shard_id = shard_id_in(shard, ledger)
+    shard_id = shard_id_of(shard)
     return bool(ledger.present.get(shard_id, 0) >> number & 1) and (ledger.last.get(shard_id) == number) == is_last
 
 
 def result_names(shard: str, ledger: Ledger) -> list[str]:
     """Return the names of the shard's existing result files, in the order of the slices."""
-    shard_id = shard_id_in(shard, ledger)
+    shard_id = shard_id_of(shard)
     bits, last = ledger.present.get(shard_id, 0), ledger.last.get(shard_id)
-    return [_result_name(shard_id, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
+    return [result_name(shard, n, n == last) for n in range(bits.bit_length()) if bits >> n & 1]
 
 
 def only_shards(shards: Iterable[str], ledger: Ledger) -> Ledger:
     """Return the part of the ledger about these shards, to send to a worker that needs no others."""
-    shard_ids = [shard_id for shard in shards if (shard_id := shard_id_in(shard, ledger)) in ledger.present]
+    shard_ids = [shard_id for shard in shards if (shard_id := shard_id_of(shard)) in ledger.present]
     return Ledger({s: ledger.present[s] for s in shard_ids}, {s: ledger.last[s] for s in shard_ids if s in ledger.last})
 
 
 def shard_ids_of_others(shards: Iterable[str], ledger: Ledger) -> list[str]:
-    """Return the ids of the ledger that belong to none of the shards, sorted.
-
-    RunError if two of the shards would share a result.
-    """
-    by_id: dict[str, str] = {}
-    for shard in shards:
-        other = by_id.setdefault(shard_id_in(shard, ledger), shard)
-        if other != shard:
-            raise RunError(
-                f"{printable(shard)} and {printable(other)} have the same result names in this run, which an older "
-                "version began; scan the source into a new run"
-            )
-    return sorted(ledger.present.keys() - by_id.keys())
-
-
-def shard_id_in(shard: str, ledger: Ledger) -> str:
-    """Return the shard's part of its result names in a run. A shard begun by an older version keeps its older id."""
-    shard_id = shard_id_of(shard)
-    old = older_shard_id(shard_id)
-    return old if old in ledger.present else shard_id
-
-
-def older_shard_id(shard_id: str) -> str:
-    """Return the id that an older version gave the same shard; empty if this id is already an older one."""
-    num_digits = len(shard_id.rpartition("-")[2])
-    return shard_id[: OLD_HASH_DIGITS - HASH_DIGITS] if num_digits == HASH_DIGITS else ""
+    """Return the ids of the ledger that belong to none of the shards, sorted."""
+    return sorted(ledger.present.keys() - {shard_id_of(shard) for shard in shards})
 
 
 def shard_id_of(shard: str) -> str:
-    """Return the shard's part of its result names in a new run."""
+    """Return the shard's part of the names of its results."""
     encoded = shard.encode("utf-8", "surrogateescape")
     readable = re.sub(r"[^A-Za-z0-9._=-]+", "_", shard.encode("ascii", "replace").decode())[-60:].strip("._")
     return f"{readable or 'root'}-{hashlib.sha256(encoded).hexdigest()[:HASH_DIGITS]}"

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, with_config
+from pydantic_core import from_json
+from typing_extensions import TypedDict
 
 from ingest.errors import RunError, number_of
 from ingest.formats import Source, open_source
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
+from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.place import PART, Place, place
 from ingest.storage.web import without_credentials
 from scoring.runs import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
@@ -29,25 +24,27 @@ from scoring.taxonomy import PUBLISHED, TAXONOMY, TAXONOMY_VARIABLE
 NOT_COMPARED = frozenset(["code", "built_with", "is_fake"])
 """Settings that record how rows were made but do not change them, or follow from those that are compared."""
 
-FAKE_ENGINE = "canned"
-"""The one fake engine of the versions that did not record `is_fake`."""
-
 WHOLE = "all images of the source"
 READABLE = "the images of the source that could be read"
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def _checked_engine(engine: dict[str, Any]) -> dict[str, Any]:
-    """Check the keys that other commands read, and their types."""
-    wrong = [name for name in ("name", "protocol") if not isinstance(engine.get(name), str)]
-    for name in ("assessed", "only_affirmed"):
-        value = engine.get(name, [] if name == "only_affirmed" else None)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            wrong.append(name)
-    if wrong:
-        raise ValueError(f"engine {wrong[0]} is missing or of another type")
-    return engine
+@with_config(ConfigDict(extra="forbid", strict=True))
+class EngineRecord(TypedDict):
+    """What can change the answers of an engine. Keys without a docstring are as in `EngineDescription`."""
+
+    name: str
+    protocol: str
+    assessed: list[str]
+
+    only_affirmed: list[str]
+    """`EngineDescription.presence_only`."""
+
+    uses_caption: bool
+    weights: dict[str, str]
+    versions: dict[str, str]
+    max_side_px: int | None
 
 
 PositiveCount = Annotated[int, Field(ge=1, lt=2**63)]
@@ -105,14 +102,14 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    format: Format = FORMAT
     privsieve: str
 
-    code: str | None = None
-    """Hash of the source files of the privsieve that began the run (`jobs.runtime.on_worker.code_hash`); None in
-    older runs."""
+    code: str
+    """Hash of the source files of the privsieve that began the run (`jobs.runtime.on_worker.code_hash`)."""
 
     source: Text
-    format: str
+    source_format: str
     category: Text | None
     sample: PositiveCount | None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None
@@ -155,24 +152,14 @@ class RunRecord(BaseModel):
     max_pixels: PositiveCount
     max_frames: PositiveCount
     taxonomy: str
-    engine: Annotated[dict[str, Any], AfterValidator(_checked_engine)]
+    engine: EngineRecord
 
-    is_fake: bool = False
-    """`EngineDescription.is_fake` of the engine; missing in older runs, so ask `made_up`."""
+    is_fake: bool
+    """`EngineDescription.is_fake` of the engine."""
 
     built_with: tuple[dict[str, bool | int | float | str], ...] = ()
     """Settings that engines chose for their machines or were given (`scoring.assessment.TakesSteps`), each
-    combination once; none in older runs. They do not change answers."""
-
-    @model_serializer(mode="wrap")
-    def _without_unset(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out later settings that are not set, so that runs of older versions keep their hash.
-
-        Later are those with a default, except `code`, which is null in older runs.
-        """
-        fields: dict[str, Any] = serialise(self)
-        always = {name for name, field in type(self).model_fields.items() if field.is_required()} | {"code"}
-        return {name: value for name, value in fields.items() if name in always or value}
+    combination once. They do not change answers."""
 
     def settings_hash(self) -> str:
         """Return the hash of the settings, for the footer of every result."""
@@ -181,15 +168,12 @@ class RunRecord(BaseModel):
     @property
     def limits(self) -> ImageLimits:
         """Limits on what the scan decoded of each picture."""
-        side_px = self.engine.get("max_side_px")
-        return ImageLimits(self.max_pixels, self.max_frames, side_px if isinstance(side_px, int) else None, self.pdq)
+        return ImageLimits(self.max_pixels, self.max_frames, self.engine["max_side_px"], self.pdq)
 
     @property
     def made_up(self) -> str | None:
         """The warning that the answers are made up, for figures and releases; None for engines that see pictures."""
-        name = self.engine["name"]
-        is_fake = self.is_fake or name == FAKE_ENGINE
-        return f"MADE-UP ANSWERS: the {name} engine looks at no picture" if is_fake else None
+        return f"MADE-UP ANSWERS: the {self.engine['name']} engine looks at no picture" if self.is_fake else None
 
     @property
     def is_whole(self) -> bool:
@@ -235,7 +219,7 @@ class RunRecord(BaseModel):
 
     def open_source(self) -> Source:
         """Open the source as the run was scanned. SourceError or StorageError."""
-        return open_source(self.source, self.format, self.category, image_names=self.image_columns)
+        return open_source(self.source, self.source_format, self.category, image_names=self.image_columns)
 
 
 def read_record(url: str) -> tuple[Place, RunRecord]:
@@ -253,16 +237,18 @@ def record_in(run: Place) -> RunRecord:
         raise RunError(f"{run.url} is not a run: it has no {RUN_RECORD}; {how}")
     if run.at(PURGED).exists():
         raise RunError(f"{run.url} was purged: only its figures are left, in {FIGURES}/; scan into a new run")
+    content, file = run.at(RUN_RECORD).read(), f"{run.url}/{RUN_RECORD}"
     try:
-        record = parsed(RunRecord, run.at(RUN_RECORD).read())
+        refuse_other_format(from_json(content), file, "scan into a new run", RunError)
+        record = parsed(RunRecord, content)
     except ValueError:
-        raise RunError(f"{run.url}/{RUN_RECORD} is damaged or of another version; scan into a new run") from None
+        raise RunError(f"{file} is damaged; scan into a new run") from None
     if without_credentials(record.source) != record.source:
         raise RunError(
             f"{run.url}/{RUN_RECORD} holds the query of a URL, which may be a key and is no longer written; "
             "scan into a new run, and remove this one"
         )
-    if not TAXONOMY.can_read(record.taxonomy):
+    if record.taxonomy != TAXONOMY.version:
         is_published = record.taxonomy.startswith(PUBLISHED)
         remedy = "unset {}" if is_published else "set {} to the file of that taxonomy"
         raise RunError(

@@ -19,18 +19,18 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs import COMPACT, MANIFEST, SCORES
-from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_in, shard_id_of_result
+from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_of, shard_id_of_result
 from scoring.runs.record import parsed
 
-_TEXTS = ("stem", "blocks_sha256")
+_TEXTS = ("shard_id", "blocks_sha256")
 PARTS_SCHEMA = pa.schema(
     [
         pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=False)
-        for name in ("stem", "num_slices", "file", "first_row", "num_rows", "blocks_sha256")
+        for name in ("shard_id", "num_slices", "file", "first_row", "num_rows", "blocks_sha256")
     ]
 )
 """Positions of the rows of each shard: one line per shard and file, in the order of the rows. Columns as in
-`ResultPart`, whose `shard_id` is called `stem` in the file. Older files lack `blocks_sha256`."""
+`ResultPart`."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -89,7 +89,7 @@ class ResultPart:
     """A line of `PARTS_SCHEMA`: rows of one shard in one file."""
 
     shard_id: str
-    """See `scoring.runs.ledger.shard_id_in`."""
+    """See `scoring.runs.ledger.shard_id_of`."""
 
     num_slices: int
     """Slices of the shard in this file."""
@@ -101,7 +101,7 @@ class ResultPart:
     num_rows: int
 
     blocks_sha256: str
-    """`scoring.runs.footers.Footer.blocks_sha256` of the slices; empty if they lack it, or differ."""
+    """`scoring.runs.footers.Footer.blocks_sha256` of the slices; empty if there is none, or if they differ."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Results:
 
     def of(self, shard: str) -> list[RowRange]:
         """Return the ranges of the shard's rows, in order, for `scoring.runs.rows.rows_at`."""
-        compacted = self.ranges.get(shard_id_in(shard, self.ledger))
+        compacted = self.ranges.get(shard_id_of(shard))
         if compacted is not None:
             return compacted
         return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.ledger)]
@@ -166,7 +166,7 @@ def manifest(run: Place) -> Manifest | None:
     try:
         return parsed(Manifest, run.at(MANIFEST).read())
     except ValueError:
-        raise RunError(f"{run.at(MANIFEST).path} is damaged or of another version; restore it from a copy") from None
+        raise RunError(f"{run.at(MANIFEST).path} is damaged; restore it from a copy") from None
 
 
 def results(run: Place, listed: RunListing | None = None) -> Results:

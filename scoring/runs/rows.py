@@ -1,4 +1,4 @@
-"""Rows of a run, compacted or not, of this version or older ones; which of them are about images.
+"""Rows of a run, compacted or not; which of them are about images.
 
 Of a damaged shard a part, or all, could not be read, so an unknown number of its images has no row. Each such part has
 a row in the score files, with a reason of `ingest.errors.SHARD_REASONS`. It is counted apart from the rows of images
@@ -21,7 +21,7 @@ from scoring.runs import COMPACT
 from scoring.runs.record import READABLE, RunRecord
 from scoring.runs.results import RowRange, RunListing, manifest, remedy, row_ranges
 from scoring.sql.names import literal
-from scoring.table import COLUMN_OF, SCHEMA, Col, as_schema
+from scoring.table import SCHEMA, Col
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,13 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
 
     RunError names a damaged file, StorageError one that cannot be read now.
     """
-    tables = [SCHEMA.empty_table().select(list(columns) if columns else SCHEMA.names)]
+    columns = list(columns) if columns else SCHEMA.names
+    tables = [SCHEMA.empty_table().select(columns)]
     for rows in ranges:
         file = run.at(rows.path)
         try:
             with refuse_damage(f"the score file {printable(file.path)}", f"is damaged; {remedy(rows.path)}"):
-                tables.append(as_schema(_read(file, rows, columns), tables[0].schema))
+                tables.append(_read(file, rows, columns).select(columns).cast(tables[0].schema))
         except (RunError, StorageError):
             if not rows.path.startswith(f"{COMPACT}/") and not file.exists() and manifest(run) is not None:
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
@@ -112,13 +113,10 @@ def num_whole_rows(run: Place, listed: RunListing) -> int:
     return sum(rows_at(run, [rows]).num_rows for rows in row_ranges(listed))
 
 
-def _read(score_file: Place, rows: RowRange, columns: Sequence[str] | None) -> pa.Table:
+def _read(score_file: Place, rows: RowRange, columns: list[str]) -> pa.Table:
     """Decode only the row groups that hold the rows."""
     with score_file.open() as stream:
         file = pq.ParquetFile(stream, page_checksum_verification=True)
-        if columns is not None:
-            names = file.schema_arrow.names
-            columns = [COLUMN_OF[column].name_in(names) or column for column in columns]
         if rows.num_rows is None:
             return file.read(columns=columns).slice(rows.first_row)
         sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]

@@ -85,29 +85,23 @@ class FittedScreen:
     """Hash of screen.json, which holds the hashes of the other files."""
 
 
-_IDENTITIES: Mapping[ModalityName, Callable[[], dict[str, str]]] = {
-    "thumbnail": thumbnail_identity,
-    "frozen": frozen_identity,
-    "detectors": detectors_identity,
-    "caption": caption_identity,
+_KINDS: Mapping[ModalityName, tuple[Callable[[], dict[str, str]], Callable[[], Modality]]] = {
+    "thumbnail": (thumbnail_identity, Thumbnail),
+    "frozen": (frozen_identity, Frozen),
+    "detectors": (detectors_identity, DetectorAnswers),
+    "caption": (caption_identity, Caption),
 }
-
-_LOADED: Mapping[ModalityName, Callable[[], Modality]] = {
-    "thumbnail": Thumbnail,
-    "frozen": Frozen,
-    "detectors": DetectorAnswers,
-    "caption": Caption,
-}
+"""Those without a file of the user's: what decides the features, and what loads the models."""
 
 
 def identity_of(name: ModalityName, encoder: bytes | None) -> dict[str, str]:
     """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
-    return encoder_identity(encoder or b"") if name == "encoder" else _IDENTITIES[name]()
+    return encoder_identity(encoder or b"") if name == "encoder" else _KINDS[name][0]()
 
 
 def loaded_modalities(names: Sequence[ModalityName], encoder: bytes | None) -> dict[ModalityName, Modality]:
     """Load the models of modalities. EngineError if a package or model file is missing or wrong."""
-    return {name: Encoder(encoder or b"") if name == "encoder" else _LOADED[name]() for name in names}
+    return {name: Encoder(encoder or b"") if name == "encoder" else _KINDS[name][1]() for name in names}
 
 
 def refuse_other_features(screen: FittedScreen) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ingest.storage.file_format import FORMAT, Format
 from scoring.screen.fusion import FusionKind
 
 ModalityName = Literal["thumbnail", "frozen", "detectors", "caption", "encoder"]
@@ -82,7 +83,7 @@ class Labelled(_Part):
 class ScreenRecord(_Part):
     """Everything about a screen but what it has learnt."""
 
-    format_version: Literal[1] = 1
+    format: Format = FORMAT
     privsieve: str
     modalities: Annotated[tuple[ModalityRecord, ...], Field(min_length=1)]
     fusion: FusionKind

@@ -10,9 +10,10 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic_core import from_json
 
 from ingest.errors import LabelsError, StorageError
+from ingest.storage.file_format import refuse_other_format
 from ingest.storage.place import Place, place
 from scoring.screen.encoder import ENCODER_FILE, MAX_ENCODER_BYTES
 from scoring.screen.fusion import Gate
@@ -55,17 +56,13 @@ def write_screen(
         root.at(name).write(content)
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     described = record.model_copy(update={"files": hashes})
-    text = (
-        described.model_copy(update={"sha256": _own_hash(described.model_dump_json())})
-        .model_dump_json(indent=1)
-        .encode()
-    )
-    root.at(RECORD).write(text)
+    described = described.model_copy(update={"sha256": _own_hash(described.model_dump_json())})
+    root.at(RECORD).write(described.model_dump_json(indent=1).encode())
     return read_screen(url)
 
 
 def read_screen(url: str) -> FittedScreen:
-    """Read a screen. LabelsError in one line if it is damaged, changed or of another version."""
+    """Read a screen. LabelsError in one line if it is damaged, changed or of another format."""
     root = place(url)
     if not root.at(RECORD).exists():
         if root.exists() and not root.is_dir():
@@ -73,11 +70,10 @@ def read_screen(url: str) -> FittedScreen:
         raise LabelsError(f"{url} is no screen: it has no {RECORD}; make one with: privsieve screen fit")
     text = _content(root, RECORD, MAX_RECORD_BYTES, url)
     try:
+        refuse_other_format(from_json(text), f"{url}/{RECORD}", "fit the screen again", LabelsError)
         record = ScreenRecord.model_validate_json(text)
-    except ValidationError:  # its text may quote the file
-        raise LabelsError(
-            f"{url}/{RECORD} is damaged or of another version; copy the screen again, or fit it again"
-        ) from None
+    except ValueError:  # its text may quote the file
+        raise LabelsError(f"{url}/{RECORD} is damaged; copy the screen again, or fit it again") from None
     if record.sha256 != _own_hash(text):
         raise LabelsError(
             f"{url}/{RECORD} was changed after the fit, so its promise means nothing; copy the screen again, or fit it "

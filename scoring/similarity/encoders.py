@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
 from ingest.machine import install_command
+from ingest.storage.file_format import FORMAT, refuse_other_format
 from scoring.engines.detectors.nudity import NUM_FEATURES, PictureFeatures
 
 Network = Literal["head", "resnet18", "resnet50"]
@@ -50,7 +51,7 @@ class EncoderCard:
     """The same for originals that were held back; None if none were."""
 
     def as_metadata(self) -> dict[str, str]:
-        return {FOOTER_KEY: json.dumps(asdict(self))}
+        return {FOOTER_KEY: json.dumps({"format": FORMAT, **asdict(self)})}
 
 
 FROZEN_SHA256 = PictureFeatures.sha256
@@ -106,7 +107,9 @@ def _read(path: Path) -> tuple[EncoderCard, dict[str, Any], str]:
             raise EngineError(f"{path}: is too large for an encoder of similarity train")
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         with safe_open(path, framework="np") as file:
-            card = EncoderCard(**json.loads((file.metadata() or {})[FOOTER_KEY]))
+            fields = json.loads((file.metadata() or {})[FOOTER_KEY])
+            refuse_other_format(fields, str(path), "train the encoder again", EngineError)
+            card = EncoderCard(**{name: value for name, value in fields.items() if name != "format"})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
     except (OSError, SafetensorError, KeyError, TypeError, ValueError):
         raise EngineError(f"{path}: is no encoder that similarity train wrote") from None

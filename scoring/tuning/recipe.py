@@ -81,8 +81,7 @@ class Recipe(BaseModel):
 
 
 def other_setting(former: Mapping[str, object], wanted: Mapping[str, object]) -> str | None:
-    """Return the first field that decides what is tuned, and differs between two recipes as `Recipe.stored` gives them.
-    Those of older versions lack later fields."""
+    """Return the first field that decides what is tuned, and differs between two recipes (`Recipe.stored`)."""
     decides_nothing = ("our_choices", "source", "text_tokens")
     fields = (field for field in {**wanted, **former} if field not in decides_nothing)
     return next((field for field in fields if former.get(field) != wanted.get(field)), None)

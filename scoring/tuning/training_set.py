@@ -17,12 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ingest.errors import EngineError, LabelsError
-from ingest.sample import printable
+from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.place import place, reason_of
-from scoring.protocols import protocol, recorded_name
+from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target
@@ -36,7 +36,6 @@ SHARD_NAME = re.compile(r"(train|validation)-[0-9]{6,9}\.tar")
 DROP_LIST = "drop_list"
 """Name in `SetRecord.num_excluded`."""
 
-FORMAT_VERSION = 1
 MAX_RECORD_BYTES = 2**26
 MAX_ITEM_BYTES = 2**20
 """Limit of the JSON of one picture."""
@@ -47,7 +46,7 @@ class SetRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format_version: int
+    format: Format = FORMAT
     privsieve_version: str
     target: Literal["slots", "severity", "binary", "dialogue"]
     protocol: str
@@ -88,7 +87,7 @@ class SetRecord(BaseModel):
     num_unlabelled: int
 
     num_listed: int = 0
-    """Number of labelled pictures, with copies, on the operator's hash list: never copied. 0 in older sets."""
+    """Number of labelled pictures, with copies, on the operator's hash list: never copied."""
 
     num_not_compared: int = 0
     """Number of labelled pictures that cannot be fully compared with the list: never copied either."""
@@ -183,8 +182,7 @@ class TrainingSet:
         """Return the protocol of the set's prompt. LabelsError if the wording has changed in this version."""
         texts = None if self.record.prompt_file is None else self.record.prompt_file.encode()
         try:
-            name = recorded_name(self.record.protocol, self.record.protocol_version)
-            now = protocol(name, ProtocolOptions(texts))
+            now = protocol(self.record.protocol, ProtocolOptions(texts))
         except EngineError as error:
             raise LabelsError(f"{self.folder}: its protocol cannot be used: {error}; make the set again") from None
         if now.version != self.record.protocol_version:
@@ -233,14 +231,10 @@ def open_set(folder: str) -> TrainingSet:
         raise LabelsError(f"{root / RECORD}: cannot be read: {reason_of(error)}") from None
     except (ValueError, RecursionError):
         raise LabelsError(f"{folder}: its {RECORD} is damaged; make the set again") from None
-    if isinstance(content, dict) and content.get("format_version") != FORMAT_VERSION:
-        raise LabelsError(
-            f"{folder}: its format_version is {printable(str(content.get('format_version'))):.40}, and "
-            f"{FORMAT_VERSION} is known; make the set again with this version of privsieve"
-        )
     try:
+        refuse_other_format(content, f"{folder}: its {RECORD}", "make the set again", LabelsError)
         record = SetRecord.model_validate(content)
-    except ValidationError:
+    except ValueError:
         raise LabelsError(f"{folder}: its {RECORD} is damaged; make the set again") from None
     return TrainingSet(root, record)
 

@@ -34,7 +34,6 @@ from unittest import mock
 import click
 
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.slice_scanner import SliceScanner
 from jobs.scanning.slice_tasks import ScanSettings, slices_left
@@ -43,6 +42,7 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px
 from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger
 from tests.benchmarks.host_cost import NEEDED, jpegs
+from tests.records import engine_record, scanned_record
 
 SIZE = (512, 512)
 DIFFERENT = 128
@@ -168,10 +168,8 @@ def feed(corpus: Path, run: Path, model: Path, images_per_s: float, cpus: int, o
     settings = ScanSettings(
         source,
         place(str(run)),
-        "vllm",
+        scanned_record("vllm", engine=engine_record(name="vllm", max_side_px=max_side_px(DEFAULT_MAX_PIXELS))),
         EngineOptions(model=str(model), dtype="bfloat16", vllm_option=tuple(options), cpus=cpus),
-        ImageLimits(max_side_px=max_side_px(DEFAULT_MAX_PIXELS)),
-        "benchmark",
         "",
         num_decode_threads=cpus,
         description=EngineDescription("vllm", "", (), num_gpus=1, batches_at_once=2),

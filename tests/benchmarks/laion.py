@@ -28,13 +28,11 @@ import click
 import numpy as np
 
 from ingest.formats import open_source, stated_counts
-from ingest.storage.place import place
 from jobs.scanning.chosen import draw_shards
-from scoring.runs.footers import write_result
-from scoring.runs.ledger import finished, ledger_of, result_name, shard_id_of
+from scoring.runs.ledger import finished, ledger_of, shard_id_of
 from scoring.table import Facts, to_table
 from tests.jobs.made import compact_run
-from tests.records import run_record
+from tests.records import run_record, write_result
 from tests.reports.conftest import answer
 
 NUM_SLICES = 10
@@ -72,8 +70,7 @@ def _run(folder: Path, source: Path, num_shards: int, rows_per_shard: int, is_dr
         ]
         answers = [verdicts[int(one)] for one in random.random(rows_per_shard) < rates[number]]
         rows = to_table(facts, answers)
-        file = place(str(run / "scores" / result_name(name, 0, True)))
-        write_result(file, rows, {"shard": name, "settings": record.settings_hash()}, {})
+        write_result(run, name, 0, True, rows)
     return run
 
 

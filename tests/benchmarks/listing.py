@@ -107,7 +107,7 @@ def _compacted(num_shards: int, num_slices: int) -> tuple[float, str]:
 def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
     numbers = range(len(shards))
     columns = {
-        "stem": [shard_id_of(shard) for shard in shards],
+        "shard_id": [shard_id_of(shard) for shard in shards],
         "num_slices": [num_slices] * len(shards),
         "file": [number // SHARDS_PER_FILE for number in numbers],
         "first_row": [number % SHARDS_PER_FILE * 10_000 for number in numbers],

@@ -9,7 +9,6 @@ import pytest
 from ingest import __version__
 from ingest.errors import IncompleteError
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning import on_ray
 from jobs.scanning.request import ScanRequest, ScanResources
@@ -20,6 +19,7 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs.attempts import Attempts
 from tests.conftest import GiveDrill, joined
 from tests.faults.drill import finish, make_shards, rows, start_scan
+from tests.records import scanned_record
 
 REFUSED = f"machine {platform.node()}: this is a drill: the canned engine cannot be loaded here"
 
@@ -52,7 +52,7 @@ def test_an_engine_with_other_packages_than_the_run_scores_nothing(tmp_path: Pat
     make_shards(tmp_path / "corpus", 1, 5)
     source = open_source(str(tmp_path / "corpus"), None, None)
     run = place(str(tmp_path / "run"))
-    same = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), settings_hash="", code="")
+    same = ScanSettings(source, run, scanned_record(), EngineOptions(), code="")
     slice_ = next(iter(source.slices("00000.tar")))
     task = SliceTask(slice_, "name.parquet", "", source.version_mark("00000.tar"), "")
     counts = SliceScanner(

@@ -19,7 +19,7 @@ def test_a_folder_with_other_weights_than_the_run_is_refused(tmp_path: Path) -> 
     for name in ("there", "here"):
         shutil.copytree(BASE, tmp_path / name / "base")
     there, here = (
-        EngineOptions(model=str(tmp_path / name / "base"), protocol="binary:p1") for name in ("there", "here")
+        EngineOptions(model=str(tmp_path / name / "base"), protocol="binary:ours-1") for name in ("there", "here")
     )
     expected = frozenset([settings(there, with_weights=True).checkpoint.digest()])
     settings(replace(here, weights_sha256=expected), with_weights=True)

@@ -25,6 +25,7 @@ from tests.conftest import joined
 from tests.hash_list.listed import CLEAR, LISTED, SECRET, SHOWING, UNKNOWN, pdq, picture, released, rows_of
 from tests.jobs.made import privsieve
 from tests.nasty import encoded
+from tests.records import scanned_record
 
 Capture = pytest.CaptureFixture[str]
 
@@ -97,7 +98,8 @@ def test_rows_have_hashes_of_all_that_a_file_shows_and_none_without_the_option(r
     assert by_key["secret-plain-png"][0][:64] == pdq(picture(LISTED))
     assert by_key["unknown-long-gif"][-1] is None
     assert by_key["unknown-broken-png"] is None
-    assert json.loads((runs["plain"] / "run.json").read_bytes()).keys().isdisjoint({"pdq", "hash_list"})
+    record = json.loads((runs["plain"] / "run.json").read_bytes())
+    assert (record["pdq"], record["hash_list"]) == (False, None)
 
 
 class Watching(CannedEngine):
@@ -137,7 +139,7 @@ def test_sha256_alone_needs_no_hashes_of_pixels(corpus: Path, tmp_path: Path, ca
     assert {row["pdq"] for row in rows_of(tmp_path / "run")} == {None}
     record = json.loads((tmp_path / "run" / "run.json").read_bytes())
     assert record["hash_list"] == read_hash_list(str(tmp_path / "list.txt")).digest
-    assert "pdq" not in record
+    assert not record["pdq"]
 
 
 def test_a_scan_is_continued_with_the_same_list_only(
@@ -186,10 +188,8 @@ def test_an_image_that_is_looked_at_in_a_process_of_its_own_is_compared_too(
     settings = ScanSettings(
         source,
         place(str(tmp_path / "run")),
-        "canned",
+        scanned_record(pdq=True),
         EngineOptions(),
-        ImageLimits(has_pdq=True),
-        "",
         "",
         hash_list=read_hash_list(str(hash_list)),
     )

@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.inline import scan_slices
 from jobs.scanning.slice_tasks import ScanSettings
 from scoring.assessment import EngineOptions
-from scoring.runs.ledger import Ledger, older_shard_id, shard_id_of_result
+from scoring.runs.ledger import Ledger
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
 from scoring.taxonomy import KEYS
@@ -23,30 +20,13 @@ def scan_in_process(
     """Scans with the canned engine what has no result yet; returns what the run had before."""
     corpus = open_source(str(source), None, category, image_names=image_columns)
     engine = {"name": "canned", "protocol": "canned", "assessed": list(KEYS)}
-    changes: dict[str, object] = {"source": str(source), "format": corpus.format, "category": category}
+    changes: dict[str, object] = {"source": str(source), "source_format": corpus.format, "category": category}
     changes |= {"max_frames": max_frames, "max_pixels": 10**6, "image_columns": image_columns}
     record = RunRecord.model_validate(run_record(engine).model_dump() | changes)
     run.mkdir(exist_ok=True)
     (run / "run.json").write_text(record.model_dump_json())
-    limits = ImageLimits(record.max_pixels, record.max_frames)
-    settings = ScanSettings(
-        corpus, place(str(run)), "canned", EngineOptions(), limits, record.settings_hash(), code="code"
-    )
+    settings = ScanSettings(corpus, place(str(run)), record, EngineOptions(), code="code")
     earlier = results(place(str(run))).ledger
     for counts in scan_slices(settings, list(corpus.shards), None, earlier):
         assert counts.failure == ""
     return earlier
-
-
-def as_an_older_version_wrote_it(run: Path) -> None:
-    """Twelve digits of the hash in names; no name, no state of the source and no hash of the rows in footers; no
-    checksums of pages."""
-    later = {b"privsieve.file", b"privsieve.state", b"privsieve.content", b"ARROW:schema"}
-    for file in sorted((run / "scores").iterdir()):
-        table = pq.read_table(file)
-        kept = {k: v for k, v in pq.read_metadata(file).metadata.items() if k not in later}
-        shard_id = shard_id_of_result(file.name)
-        pq.write_table(
-            table.replace_schema_metadata(kept), file.with_name(file.name.replace(shard_id, older_shard_id(shard_id)))
-        )
-        file.unlink()

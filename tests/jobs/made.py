@@ -8,6 +8,7 @@ import tarfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from scoring.runs.record import read_record
 from scoring.runs.results import results
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
-from tests.records import write_result
+from tests.records import run_record, write_result
 
 SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
 
@@ -103,29 +104,18 @@ def _rows(shard: str, first: int, count: int) -> pa.Table:
     )
 
 
-def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: object) -> Path:
+def made_run(folder: Path, shards: Sequence[Sequence[int]], **record: Any) -> Path:
     """A run and its corpus of (empty) tars; `shards`: rows of each slice of each shard."""
     run = folder / "run"
     (run / "scores").mkdir(parents=True)
     (folder / "corpus").mkdir()
+    engine = {"name": "canned", "protocol": "canned", "assessed": list(KEYS)}
+    settings = run_record(record.pop("engine", engine)).model_dump() | {"source": str(folder / "corpus")}
+    (run / "run.json").write_text(json.dumps(settings | record))
     for number, slices in enumerate(shards):
         shard, first = f"{number:05d}.tar", 0
         tar(folder / "corpus" / shard, {})
         for n, count in enumerate(slices):
             write_result(run, shard, n, n == len(slices) - 1, _rows(shard, first, count))
             first += count
-    settings = {
-        "privsieve": "0.1.0",
-        "source": str(folder / "corpus"),
-        "format": "webdataset",
-        "category": None,
-        "sample": None,
-        "seed": None,
-        "limit": None,
-        "max_pixels": 1,
-        "max_frames": 1,
-        "taxonomy": "cprt-1",
-        "engine": {"name": "canned", "protocol": "canned", "assessed": list(KEYS)},
-    }
-    (run / "run.json").write_text(json.dumps(settings | record))
     return run

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ingest.formats import open_source
 from ingest.images.pixels import ImageLimits
-from ingest.sample import LATER_KEYS, MAX_CAPTION_BYTES, Sample, caption_of
+from ingest.sample import MAX_CAPTION_BYTES, Sample, caption_of
 from jobs.scanning.batch import BatchScorer
 from scoring.assessment import EngineOptions, Outcome, View
 from scoring.captions import CAPTION_KINDS, caption_kinds, may_repeat_text
@@ -20,7 +20,7 @@ from scoring.engines import ENGINES, canned, engine_module
 from scoring.engines.canned import CannedEngine
 from scoring.protocols import PROTOCOLS
 from tests.engines.chat_server import ChatServer
-from tests.ingest.made import parquet_file, samples_of, slices_of
+from tests.ingest.made import parquet_file, samples_of
 from tests.jobs.made import jpeg, privsieve, rows, tar
 
 MARKER = "Zyxwv Quokkamarker"
@@ -86,15 +86,6 @@ def test_a_damaged_or_odd_caption_column_costs_no_picture(tmp_path: Path) -> Non
     assert [sample.fault for sample in samples] == [None] * 4
     assert [sample.encoded for sample in samples] == [jpeg(n) for n in range(4)]
     assert {sample.caption for sample in samples} == {None}
-
-
-def test_listings_hash_as_in_versions_that_did_not_read_captions(tmp_path: Path) -> None:
-    tar(tmp_path / "0.tar", {"0.jpg": jpeg(0), "0.txt": b"a dog"})
-    [slice_] = slices_of(open_source(str(tmp_path / "0.tar"), None, None))
-
-    assert LATER_KEYS & set(slice_.locators[0])
-    assert "txt" not in slice_.listing_json()
-    assert json.loads(slice_.listing_json())["locators"][0].keys() == {"index", "key", "span", "image"}
 
 
 @given(st.one_of(st.binary(max_size=9000), st.text(max_size=9000)))

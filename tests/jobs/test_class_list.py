@@ -15,7 +15,6 @@ from ingest.errors import LabelsError, StorageError
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.ingest.made import parquet_file
 from tests.jobs.made import compact_run, jpeg, privsieve, rows, tar
-from tests.records import run_record
 
 CATEGORIES = "/a/airfield 0\n/a/alley 1\n/z/zoo 2"
 
@@ -91,18 +90,6 @@ def test_a_changed_list_is_another_setting(validation_set: Path, capsys: pytest.
     assert _scan(validation_set / "places", "--run", run, "--labels", labels) == 2
     assert "was scanned with other settings: labels was" in capsys.readouterr().err
     assert _scan(validation_set / "places", "--run", run) == 2
-
-
-def test_a_run_without_a_list_says_nothing_of_it(validation_set: Path) -> None:
-    run = validation_set / "run"
-    assert _scan(validation_set / "places", "--run", run) == 0
-    assert not {"labels", "per_category", "drawn"} & set(json.loads((run / "run.json").read_text()))
-
-
-def test_runs_without_these_options_keep_the_settings_hash_of_older_versions() -> None:
-    record = run_record({"name": "canned", "protocol": "x", "assessed": []})
-    assert record.settings_hash() == "dcb1687c9cde679725e5a6cc5a7efa31e1ddda5c929c0c7cab61e39efd2ce58d"
-    assert record.model_copy(update={"labels": "0" * 64}).settings_hash() != record.settings_hash()
 
 
 def test_names_of_the_training_list_are_found_with_and_without_their_letter(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_an_audit_counts_images_and_knows_the_rows_of_the_run_again(
     said = capsys.readouterr()
     assert CAUTION in said.err
     assert "quarantined images cannot be drawn" not in said.out
-    assert read_sample(place(str(run))).design.num_rows == 29  # as older versions wrote it, whose audits stay valid
+    assert read_sample(place(str(run))).design.num_rows == 29
     listed = (tmp_path / "list.csv").read_text().splitlines()
     filled = [listed[0], *(line.replace(",,", ",1,", 1) for line in listed[1:])]
     (tmp_path / "list.csv").write_text("\n".join(filled))

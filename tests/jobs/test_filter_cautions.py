@@ -6,9 +6,10 @@ import pytest
 
 from scoring.taxonomy import KEYS
 from tests.jobs.made import made_run, privsieve
+from tests.records import engine_record
 
-DETECTORS = {"name": "detectors", "protocol": "p", "assessed": list(KEYS)}
-CANNED = {"name": "canned", "protocol": "p", "assessed": list(KEYS)}
+DETECTORS = engine_record(name="detectors", protocol="p", assessed=list(KEYS))
+CANNED = engine_record(name="canned", protocol="p", assessed=list(KEYS))
 
 
 def _said(run: Path, when: str, then: str, capsys: pytest.CaptureFixture[str]) -> list[str]:

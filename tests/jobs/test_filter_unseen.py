@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingest.errors import Fault
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.scanning.batch import BatchScorer
@@ -54,8 +53,6 @@ def decided_by(condition: str, *facts: Facts) -> list[str]:
     return [row["action"] for row in load_policy(text.encode(), "p.yaml").decide(rows).to_pylist()]
 
 
-OLD_SHORT = Facts("s", 0, "k", None, 9, "00", num_frames=3, num_frames_scanned=3)
-OLD_LONG = Facts("s", 1, "k", None, 9, "00", num_frames=20, num_frames_scanned=16)
 WHOLE = Facts("s", 2, "k", None, 9, "00", num_frames=1, num_frames_scanned=1, unseen=(), unseen_bytes=0)
 FRAMES = Facts("s", 3, "k", None, 9, "00", num_frames=20, num_frames_scanned=16, unseen=("frames",), unseen_bytes=70)
 
@@ -63,36 +60,15 @@ FRAMES = Facts("s", 3, "k", None, 9, "00", num_frames=20, num_frames_scanned=16,
 @pytest.mark.parametrize(
     ("condition", "actions"),
     [
-        ("len(unseen) > 0", ["keep", "keep", "keep", "drop"]),
-        ("list_contains(unseen, 'frames')", ["keep", "keep", "keep", "drop"]),
-        ("list_contains(unseen, 'trailing_data')", ["keep", "keep", "keep", "keep"]),
-        ("unseen_bytes > 0", ["keep", "keep", "keep", "drop"]),
-        ("unseen_bytes > 70", ["keep", "keep", "keep", "keep"]),
-        ("unseen IS NULL", ["drop", "drop", "keep", "keep"]),
+        ("len(unseen) > 0", ["keep", "drop"]),
+        ("list_contains(unseen, 'frames')", ["keep", "drop"]),
+        ("list_contains(unseen, 'trailing_data')", ["keep", "keep"]),
+        ("unseen_bytes > 0", ["keep", "drop"]),
+        ("unseen_bytes > 70", ["keep", "keep"]),
     ],
 )
 def test_rules_can_name_what_was_not_scanned(condition: str, actions: list[str]) -> None:
-    assert decided_by(condition, OLD_SHORT, OLD_LONG, WHOLE, FRAMES) == actions
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_frames_that_an_older_version_left_out_count_too(name: str) -> None:
-    rows = to_table([OLD_SHORT, OLD_LONG, WHOLE], [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * 3)
-    decided = load_policy(shipped(name), name).decide(rows).to_pylist()
-    assert [row["action"] for row in decided] == ["flag" if name == "strict" else "keep", SHIPPED[name], "keep"]
-
-
-def test_strict_flags_what_a_version_scanned_that_did_not_record_more() -> None:
-    quarantined = Facts("s", 9, "k", None, 9, "00")
-    harmless = Assessment(np.zeros(len(KEYS), dtype=np.float32))
-    rows = to_table([OLD_SHORT, WHOLE, quarantined], [harmless, harmless, Fault("corrupt", "")])
-    decided = load_policy(shipped("strict"), "strict").decide(rows).to_pylist()
-    assert [(row["action"], row["rule"]) for row in decided] == [
-        ("flag", "unseen-not-recorded"),
-        ("keep", "(default)"),
-        ("drop", "(quarantined)"),
-    ]
-    assert decided[0]["reason"].startswith("scanned by a version that did not record")
+    assert decided_by(condition, WHOLE, FRAMES) == actions
 
 
 def test_filter_counts_kept_files_with_content_that_was_not_scanned_and_names_the_rule(

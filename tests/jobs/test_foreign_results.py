@@ -18,7 +18,7 @@ from scoring.runs.ledger import Ledger, result_name
 from scoring.runs.record import read_record
 from scoring.runs.results import results
 from scoring.runs.rows import rows_at
-from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
+from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, privsieve, shard, tar
 
 Capture = pytest.CaptureFixture[str]
@@ -74,7 +74,6 @@ def test_a_parquet_file_that_is_no_result_is_named(run: Path, name: str, capsys:
     compact_run(run)
 
 
-@pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize(
     ("name", "why"),
     [
@@ -83,35 +82,19 @@ def test_a_parquet_file_that_is_no_result_is_named(run: Path, name: str, capsys:
         (result_name("00000.tar", 1, False), "is a copy of"),
     ],
 )
-def test_a_copy_under_the_name_of_another_slice_is_named(
-    run: Path, name: str, why: str, older: bool, capsys: Capture
-) -> None:
+def test_a_copy_under_the_name_of_another_slice_is_named(run: Path, name: str, why: str, capsys: Capture) -> None:
     (run / "scores" / result_name("00001.tar", 0, True)).unlink()
-    if older:
-        as_an_older_version_wrote_it(run)
-    copy = run / "scores" / (name.replace(name.split("-")[1][12:32], "") if older else name)
+    copy = run / "scores" / name
     shutil.copy(next((run / "scores").glob("00000*")), copy)
     result = _refusal(run, capsys)
     assert result.startswith(f"the score file {copy} {why}")
     assert result.endswith("; remove it and run the same scan again")
 
 
-def test_a_result_of_an_older_version_beside_its_copy_in_the_new_naming_is_named(run: Path, capsys: Capture) -> None:
-    as_an_older_version_wrote_it(run)
-    older = next((run / "scores").glob("00000*"))
-    shutil.copy(older, run / "scores" / FIRST)
-    message = f"the score file {run}/scores/{FIRST} is a copy of another one; remove it and run the same scan again"
-    assert _refusal(run, capsys) == message
-
-
-@pytest.mark.parametrize("older", [False, True])
 def test_a_result_that_was_made_with_other_settings_is_named(
-    corpus: Path, run: Path, older: bool, tmp_path: Path, capsys: Capture
+    corpus: Path, run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     scan_in_process(corpus, tmp_path / "other", max_frames=2)
-    if older:
-        for folder in (run, tmp_path / "other"):
-            as_an_older_version_wrote_it(folder)
     name = min(path.name for path in (run / "scores").iterdir())
     shutil.copy(tmp_path / "other" / "scores" / name, run / "scores" / name)
     message = f"the score file {run}/scores/{name} was made with other settings; remove it and run the same scan again"
@@ -187,8 +170,6 @@ def test_a_shard_that_was_replaced_between_two_scans_is_named(
     source, where = open_source(str(corpus), None, None), place(str(run))
     earlier = scan_in_process(corpus, run)
     assert tally(where, _settings(run), source, earlier, results(where)).changed == changed
-    as_an_older_version_wrote_it(run)
-    assert tally(where, _settings(run), source, earlier, results(where)).changed == []  # which did not note the state
 
 
 # ---- damage -----------------------------------------------------------------------------------------------------

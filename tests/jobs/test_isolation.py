@@ -12,7 +12,6 @@ import pytest
 
 from ingest.errors import SourceError, StorageError
 from ingest.formats import Source, open_source
-from ingest.images.pixels import ImageLimits
 from ingest.sample import MAX_BYTES, Sample, Slice
 from ingest.storage.place import place
 from jobs.scanning.batch import batches
@@ -20,6 +19,7 @@ from jobs.scanning.isolation import isolated_rows
 from jobs.scanning.slice_tasks import ScanSettings
 from scoring.assessment import EngineOptions
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
+from tests.records import scanned_record
 
 NUM_ROWS = 12
 ROWS_PER_GROUP = 4
@@ -67,10 +67,8 @@ def rows_of(tmp_path: Path, shard: str, deed: str, worst: int, first: int, end: 
     settings = ScanSettings(
         source=source,
         run=place(str(tmp_path / "run")),
-        engine="canned",
+        record=scanned_record(),
         options=EngineOptions(),
-        limits=ImageLimits(),
-        settings_hash="",
         code="",
         stall_s=0.5 if deed == "hang" else 600,
         image_memory_bytes=300 * 2**20,

@@ -20,7 +20,6 @@ import os, sys
 from itertools import chain
 
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.inline import FurtherProcess, Work
 from jobs.scanning.isolation import isolated_rows
@@ -28,10 +27,11 @@ from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from scoring.runs.results import results
+from tests.records import scanned_record
 
 os.remove("fitted.yaml")
 source, run = open_source("corpus", None, None), place("run")
-settings = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), "settings", code="code")
+settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
 tasks = list(chain.from_iterable(slices_left(settings, shard, None, Ledger({}, {})) for shard in source.shards))
 print(*next(isolated_rows(settings, tasks[0].slice)).column_names)
 work = Work(iter(tasks), lambda _: None)

@@ -13,7 +13,7 @@ from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import made_run, privsieve
-from tests.records import write_result
+from tests.records import engine_record, write_result
 from tests.test_one_private import ANSWERS, ATTRIBUTES, LEVEL_4_ONLY, SCORES, Made, made
 
 __all__ = ["made"]  # the fixture: a run of each protocol, in which it is known of each picture whether it is private
@@ -63,7 +63,7 @@ def test_shipped_policies_decide_for_every_protocol_and_keep_nothing_that_is_pri
         assert name == "identity-documents-only" or not kept, name
 
 
-DETECTORS = {"name": "detectors", "protocol": "detectors-5", "assessed": ["biometrics", "gov_ids"]}
+DETECTORS = engine_record(name="detectors", protocol="detectors-5", assessed=["biometrics", "gov_ids"])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.inline import FurtherProcess, Work
 from jobs.scanning.slice_tasks import ScanSettings, slices_left
@@ -17,6 +16,7 @@ from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
+from tests.records import scanned_record
 
 INLINE = ("--executor", "inline", "--processes")
 CHILD = "jobs.scanning.inline"
@@ -102,7 +102,7 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     monkeypatch.setenv("PRIVSIEVE_DRILL", str(tmp_path / "drill.json"))
     source = open_source(str(corpus), None, None)
     run = place(str(tmp_path / "run"))
-    settings = ScanSettings(source, run, "canned", EngineOptions(), ImageLimits(), "settings", code="code")
+    settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
     listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
     work = Work(listed, lambda _: None)
     process = FurtherProcess(1, settings, work, after_s=0)

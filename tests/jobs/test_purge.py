@@ -131,7 +131,7 @@ def test_a_purge_waits_for_nobody_and_takes_no_other_folder(run: Path, tmp_path:
     assert "is not a run: it has no run.json" in capsys.readouterr().err
     (run / "purged.json").write_text("{}")
     assert privsieve("purge", run, "--yes") == 2
-    assert "purged.json is damaged or of another version; delete the run yourself" in capsys.readouterr().err
+    assert "purged.json is damaged; delete the run yourself" in capsys.readouterr().err
     assert (tmp_path / "folder" / "scores").read_text() == "mine"
 
 

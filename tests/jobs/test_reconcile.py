@@ -1,6 +1,5 @@
 """A slice without a result is missing; results of two states of a shard are a change."""
 
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from scoring.runs.ledger import finished, result_name
 from scoring.runs.record import read_record
 from scoring.runs.results import results
 from tests.ingest.made import jpeg, parquet_file
-from tests.jobs.in_process import as_an_older_version_wrote_it, scan_in_process
+from tests.jobs.in_process import scan_in_process
 
 SHARD = "a.parquet"
 
@@ -41,17 +40,3 @@ def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path
     scan_in_process(tmp_path / "corpus", run)
     assert finished(SHARD, results(opened).ledger)
     assert _changed(run) == []
-
-
-def test_slices_of_two_states_that_follow_each_other_are_a_change_without_fingerprints_too(tmp_path: Path) -> None:
-    run = _scanned(tmp_path, rows_per_slice=3)
-    as_an_older_version_wrote_it(run)
-    middle = next((run / "scores").glob("*.00001.parquet"))
-    content = middle.read_bytes()
-    shutil.rmtree(run)
-    run = _scanned(tmp_path, rows_per_slice=2)
-    as_an_older_version_wrote_it(run)
-    assert middle.exists()
-    assert _changed(run) == []
-    middle.write_bytes(content)
-    assert _changed(run) == [SHARD]

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.inline import scan_slices
 from jobs.scanning.slice_tasks import ScanSettings
@@ -19,6 +18,7 @@ from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg, parquet_file
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, privsieve, tar
+from tests.records import scanned_record
 
 Capture = pytest.CaptureFixture[str]
 
@@ -107,9 +107,7 @@ def test_a_shard_replaced_while_it_is_scanned_gets_no_further_rows(source: Path,
     run = tmp_path / "run"
     run.mkdir()
     corpus = open_source(str(source), None, None)
-    settings = ScanSettings(
-        corpus, place(str(run)), "canned", EngineOptions(), ImageLimits(10**6, 1), "settings", "code"
-    )
+    settings = ScanSettings(corpus, place(str(run)), scanned_record(), EngineOptions(), "code")
     slices = scan_slices(settings, list(corpus.shards), None, Ledger({}, {}))
     assert next(slices).failure == ""
     _replace(source, _tar)
@@ -145,27 +143,6 @@ def test_a_source_restored_from_a_copy_with_new_times_is_still_released(source: 
     scan_in_process(source, run)
     os.utime(source / "a.tar", (1, 1))
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "release") == 0
-
-
-@pytest.mark.slow
-def test_a_run_begun_before_blocks_were_compared_is_continued(source: Path, tmp_path: Path, capsys: Capture) -> None:
-    """Its footers have the hash of size and time alone; what is scanned now has both."""
-    _tar(source, 0)
-    command = ("scan", source, "--run", tmp_path / "run", "--engine", "canned")
-    assert privsieve(*command) == 0
-    first, last = sorted((tmp_path / "run" / "scores").iterdir())
-    table = pq.read_table(first)
-    texts = dict(pq.read_metadata(first).metadata)
-    texts.pop(b"ARROW:schema", None)
-    assert len(texts[b"privsieve.state"].split()) == 2
-    texts[b"privsieve.state"] = texts[b"privsieve.state"].split()[0]
-    pq.write_table(table.replace_schema_metadata(texts), first, compression="zstd", write_page_checksum=True)
-    last.unlink()
-    assert privsieve(*command) == 0
-    (tmp_path / "policy.yaml").write_text(DROP_ALL)
-    assert privsieve("filter", tmp_path / "run", "--policy", tmp_path / "policy.yaml", "--out", tmp_path / "out") == 0
-    compact_run(tmp_path / "run")
-    assert privsieve(*command) == 0
 
 
 def test_blocks_of_a_file_are_few_and_reach_from_its_first_byte_to_its_last(tmp_path: Path) -> None:

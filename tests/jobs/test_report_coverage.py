@@ -127,11 +127,8 @@ def test_chosen_images_are_counted(
 def test_a_report_asks_no_host_that_a_foreign_run_names(
     source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = made_run(tmp_path, SHARDS)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        record = json.loads((run / "run.json").read_text())
-        named = source.format(port=listening.getsockname()[1])
-        (run / "run.json").write_text(json.dumps(record | {"source": named}))
+        run = made_run(tmp_path, SHARDS, source=source.format(port=listening.getsockname()[1]))
         assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
         assert privsieve("sql", run, "SELECT 1") == 0
         listening.setblocking(False)

@@ -39,7 +39,7 @@ def test_the_hash_is_of_the_encoded_bytes(corpus: Path, scanned: Path) -> None:
 def test_the_run_says_what_it_was_made_with(corpus: Path, scanned: Path) -> None:
     record = json.loads((scanned / "run.json").read_text())
     assert record["source"] == str(corpus)
-    assert (record["format"], record["engine"]["name"], record["taxonomy"]) == ("webdataset", "canned", "cprt-1")
+    assert (record["source_format"], record["engine"]["name"], record["taxonomy"]) == ("webdataset", "canned", "cprt-1")
 
 
 def test_the_same_scan_again_continues_and_another_is_refused(

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ingest.formats import open_source
-from ingest.images.pixels import ImageLimits
 from ingest.storage.place import place
 from jobs.scanning.slice_scanner import SliceScanner
 from jobs.scanning.slice_tasks import ScanSettings, SliceTask
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs.ledger import result_name
 from tests.jobs.made import privsieve, rows, shard
+from tests.records import scanned_record
 
 Capture = pytest.CaptureFixture[str]
 
@@ -108,10 +108,8 @@ def test_an_engine_that_was_refused_leaves_nothing_that_others_must_agree_with(c
     settings = ScanSettings(
         source,
         place(str(run)),
-        "canned",
+        scanned_record(),
         EngineOptions(),
-        ImageLimits(),
-        settings_hash="",
         code="",
         description=EngineDescription("canned", "", (), num_gpus=1),
     )

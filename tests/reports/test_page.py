@@ -19,6 +19,7 @@ from reports.run.figures import CorrectedRate, EvidenceCount, Figure
 from reports.run.warehouse import open_warehouse
 from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
+from tests.records import engine_record
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
 
 
@@ -119,7 +120,7 @@ def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
     assert 0 < body.index(banner) < body.index(finding) < body.index("The whole source: all 8 images.")
     assert "<dd>The image shows a unique identifier (level 1, such as a face" in body
     assert "<dt>Page made on</dt><dd>2026-11-22</dd>" in body
-    record = run.record.model_copy(update={"limit": 80, "engine": {"name": "detectors", "protocol": "detectors-5"}})
+    record = run.record.model_copy(update={"limit": 80, "engine": engine_record(name="detectors"), "is_fake": False})
     part = render(summarise(replace(run, record=record))).partition("<h1>")[2]
     assert "The first 8 images only (--limit), which are not representative.</dd>" in part
     assert "the rest of the source can differ." in part
@@ -155,7 +156,7 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
 
 def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
     def row(subject: str, category: str | None, rate: float) -> CorrectedRate:
-        return CorrectedRate(subject, category, 0.5, 0.4, 0.6, rate, 0.2, 0.3, "difference", 400, None)
+        return CorrectedRate(subject, category, 0.5, rate, 0.2, 0.3, "difference", 400, None)
 
     found = replace(
         report, corrected=(row("private", None, 0.25), row("private", "beach", 0.123), row("age", None, 0.2))

@@ -108,7 +108,7 @@ def test_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(StorageError):
         open_warehouse("nosuchprotocol://bucket/run")
     (tmp_path / "run.json").write_text("[1]")
-    with pytest.raises(RunError, match="damaged or of another version"):
+    with pytest.raises(RunError, match="is damaged; scan into"):
         open_warehouse(str(tmp_path))
 
 

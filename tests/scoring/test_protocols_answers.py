@@ -234,15 +234,15 @@ def test_the_prompt_file_can_name_the_field_of_the_score() -> None:
         ask("severity", prompts=b"score_field: 'a\"b'")
 
 
-def test_a_run_with_the_old_wordings_is_not_continued_with_the_new_ones(tmp_path: Path) -> None:
+def test_a_run_is_not_continued_with_other_wordings(tmp_path: Path) -> None:
     def record(version: str) -> RunRecord:
         return run_record({"name": "openai", "protocol": f"{version}, model m", "assessed": []})
 
     run = str(tmp_path / "run")
-    start_or_continue(place(run), record("binary:p1-2 4f6b1d2c3a90"))
+    start_or_continue(place(run), record("binary:ours-1-9 4f6b1d2c3a90"))
     with pytest.raises(RunError) as refused:
         start_or_continue(place(run), record(ask("binary:ours-1").version))
     assert str(refused.value) == (
-        f'{run} was scanned with other settings: engine protocol was "binary:p1-2 4f6b1d2c3a90, model m", now '
+        f'{run} was scanned with other settings: engine protocol was "binary:ours-1-9 4f6b1d2c3a90, model m", now '
         f'"{ask("binary:ours-1").version}, model m"; use another --run'
     )

@@ -14,7 +14,7 @@ from tests.scoring.asking import ask, assessed
     [
         ("binary", "Yes", True),
         ("binary", " no.", False),
-        ("binary:P3,classes", '"Yes"', True),
+        ("binary:OURS-3,classes", '"Yes"', True),
         ("binary:reason", "Yes. A face can be recognised.", True),
         ("binary:reason", "**No** - only a landscape.", False),
         ("binary:reason", "No", False),

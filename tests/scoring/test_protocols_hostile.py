@@ -19,16 +19,13 @@ forms = st.dictionaries(st.sampled_from([*KEYS, "other"]), numbers, min_size=20)
 digit_forms = st.fixed_dictionaries({key: st.integers(0, 2) for key in KEYS}).map(json.dumps)
 number_forms = st.fixed_dictionaries({key: st.sampled_from((0.0, 0.5, 1.0)) for key in KEYS}).map(json.dumps)
 lines = st.one_of(st.text(max_size=30), st.text("yes no<|im_end|>{}[]:=*")).map(lambda line: f"no {line}")
-notes = st.lists(lines, min_size=22, max_size=22).map(
-    lambda answers: "\n".join(f"{key}: {line}" for key, line in zip(KEYS, answers, strict=True))
-)
 sections = st.lists(st.one_of(lines, st.text(max_size=200)), min_size=4, max_size=4).map(
     lambda answers: "\n".join(f"Level {number}: {text}" for number, text in enumerate(answers, 1))
 )
 words = st.sampled_from(
     ["Yes", "no.", "Yes. Because", "0.5", "1.00", "null", "{", "[[[[", "﷽", "\ud800", "```json\n{}```"]
 )
-texts = st.one_of(st.text(), digit_forms, forms, notes, sections, words)
+texts = st.one_of(st.text(), digit_forms, forms, sections, words)
 chances = st.one_of(
     st.none(), st.lists(st.floats(), max_size=4).map(tuple), st.just((0.2, 0.3, 0.5)), st.just((0.2, 0.6))
 )
@@ -52,7 +49,6 @@ LIKELY: dict[str, tuple[st.SearchStrategy[Answer], ...]] = {
     "slots": (slot_answers,),
     "json": (text_answers(digit_forms),),
     "two-pass": (text_answers(sections), text_answers(number_forms)),
-    "two-pass-1": (text_answers(notes), text_answers(number_forms)),
     "severity": (text_answers(scores),),
     "binary": (text_answers(words),),
     "binary:reason": (text_answers(st.text().map(lambda reason: f"Yes: {reason}")),),
@@ -145,16 +141,14 @@ def test_a_stored_prob_private_never_contradicts_a_greedy_word(data: st.DataObje
         assert outcome.prob_private >= 0.5 if outcome.private else outcome.prob_private <= 0.5
 
 
-@given(notes)
-def test_the_second_pass_reads_22_lines_whatever_the_first_wrote(written: str) -> None:
-    outcome = ask("two-pass-1").parse([TextAnswer(written)])
+@given(sections)
+def test_the_second_pass_reads_notes_without_marks_whatever_the_first_wrote(written: str) -> None:
+    outcome = ask("two-pass").parse([TextAnswer(written)])
     if isinstance(outcome, Unscored):
         return
     assert isinstance(outcome, Prompt)
     part = outcome.messages[-1].parts[0]
     assert isinstance(part, Text)
-    lines = part.text.partition("The notes:\n")[2].splitlines()
-    assert [line.partition(":")[0] for line in lines] == [f"- {key}" for key in KEYS]
     assert not set("<>[]|") & set(part.text.partition("The notes:\n")[2])
 
 

@@ -125,9 +125,9 @@ def test_an_animation_with_a_frame_without_any_probabilities_keeps_those_of_the_
 
 def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: Path) -> None:
     (tmp_path / "scores").mkdir()
-    write_result(tmp_path, "s", 0, True, to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?")))
     record = run_record({"name": "vllm", "protocol": "binary:ours-1-1 0", "assessed": []})
     (tmp_path / "run.json").write_text(record.model_dump_json())
+    write_result(tmp_path, "s", 0, True, to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?")))
     report = summarise(open_warehouse(str(tmp_path)), private="private = 1")
     assert (report.total.num_scored, report.total.num_private, report.total.num_unknown) == (3, 2, 0)
     assert report.num_quarantined == 1

@@ -331,7 +331,15 @@ def test_unknown_settings_of_a_screen_are_refused(tmp_path: Path, made: MadeScre
     _write(tmp_path, made)
     record = json.loads((tmp_path / "screen.json").read_text())
     (tmp_path / "screen.json").write_text(json.dumps(record | {"pickle": "x"}))
-    with pytest.raises(LabelsError, match=r"screen\.json is damaged or of another version"):
+    with pytest.raises(LabelsError, match=r"screen\.json is damaged"):
+        read_screen(str(tmp_path))
+
+
+def test_a_screen_of_another_format_is_refused(tmp_path: Path, made: MadeScreen) -> None:
+    _write(tmp_path, made)
+    record = json.loads((tmp_path / "screen.json").read_text())
+    (tmp_path / "screen.json").write_text(json.dumps(record | {"format": 2}))
+    with pytest.raises(LabelsError, match=r"screen\.json has the format 2, .* or fit the screen again"):
         read_screen(str(tmp_path))
 
 

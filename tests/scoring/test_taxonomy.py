@@ -1,6 +1,5 @@
 """The taxonomy in use, and the file of another one."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,8 @@ import yaml
 from ingest.errors import LabelsError
 from scoring import taxonomy
 from scoring.taxonomy import TAXONOMY, given_taxonomy
-from tests.jobs.made import privsieve
+from tests.jobs.made import made_run, privsieve
 from tests.records import fitted_taxonomy
-
-OLDER_RUN = Path(__file__).parents[1] / "older_runs/at_0_1_0/runs/tree"
 
 LEVELS = {
     1: ("face", "passport"),
@@ -76,12 +73,9 @@ def test_a_file_that_is_no_taxonomy_is_refused_in_one_line(
 
 
 def test_a_run_of_another_taxonomy_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(OLDER_RUN, tmp_path / "run")
-    record = tmp_path / "run" / "run.json"
-    record.write_text(record.read_text().replace('"cprt-1"', '"shop-1-0a1b2c3d"'))
-    run = tmp_path / "run"
+    run = made_run(tmp_path, ((2,),), taxonomy="shop-1-0a1b2c3d")
     for words in (
-        ["diff", OLDER_RUN, run],
+        ["diff", run, tmp_path],
         ["report", run],
         ["explain", run, "000000013"],
         ["filter", run, "--policy", "strict", "--out", tmp_path / "release"],

@@ -130,7 +130,7 @@ def test_a_scan_takes_words_and_picture_size_from_the_card(short: Path) -> None:
 
 
 def test_the_texts_of_the_card_are_asked_with_every_reading(short: Path, tmp_path: Path) -> None:
-    texts = 'p1: "Ist etwas Privates zu sehen?"'
+    texts = 'ours_1: "Ist etwas Privates zu sehen?"'
     plain = _asked(short, protocol="binary:ours-1,first").protocol
     card = json.loads((short / "privsieve.json").read_text())
     shutil.copytree(short, tmp_path / "german")
@@ -145,7 +145,7 @@ def test_the_texts_of_the_card_are_asked_with_every_reading(short: Path, tmp_pat
     [
         ({"protocol_version": "binary:ours-1-99 000000000000"}, {}, "was tuned on the texts of binary:ours-1-99"),
         ({"max_pixels": 0}, {}, "is damaged"),
-        ({"format_version": 99}, {}, "is damaged"),
+        ({"format": 99}, {}, "has the format 99, and this privsieve reads format 1"),
         ({}, {"protocol": "slots"}, "was tuned to answer binary:ours-1"),
         ({}, {"max_pixels": 10_000}, "was tuned with pictures of at most"),
     ],

@@ -45,7 +45,7 @@ def opened(folder: Path) -> Callable[[], TrainingSet]:
 DAMAGED = "set: its set.json is damaged; make the set again"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format_version": 1}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"format": 1}'])
 def test_a_damaged_record_is_refused(folder: Path, content: bytes) -> None:
     (folder / RECORD).write_bytes(content)
     refused(DAMAGED, opened(folder))
@@ -77,11 +77,11 @@ def test_a_record_that_does_not_add_up_is_refused(folder: Path, fields: dict[str
     refused(DAMAGED, opened(folder))
 
 
-def test_another_format_version_is_named(folder: Path) -> None:
-    change(folder, format_version=99)
-    refused("its format_version is 99, and 1 is known; make the set again with this version", opened(folder))
-    change(folder, format_version="x\n" * 10_000)
-    refused("its format_version is ", opened(folder))
+def test_another_format_is_named(folder: Path) -> None:
+    change(folder, format=99)
+    refused("set.json has the format 99, and this privsieve reads format 1; .* make the set again", opened(folder))
+    change(folder, format="x\n" * 10_000)
+    refused("set.json has a format that is no number", opened(folder))
 
 
 def test_a_folder_without_a_set_is_refused(tmp_path: Path) -> None:
@@ -185,12 +185,12 @@ def _shard(folder: Path, members: dict[str, bytes], link: str | None = None) -> 
 
 def test_a_set_for_other_words_of_the_protocol_is_refused(folder: Path) -> None:
     asked = open_set(str(folder)).record.protocol_version
-    change(folder, protocol_version="binary:p1-1 000000000000")
+    change(folder, protocol_version="binary:ours-1-9 0")
     refused(
-        f'was made for "binary:p1-1 000000000000", and this version of privsieve asks "{asked}"; make the set again',
+        f'was made for "binary:ours-1-9 0", and this version of privsieve asks "{asked}"; make the set again',
         open_set(str(folder)).protocol,
     )
     change(folder, protocol="binry")
     refused('its protocol cannot be used: unknown protocol "binry"', open_set(str(folder)).protocol)
-    change(folder, protocol="binary:p1", prompt_file="p9: what?")
+    change(folder, protocol="binary:ours-1", prompt_file="p9: what?")
     refused("its protocol cannot be used: .*p9.*make the set again", open_set(str(folder)).protocol)

@@ -144,12 +144,12 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, source: Path, tru
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, source: Path, truth: Path) -> None:
     out = tmp_path / "set"
     refused(source, truth, out, "--protocol slots does not fit --target binary, which is for bin", protocol="slots")
-    refused(source, truth, out, 'no variant "p5"', protocol="binary:p5")
+    refused(source, truth, out, 'no variant "ours-5"', protocol="binary:ours-5")
     refused(source, truth, out, "--keep-ambiguous is for --target slots, not binary; leave it", keep_ambiguous=True)
     refused(source, truth, out, "--dialogues is for --target dialogue, not binary", dialogues="x.jsonl")
     refused(source, truth, out, "--target dialogue needs --dialogues FILE", "dialogue")
     refused(source, truth, out, 'there is no target "sluts"; there are: slots, severity', "sluts")
-    refused(source, truth, out, "the prompt file is not written in UTF-8", prompt_file="p1: é".encode("utf-16"))
+    refused(source, truth, out, "the prompt file is not written in UTF-8", prompt_file="ours_1: é".encode("utf-16"))
     refused(tmp_path / "nowhere", truth, out, "nowhere does not exist")
 
 

@@ -266,7 +266,7 @@ def test_a_large_set_has_several_shards(
     assert sorted(found.record.files) == [f"train-{number:06d}.tar" for number in range(3)]
     sizes = [Image.open(io.BytesIO(item.encoded())).size for item in found.items("train")]
     assert sizes == [(256, 256)] * NUM
-    assert json.loads((tmp_path / "set" / "set.json").read_bytes())["format_version"] == 1
+    assert json.loads((tmp_path / "set" / "set.json").read_bytes())["format"] == 1
 
 
 def test_a_picture_on_the_hash_list_and_its_copies_are_never_copied_into_a_set(

@@ -226,7 +226,7 @@ def app(browsing: Browsing) -> Starlette:
         query = await posted(request, _ExportQuery, MAX_BODY_BYTES)
         await run_in_threadpool(_decide, browsing, query.filter)
         table = await run_in_threadpool(rows.table, query.filter)
-        content = await run_in_threadpool(exported, table, query.format, browsing.run.record.format)
+        content = await run_in_threadpool(exported, table, query.format, browsing.run.record.source_format)
         return Response(content, media_type=MEDIA_TYPES[query.format])
 
     def picture(request: Request) -> Response:

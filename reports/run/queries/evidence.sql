@@ -1,5 +1,6 @@
 -- Which kinds of evidence do the private images of some groups show? The most frequent ones of each group.
--- Sizes and probabilities inside of a kind are left out, so that equal kinds count together.
+-- Sizes and probabilities inside of a kind are left out, so that equal kinds count together; and so is the answer of
+-- the binary protocol, which is no kind.
 -- by, private: as in rates.sql. groups: SQL strings, the names of the groups. most: how many kinds of each.
 WITH judged AS (
     SELECT coalesce(({by})::VARCHAR, '(none)') AS group_name, rationale
@@ -13,7 +14,7 @@ kinds AS (
     ))) AS kind, num_images FROM tallied
 ),
 counted AS (
-    SELECT group_name, kind, sum(num_images)::BIGINT AS num_images FROM kinds WHERE kind <> '' GROUP BY group_name, kind
+    SELECT group_name, kind, sum(num_images)::BIGINT AS num_images FROM kinds WHERE kind NOT IN ('', 'private') GROUP BY group_name, kind
 )
 SELECT group_name, kind, num_images
 FROM counted

@@ -8,12 +8,14 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
 from ingest.errors import EngineError
 from ingest.sample import printable
+from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.place import Place, place
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, content_sha256, read_json, safetensors_shapes, weight_shapes
 from scoring.weights.sources import Weights, find_weights
@@ -170,7 +172,7 @@ class Card(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format_version: Literal[1] = 1
+    format: Format = FORMAT
     privsieve_version: str
     model: str
     model_sha256: str
@@ -220,18 +222,17 @@ def read_card(adapter: Path) -> Card | None:
 
 def card_at(adapter: Place, name: str) -> Card | None:
     """Read the card of an adapter on any storage, as `read_card` does. name: of the adapter, for messages."""
-    file = adapter.at(CARD)
+    file, remedy = adapter.at(CARD), "remove it to use the adapter without its checks"
     try:
         if file.size() > MAX_CARD_BYTES:
             raise OSError
-        return Card.model_validate_json(file.content())
+        content = file.content()
+        refuse_other_format(from_json(content), f'the adapter "{name}": its {CARD}', remedy, EngineError)
+        return Card.model_validate_json(content)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValidationError, OSError):
-        raise EngineError(
-            f'the adapter "{name}": its {CARD} is damaged or of another version of privsieve; remove it to use the '
-            "adapter without its checks"
-        ) from None
+    except (ValueError, OSError):
+        raise EngineError(f'the adapter "{name}": its {CARD} is damaged; {remedy}') from None
 
 
 def scan_command(model: str, adapter: str) -> str:

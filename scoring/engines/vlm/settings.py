@@ -16,7 +16,7 @@ from scoring.engine_facts import Preview, package_versions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
 from scoring.engines.vlm.adapter import BEGUN, CARD, Adapter, Card, adapter_in, check_fits, read_card
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, Checkpoint, checkpoint, read_json
-from scoring.protocols import chosen_protocol, name_to_continue, protocol, recorded_name
+from scoring.protocols import chosen_protocol, protocol
 from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions, prompt_parts
 from scoring.weights.sources import find_weights
 
@@ -121,19 +121,19 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
     texts = None if card.prompt_file is None else card.prompt_file.encode()
     options = replace(options, max_pixels=card.max_pixels, prompt_file=options.prompt_file or texts)
     if options.protocol is None:
-        return replace(options, protocol=recorded_name(card.protocol, card.protocol_version))
+        return replace(options, protocol=card.protocol)
     base, tuned = options.protocol.partition(":")[0], card.protocol.partition(":")[0]
     if base != tuned:
         raise EngineError(
             f"the adapter was tuned to answer {card.protocol}, and {options.protocol} would be asked; ask {tuned} "
             f"(scan does so without --protocol), or remove {CARD} from the adapter's folder to use it all the same"
         )
-    return replace(options, protocol=name_to_continue(options.protocol, card.protocol_version))
+    return options
 
 
 def _refuse_other_texts(card: Card, asked: Protocol) -> None:
     """Raise EngineError if the adapter was tuned on other words of the same protocol."""
-    tuned_on = protocol(recorded_name(card.protocol, card.protocol_version), ProtocolOptions())
+    tuned_on = protocol(card.protocol, ProtocolOptions())
     if tuned_on.name == asked.name and card.protocol_version != asked.version:
         raise EngineError(
             f"the adapter was tuned on the texts of {card.protocol_version}, and the model would be asked with those "

@@ -11,6 +11,7 @@ from ingest.storage.place import place
 from scoring.runs.audit_files import (
     CORRECTED_SCHEMA,
     NUM_CELLS,
+    LabelGaps,
     State,
     read_sample,
     read_stored,
@@ -44,7 +45,7 @@ def test_a_sample_with_values_that_no_draw_has_is_damaged(run: str, column: str,
     write_sample_with(run, cell_private=[0, NUM_CELLS - 1])
     assert read_sample(place(run)).table.num_rows == 2
     write_sample_with(run, **{column: [0.5 if column == "inclusion_probability" else 0, value]})
-    with pytest.raises(RunError, match=r"sample\.parquet is damaged or of another version"):
+    with pytest.raises(RunError, match=r"sample\.parquet is damaged"):
         read_sample(place(run))
 
 
@@ -65,11 +66,19 @@ def test_a_sample_with_values_that_no_draw_has_is_damaged(run: str, column: str,
 )
 def test_corrected_rates_that_no_audit_gives_are_damaged(run: str, wrong: dict[str, object]) -> None:
     right = {"subject": "age", "method": "difference", "num_labels": 0, "raw_rate": 0.0, "low": 0.2, "high": 1.0}
-    state = State(settings="x", num_rows=2, private="level = 1", date="2026-11-22", has_source_intervals=True)
+    state = State(
+        settings="x",
+        num_rows=2,
+        rows_sha256="0" * 64,
+        private="level = 1",
+        date="2026-11-22",
+        gaps=LabelGaps(),
+        category_sizes={},
+    )
     for more in ({}, wrong):
         table = pa.Table.from_pylist([right, right | more], schema=CORRECTED_SCHEMA)
         write_corrected_rates(place(run), table, state)
         if not more:
             assert read_stored(place(run)) == (table, state)
-    with pytest.raises(RunError, match=r"corrected_rates\.parquet is damaged or of another version"):
+    with pytest.raises(RunError, match=r"corrected_rates\.parquet is damaged"):
         read_stored(place(run))

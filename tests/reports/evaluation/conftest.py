@@ -13,7 +13,7 @@ from scoring.assessment import Assessment, not_assessed
 from scoring.labels.table import to_labels
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
-from tests.records import run_record, write_result
+from tests.records import engine_record, run_record, write_result
 
 MakeRun = Callable[..., Path]
 Row = tuple[str, Verdict]
@@ -38,9 +38,9 @@ def scored(score: float) -> Assessment:
 
 
 REJECTED = Fault("rejection", "the answer is neither yes nor no")
-BINARY: dict[str, Any] = {"name": "canned", "protocol": "binary:ours-1", "assessed": []}
-SEVERITY: dict[str, Any] = {"name": "canned", "protocol": "severity", "assessed": []}
-ATTRIBUTES: dict[str, Any] = {"name": "canned", "protocol": "slots", "assessed": list(KEYS)}
+BINARY: dict[str, Any] = engine_record(name="canned", protocol="binary:ours-1", assessed=[])
+SEVERITY: dict[str, Any] = engine_record(name="canned", protocol="severity", assessed=[])
+ATTRIBUTES: dict[str, Any] = engine_record(name="canned", protocol="slots", assessed=list(KEYS))
 
 
 def hash_of(name: str) -> str:

@@ -17,6 +17,7 @@ from scoring.assessment import Assessment, not_assessed
 from scoring.labels.table import to_labels
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
+from tests.records import engine_record
 
 NUM = 20
 OPTIONS = EvaluationOptions(num_draws=20, by="class")
@@ -62,7 +63,7 @@ def _labels(generator: np.random.Generator) -> pa.Table:
 def test_counts_add_up_whatever_is_missing(protocol: str, seed: int) -> None:
     generator = np.random.default_rng(seed)
     labels = _labels(generator)
-    engine = {"protocol": f"{protocol}:p1", "assessed": list(KEYS) if protocol == "slots" else []}
+    engine = engine_record(protocol=f"{protocol}:x", assessed=list(KEYS) if protocol == "slots" else [])
     both = []
     for _ in range(2):
         joined = join(_rows(generator, protocol), labels)

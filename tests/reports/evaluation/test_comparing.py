@@ -5,9 +5,10 @@ import pytest
 
 from ingest.errors import LabelsError
 from reports.evaluation.compute import DEFAULTS, compare, evaluate_run, judged, spread_of
+from tests.records import engine_record
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found
 
-LOCATION_ONLY = {"name": "canned", "protocol": "slots", "assessed": ["location"]}
+LOCATION_ONLY = engine_record(name="canned", protocol="slots", assessed=["location"])
 
 
 def test_a_better_run_is_better_by_its_difference_and_by_its_interval(make_run: MakeRun) -> None:

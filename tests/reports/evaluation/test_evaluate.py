@@ -1,7 +1,6 @@
 """What an evaluation counts, joins and refuses."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,6 @@ from reports.evaluation.answers import near_duplicates
 from reports.evaluation.compute import EvaluationOptions, evaluate_run
 from reports.evaluation.results import as_json
 from reports.evaluation.words import notes
-from reports.report.opened import open_run
 from scoring import severity
 from scoring.labels.table import to_labels
 from scoring.taxonomy import KEYS
@@ -28,8 +26,6 @@ from tests.reports.evaluation.conftest import (
     hash_of,
     scored,
 )
-
-OLD_RUNS = Path(__file__).parents[2] / "older_runs" / "at_0_1_0" / "runs"
 
 
 def test_a_rejection_is_wrong_and_is_also_reported_apart(make_run: MakeRun) -> None:
@@ -286,21 +282,6 @@ def test_the_same_seed_gives_the_same_evaluation_and_another_one_other_intervals
     assert none is not None
     assert none.intervals.keys() == one.intervals.keys() - {"mcc", "balanced_accuracy"}
     assert all(none.intervals[name] == one.intervals[name] for name in none.intervals)  # exact
-
-
-def test_a_run_of_an_older_version_is_evaluated() -> None:
-    run = str(OLD_RUNS / "tree")
-    with open_run(run) as opened:
-        rows = opened.rows(["sha256", "level"])
-    labelled = {h: int(level in (1, 2)) for h, level in zip(*(c.to_pylist() for c in rows.columns), strict=True) if h}
-    labels = to_labels(
-        {"annotator": ["me"] * len(labelled), "sha256": list(labelled), "private": list(labelled.values())},
-        len(labelled),
-    )
-    private = evaluate_run(run, labels).private
-    assert private is not None
-    assert (private.answered.recall, private.answered.accuracy) == (1.0, None)  # no label says public
-    assert private.num_pictures >= private.answered.num_pictures > 0
 
 
 def test_labels_of_what_is_there_alone_give_recall_and_nothing_that_needs_the_others(make_run: MakeRun) -> None:

@@ -1,0 +1,90 @@
+"""What protocols ask: the words stay, and do not say how the severity is computed."""
+
+import re
+
+import pytest
+
+from scoring.protocols.interface import Prompt, Text
+from tests.scoring.asking import ask
+
+VERSIONS = {
+    "slots": "slots-1 c563e78a4bb8",
+    "json": "json-1 359aa63c87ac",
+    "slots:counterfactual": "slots:counterfactual-1 e27bbe05decb",
+    "json:counterfactual": "json:counterfactual-1 11bd6cea2285",
+    "two-pass": "two-pass-1 b974ba4bbd51",
+    "severity:zero-shot": "severity:zero-shot-1 ee5acc5057c1",
+    "severity:intuition": "severity:intuition-1 2f0829f59ac0",
+    "severity:taxonomy": "severity:taxonomy-1 f43d52936ace",
+    "severity:taxonomy,counterfactual": "severity:taxonomy,counterfactual-1 ff3bbfdaac1a",
+    "binary:ours-1": "binary:ours-1-1 41b697ee30b1",
+    "binary:ours-2": "binary:ours-2-1 6487292abbcf",
+    "binary:ours-3": "binary:ours-3-1 6046a8dfb203",
+    "binary:ours-4": "binary:ours-4-1 6f727699365d",
+    "binary:ours-1,classes": "binary:ours-1,classes-1 ed213cd9fa90",
+    "binary:ours-1,reason": "binary:ours-1,reason-1 7496d00e1824",
+    "binary:ours-1,lenient": "binary:ours-1,lenient-1 f7cff3cf7520",
+    "binary:ours-1,first": "binary:ours-1,first-1 e1ead6389526",
+    "binary:ours-2,classes,first": "binary:ours-2,classes,first-1 b6ee543b0218",
+    "binary:ours-1,class-names": "binary:ours-1,class-names-1 908616ba79e9",
+    "binary:ours-1,de": "binary:ours-1,de-1 8d33ae90d92d",
+    "binary:ours-3,ru,lenient": "binary:ours-3,ru,lenient-1 ba6ee3b66ce8",
+    "binary:ours-1,zh,class-names,first": "binary:ours-1,zh,class-names,first-1 8522848373f6",
+}
+"""Name -> version that runs record. If one differs, the wording changed, and runs that began before cannot go on."""
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_a_run_that_begins_today_can_be_continued_later(name: str) -> None:
+    assert ask(name).version == VERSIONS[name]
+
+
+GIVES_THE_SCORE_AWAY = re.compile(
+    r"outweigh|weighs? more|any number of|more details|decides? first|how many|number of|the count|within (?:it|the)"
+    r"|below it|lexicographic|square root|formula|\bband|0\.[0-9]*[1-9]|\b330\b|\b30\b|very bottom",
+    re.IGNORECASE,
+)
+"""Words that state how the true score is computed: the order of levels by counts, and the limits of its bands."""
+
+
+def said(prompt: Prompt) -> str:
+    return "\n".join(part.text for message in prompt.messages for part in message.parts if isinstance(part, Text))
+
+
+@pytest.mark.parametrize("mode", ["zero-shot", "intuition", "taxonomy", "intuition,counterfactual"])
+def test_no_severity_prompt_says_how_the_score_is_computed(mode: str) -> None:
+    assert GIVES_THE_SCORE_AWAY.findall(said(ask(f"severity:{mode}").prompt)) == []
+
+
+def test_intuition_names_its_points_in_order_and_no_level() -> None:
+    text = said(ask("severity:intuition").prompt)
+    points = [
+        "Identification",
+        "Sensitive",
+        "Harm by itself",
+        "Harm in context",
+        "Expectations",
+        "high",
+        "moderate",
+        "low",
+    ]
+    places = [text.index(point) for point in points]
+    assert places == sorted(places)
+    assert "level" not in text.lower()
+
+
+def test_taxonomy_names_the_elements_of_the_papers_prompt() -> None:
+    text = " ".join(said(ask("severity:taxonomy").prompt).split())
+    levels = re.split(r"- Level \d", text)[1:]
+    for level, elements in enumerate(
+        (
+            ("biometric", "government"),
+            ("user names", "dates of birth", "medical", "financial", "nudity", "race", "mental health"),
+            ("age", "looks", "addresses", "landmarks", "habits"),
+            ("vehicles", "homes without an address", "documents", "background", "crowds"),
+        )
+    ):
+        assert [element for element in elements if element not in levels[level]] == []
+    assert not re.search("tattoo|scar|birthmark", text), "the paper's prompt names no body markings"
+    for guidance in ("highest-risk element", "cumulative risk", "own judgement", "must be above 0"):
+        assert guidance in text

@@ -1,0 +1,115 @@
+"""What 1.0 wrote is read; another format, or none, is refused in one line."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.storage.place import place
+from jobs.releases.files import sha256_of
+from scoring.labels.table import read_labels_and_origin
+from tests.jobs.made import compact_run, privsieve
+from tests.written_by_1_0.make import FOLDER, QUESTION, corpus, said, scan
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Path]:
+    shutil.copytree(FOLDER, tmp_path / "written")
+    with corpus():
+        yield tmp_path / "written"
+
+
+def asked(run: Path) -> list[dict[str, Any]]:
+    """All rows of the run and of its audit, without nulls and without what later versions add."""
+    questions = (QUESTION, "FROM corrected_rates")
+    rows = [row for question in questions for row in json.loads(said("sql", run, question, "--format", "json"))]
+    before = [json.loads(line) for line in (FOLDER / "said.jsonl").read_text().splitlines()]
+    assert len(rows) == len(before)
+    return [{name: row[name] for name in old} for row, old in zip(rows, before, strict=True)]
+
+
+def expected() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FOLDER / "said.jsonl").read_text().splitlines()]
+
+
+def test_a_run_and_its_audit_say_what_they_said(written: Path) -> None:
+    assert asked(written / "run") == expected()
+    assert json.loads(said("report", written / "run", "--format", "json"))["num_images"] == 8
+
+
+def test_a_run_that_was_interrupted_is_continued_and_compacted_to_the_same_rows(written: Path) -> None:
+    next((written / "run" / "scores").glob("1.tar-*")).unlink()
+    assert "8 images in 2 of 2 shards" in scan(written / "run")
+    assert asked(written / "run") == expected()
+    compact_run(written / "run")
+    assert asked(written / "run") == expected()
+
+
+def test_a_run_is_filtered_to_the_same_shards_and_its_release_is_verified(written: Path) -> None:
+    said("verify", written / "release")
+    policy = ("--policy", written / "policy.yaml", "--out", written / "again")
+    said("filter", written / "run", *policy, "--quiet")
+    for shard in ("0.tar", "1.tar"):
+        first, again = (sha256_of(place(str(written / name / shard))) for name in ("release", "again"))
+        assert first == again
+
+
+def test_labels_are_read_with_their_origin(written: Path) -> None:
+    labels, origin = read_labels_and_origin(str(written / "labels.parquet"))
+    assert origin is not None
+    assert (labels.num_rows, origin.source, labels["annotator"].unique().to_pylist()) == (6, "ana", ["ana"])
+
+
+def in_json(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    fields = json.loads(file.read_text())
+    change(fields)
+    file.write_text(json.dumps(fields))
+
+
+def in_footer(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    table = pq.read_table(file)
+    [(key, footer)] = [item for item in table.schema.metadata.items() if item[0].startswith(b"privsieve.")]
+    fields = json.loads(footer)
+    change(fields)
+    pq.write_table(table.replace_schema_metadata({key: json.dumps(fields)}), file)
+
+
+@pytest.mark.parametrize(
+    ("number", "has"),
+    [
+        (2, "the format 2"),
+        (None, "no format number"),
+        ("1", "a format that is no number"),
+        (True, "a format that is no number"),
+        (10**400, "a format that is no number"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "command", "remedy"),
+    [
+        ("run/run.json", ("report", "run"), "scan into a new run"),
+        ("release/release.json", ("verify", "release"), "filter again"),
+        ("labels.parquet", ("evaluate", "run", "--labels", "labels.parquet"), "write the labels again"),
+        ("run/audit/sample.parquet", ("audit", "apply", "run", "labels.parquet"), "draw a new sample"),
+    ],
+)
+def test_another_format_is_refused_in_one_line_that_says_what_to_do(
+    name: str,
+    command: tuple[str, ...],
+    remedy: str,
+    number: object,
+    has: str,
+    written: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (in_json if name.endswith(".json") else in_footer)(written / name, lambda fields: fields.update(format=number))
+    words = [written / word if (written / word).exists() else word for word in command]
+    assert privsieve(*words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert name.rpartition("/")[2] in error
+    assert f" has {has}, and this privsieve reads format 1; use the version that wrote it, or {remedy}" in error
