@@ -40,7 +40,7 @@ VERBS: dict[str, str] = {
     "models": "Fetch, list and check the weights of models on this machine.",
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "help": "Show a page of the documentation.",
-    "purge": "Delete what a run or a study knows of single pictures; its figures stay.",
+    "purge": "Delete what a run knows of single pictures; its figures stay.",
 }
 """Verb -> one line of help. The click command has the name of the verb, in `command_module(verb)`."""
 
@@ -58,7 +58,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "fetch": (
         'privsieve fetch laion.parquet --out shards --where "punsafe < 0.1" --limit 1000',
-        "privsieve fetch laion.parquet --out shards --retry-failed",
+        "privsieve fetch shards/fetch.parquet --out shards-2 --where \"reason = 'timeout'\"",
     ),
     "plan": ("privsieve plan s3://bucket/shards --run s3://bucket/run --price-per-hour 2.5",),
     "doctor": ("privsieve doctor --source photos/ --run my-run",),

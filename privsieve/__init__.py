@@ -71,7 +71,7 @@ from privsieve.checks import (
     screen_fit,
 )
 from privsieve.notebook import show_results_as_pages
-from privsieve.recognition import StudyPage, similarity, similarity_ask, similarity_votes
+from privsieve.recognition import similarity
 from privsieve.tuning import tune, tune_set
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
@@ -81,7 +81,6 @@ from reports.report.explaining import Explanation
 from reports.report.opened import OpenRun
 from reports.report.results import Report
 from reports.run.figures import Rate
-from reports.similarity.recognised import StudyVotes
 from reports.similarity.results import Similarity
 from scoring.assessment import EngineOptions
 from scoring.engines import DEFAULT
@@ -113,8 +112,6 @@ __all__ = [
     "Similarity",
     "SourceError",
     "StorageError",
-    "StudyPage",
-    "StudyVotes",
     "__version__",
     "agreement",
     "apply_removals",
@@ -139,8 +136,6 @@ __all__ = [
     "screen_evaluate",
     "screen_fit",
     "similarity",
-    "similarity_ask",
-    "similarity_votes",
     "takedown",
     "tune",
     "tune_set",

@@ -4,20 +4,16 @@ import inspect
 import os
 import re
 from collections.abc import Callable
-from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from ingest.errors import PrivsieveError
 from ingest.storage.web import named
 from jobs.console.requests import docstrings, parameters, text_of
-from jobs.serving.local_server import LocalServer
 
 Url = str | os.PathLike[str]
 """A path of this machine, or an fsspec URL."""
 
 Function = TypeVar("Function", bound=Callable[..., object])
-Page = TypeVar("Page")
-Result = TypeVar("Result")
 
 REQUESTS: dict[str, tuple[type, ...]] = {}
 """Name of a function -> the requests that it makes of its parameters."""
@@ -36,22 +32,6 @@ def takes(*requests: type) -> Callable[[Function], Function]:
         return function
 
     return documented
-
-
-class ServedPage(Generic[Result]):
-    """A page that people answer, while its `with` block lasts."""
-
-    def __init__(self, server: LocalServer[Page], result_of: Callable[[Page], Result]):
-        self._address, self._result = server.address, partial(result_of, server.page)
-
-    @property
-    def address(self) -> str:
-        """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
-        return self._address
-
-    def result(self) -> Result:
-        """Return what everybody has answered until now."""
-        return self._result()
 
 
 def text(name: str, value: Url) -> str:

@@ -28,8 +28,10 @@ from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
 from jobs.reporting.explaining import ExplainRequest, run_explain
 from jobs.screening.fitting import EvaluateScreenResult, FitResult, run_screen_evaluate, run_screen_fit
 from jobs.screening.request import EvaluateScreenRequest, FitRequest
+from jobs.serving.local_server import LocalServer
+from jobs.serving.review.progress import ReviewPage
 from jobs.serving.review.reviewing import ReviewRequest, ReviewResult, result_of, serving
-from privsieve.asking import ServedPage, Url, takes
+from privsieve.asking import Url, takes
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.evaluation.results import Evaluation
@@ -229,8 +231,20 @@ def export_labels(
     return run_export(asked(ExportRequest, locals()))
 
 
-class Review(ServedPage[ReviewResult]):
-    """The page of a review."""
+class Review:
+    """The page of a review, while its `with` block lasts."""
+
+    def __init__(self, server: LocalServer[ReviewPage]):
+        self._server = server
+
+    @property
+    def address(self) -> str:
+        """Return the address to open in a browser of this machine. It holds a token, with which anyone can answer."""
+        return self._server.address
+
+    def result(self) -> ReviewResult:
+        """Return what everybody has answered until now."""
+        return result_of(self._server.page)
 
 
 @takes(ReviewRequest)
@@ -239,7 +253,8 @@ def review(
     run: Url,
     *,
     queue: str | None = None,
-    judged: Literal["private", "votes", "attributes"] = "private",
+    judged: Literal["private", "votes", "attributes", "question"] = "private",
+    question: str | None = None,
     reviewer: str | None = None,
     num_pictures: int | None = None,
     gold: Url | None = None,
@@ -261,4 +276,4 @@ def review(
         privsieve.audit_apply("my-run", "my-run/reviews")
     """
     with serving(asked(ReviewRequest, locals())) as server, server.in_background():
-        yield Review(server, result_of)
+        yield Review(server)

@@ -4,14 +4,16 @@ r"""Draw a benchmark like PrivBench (and PrivBench-H) from candidates that peopl
       examples/papers/privbench-keywords.yaml candidates.parquet
     privsieve fetch candidates.parquet --out shards
     privsieve scan shards --run run --category class
-    privsieve review run --queue "status = 'scored'" --n 4000 --assign people.csv --per-person 800
-    privsieve labels consensus run/reviews --method majority --out accepted.parquet
-    python examples/papers/privbench.py candidates.parquet run accepted.parquet benchmark --hard
+    privsieve review run --queue "category = 'tattoo'" --n 400 --for question \
+      --question "Does this show a tattoo with a name, or …?"      # and each other private class
+    privsieve review run --queue "category LIKE '%public'" --n 4000
+    python examples/papers/privbench.py candidates.parquet run benchmark --hard
 
-Of each private class 20 pictures are drawn that people call private, and 160 public ones that they do not; `--hard`
-adds 160 hard public ones, which resemble a private class. Of near duplicates one picture is taken. The folder holds
-no picture: labels for `privsieve evaluate`, `pictures.csv` (names, URLs, classes, batches, hashes) and a datasheet
-with gaps in square brackets. The public pictures are in eight batches of 20, which `evaluate` takes.
+Of each private class 20 pictures are drawn of which most people say yes to the question of that class, and 160 public
+ones that most call public; `--hard` adds 160 hard public ones, which resemble a private class. Of near duplicates one
+picture is taken. The folder holds no picture: labels for `privsieve evaluate`, `pictures.csv` (names, URLs, classes,
+batches, hashes) and a datasheet with gaps in square brackets. The public pictures are in eight batches of 20, which
+`evaluate` takes.
 
 Source: Samson et al., "Privacy-Aware Visual Language Models".
 """
@@ -19,6 +21,7 @@ Source: Samson et al., "Privacy-Aware Visual Language Models".
 import argparse
 import hashlib
 import sys
+from collections import Counter
 from pathlib import Path
 from string import Template
 
@@ -30,8 +33,10 @@ import pyarrow.parquet as pq
 import privsieve
 from ingest.images.phash import near_duplicate_groups
 from ingest.sample import url_sha256_of
-from scoring.labels.table import read_labels
+from ingest.storage.place import place
+from scoring.labels.reviews import read_reviews, standing
 from scoring.privacy import PRIVATE_CLASSES
+from scoring.runs import REVIEWS
 
 PUBLIC, HARD = "public", "hard-public"
 NAMES = {"card": "debit_card", "plate": "license_plate", "chat": "private_chat", HARD: "hard_public"}
@@ -40,17 +45,19 @@ NAMES = {"card": "debit_card", "plate": "license_plate", "chat": "private_chat",
 SHEET = Path(__file__).with_name("privbench-datasheet.md")
 
 
-def accepted(candidates: str, run: str, labels: str, seed: int) -> list[dict[str, str]]:
+def accepted(candidates: str, run: str, seed: int) -> list[dict[str, str]]:
     """Return sha256, url and class of the accepted pictures, in the order of their lots, without near duplicates."""
     listed = duckdb.sql("SELECT url, class FROM read_parquet(?)", params=[candidates]).fetchall()
     class_of = {url_sha256_of(url): (url, class_) for url, class_ in listed}
-    says = {row["sha256"]: row["private"] for row in read_labels(labels).select(["sha256", "private"]).to_pylist()}
+    answers = standing(read_reviews(place(run).at(REVIEWS))).select(["sha256", "answer"]).to_pylist()
+    votes = Counter((row["sha256"], row["answer"]) for row in answers)
     pictures = {}
     with privsieve.open_run(run) as opened:
         rows = opened.sql("SELECT sha256, url_sha256, phash FROM images WHERE sha256 IS NOT NULL").to_pylist()
     for row in rows:
         url, class_ = class_of.get(row["url_sha256"], (None, None))
-        if class_ is not None and says.get(row["sha256"]) == int(class_ in PRIVATE_CLASSES):
+        for_it, against = ("yes", "no") if class_ in PRIVATE_CLASSES else ("public", "private")
+        if class_ is not None and votes[row["sha256"], for_it] > votes[row["sha256"], against]:
             pictures.setdefault(row["sha256"], row | {"url": url, "class": class_})
     lots = sorted(pictures.values(), key=lambda row: hashlib.sha256(f"{seed}/{row['sha256']}".encode()).digest())
     groups = near_duplicate_groups([row["phash"] for row in lots]).tolist()
@@ -76,10 +83,10 @@ def drawn(pictures: list[dict[str, str]], wanted: dict[str, int], per_class: int
     ]
 
 
-def write_benchmark(candidates: str, run: str, labels: str, out: Path, hard: bool, per_class: int, seed: int) -> None:
+def write_benchmark(candidates: str, run: str, out: Path, hard: bool, per_class: int, seed: int) -> None:
     num_public = per_class * len(PRIVATE_CLASSES)
     wanted = dict.fromkeys(PRIVATE_CLASSES, per_class) | {PUBLIC: num_public} | ({HARD: num_public} if hard else {})
-    pictures = accepted(candidates, run, labels, seed)
+    pictures = accepted(candidates, run, seed)
     rows = drawn(pictures, wanted, per_class)
     out.mkdir(parents=True)
     pa.csv.write_csv(pa.Table.from_pylist(rows), out / "pictures.csv")
@@ -106,10 +113,11 @@ def write_benchmark(candidates: str, run: str, labels: str, out: Path, hard: boo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    questions = "\n".join(f"  {name}: Does this show {rule}?" for name, (rule, _) in PRIVATE_CLASSES.items())
+    how = {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": f"questions:\n{questions}"}
+    parser = argparse.ArgumentParser(description=__doc__, **how)
     parser.add_argument("candidates")
     parser.add_argument("run")
-    parser.add_argument("labels", help="what people say, one label a picture")
     parser.add_argument("out", type=Path, help="a new folder")
     parser.add_argument("--hard", action="store_true", help="also as many hard public pictures")
     parser.add_argument("--per-class", type=int, default=20)

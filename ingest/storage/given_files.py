@@ -1,7 +1,10 @@
-"""Files that a user names and that are read as a whole: policies, settings, wordings, lists, labels."""
+"""Files that a user names, read whole or as a stream: policies, settings, wordings, lists, labels."""
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from ingest.errors import MissingFileError, StorageError
 from ingest.storage.place import Place, reason_of
@@ -16,12 +19,31 @@ def given_content(file: Place, what: str, max_bytes: int = MAX_SETTINGS_BYTES) -
     what: begins the message of an error: the option or kind of file, and its name. MissingFileError if there is no such
     file, StorageError for anything else.
     """
-    try:
+    with _refusals(what, max_bytes):
         if file.is_local:
             return plain_content(file.path, max_bytes)
         if (size := file.size()) > max_bytes:
             raise TooLargeError
         return file.read_range(0, size) if size else b""
+
+
+@contextmanager
+def given_stream(file: Place, what: str, max_bytes: int) -> Iterator[BinaryIO]:
+    """Open a plain file as a seekable stream, for tables too large to be read whole. Errors as in `given_content`, also
+    of what is read within the block."""
+    with _refusals(what, max_bytes):
+        if file.is_local and not stat.S_ISREG(mode := os.stat(file.path).st_mode) and not stat.S_ISDIR(mode):
+            raise NotAFileError
+        if file.size() > max_bytes:
+            raise TooLargeError
+        with file.open() as stream:
+            yield stream
+
+
+@contextmanager
+def _refusals(what: str, max_bytes: int) -> Iterator[None]:
+    try:
+        yield
     except NotAFileError:
         raise StorageError(f"{what}: it is a pipe, socket or device, not a file") from None
     except TooLargeError:

@@ -44,10 +44,9 @@ def import_(request: ImportRequest, quiet: bool) -> None:
     """
     result = run_import(request, on_terminal(quiet))
     origin = result.origin
-    num_pictures, num_rows = result.num_listed, result.labels.num_rows
     write_line(
-        f"{number_of(num_pictures, 'labelled picture')}: {number_of(num_rows, 'row')} in {request.out}, "
-        f"{result.labels.num_rows - result.num_missing} with sha256"
+        f"{number_of(result.num_listed, 'labelled picture')}: {number_of(result.num_rows, 'row')} in {request.out}, "
+        f"{result.num_rows - result.num_missing} with sha256"
     )
     if origin.unmapped:
         common = sorted(origin.unmapped.items(), key=lambda item: (-item[1], item[0]))

@@ -1,4 +1,4 @@
-"""`privsieve purge RUN|STUDY`: deletes what a run or a study knows of single pictures."""
+"""`privsieve purge RUN`: deletes what a run knows of single pictures."""
 
 import click
 
@@ -6,10 +6,8 @@ from ingest.errors import number_of
 from jobs.console.request_options import QUIET, takes
 from jobs.console.terminal import write_line
 from jobs.runtime.progress import on_terminal
-from jobs.scanning.purging import PurgeRequest, run_purge
-from scoring.runs import (
-    PURGED,
-)
+from jobs.scanning.purging import REPORT, PurgeRequest, run_purge
+from scoring.runs import PURGED
 
 
 @click.command()
@@ -19,12 +17,10 @@ def purge(request: PurgeRequest, quiet: bool) -> None:
     """Delete what RUN knows of single pictures: rows with their boxes and keys, reviews, audit samples, canary answers.
 
     The figures stay: what `report --format json` says is written to RUN/figures/report.json, without the names of
-    images, and RUN/purged.json says when and what was deleted. No other command reads the run afterwards. Of a STUDY
-    (similarity ask) the questions, answers, access log and votes are deleted, and the counts stay, without the names of
-    people. Releases, exported labels and backups are not touched. May be interrupted; the same command continues.
+    images, and RUN/purged.json says when and what was deleted. No other command reads the run afterwards.
+    Releases, exported labels and backups are not touched. May be interrupted; the same command continues.
     """
     result = run_purge(request, on_terminal(quiet))
-    what = "study" if result.is_study else "run"
     verb = "deleted" if request.yes else "would be deleted"
     for name, num_files in result.deleted.items():
         write_line(f"  {verb}  {name}  {number_of(num_files, 'file')}")
@@ -33,6 +29,6 @@ def purge(request: PurgeRequest, quiet: bool) -> None:
     if result.purged_before is not None and not result.deleted:
         write_line(f"{request.run} was purged on {result.purged_before}")
     elif not request.yes:
-        write_line(f"nothing is deleted; --yes does it, and the {what} cannot be read then")
+        write_line("nothing is deleted; --yes does it, and the run cannot be read then")
     else:
-        write_line(f"{request.run} is purged; its figures are in {result.figures}, the record is {PURGED}")
+        write_line(f"{request.run} is purged; its figures are in {REPORT}, the record is {PURGED}")

@@ -30,7 +30,7 @@ from jobs.runtime.progress import Feedback
 from scoring.sql.names import location
 
 IMG2DATASET = "1.47.0"
-STAMP = "privsieve.json"
+STAMP = "privsieve.txt"
 """Marks the folder as ours and lists what is installed in it: nothing at first, everything once pip is done."""
 
 LOG = "pip.log"
@@ -50,7 +50,7 @@ def ensured_python(folder: Path, out: Place, may_install: Callable[[str], bool])
     stamp, python = folder / STAMP, folder / "bin" / "python"
     wanted = _requirements(out)
     try:
-        installed = json.loads(stamp.read_bytes()) if stamp.exists() else []
+        installed = stamp.read_text(errors="replace").splitlines() if stamp.exists() else []
         if folder.exists() and not stamp.exists() and any(folder.iterdir()):
             raise EngineError(f"--environment {folder} was not made by privsieve; give a new folder, or leave it out")
         if set(wanted) <= set(installed):
@@ -58,7 +58,7 @@ def ensured_python(folder: Path, out: Place, may_install: Callable[[str], bool])
         if not may_install(f"fetch needs img2dataset, in an environment of its own: about 0.8 GB in {folder}, once"):
             raise EngineError("nothing is downloaded without img2dataset; --environment names another folder for it")
         folder.mkdir(parents=True, exist_ok=True)
-        stamp.write_text("[]")
+        stamp.write_text("")
         # Isolated (-I): a file named pip.py in the folder of the command must not run.
         install = [python, "-I", "-m", "pip", "install", "--disable-pip-version-check", *wanted]
         for command in ([sys.executable, "-I", "-m", "venv", folder], install):
@@ -69,7 +69,7 @@ def ensured_python(folder: Path, out: Place, may_install: Callable[[str], bool])
                     f"the environment of img2dataset cannot be made: {' '.join(map(str, command[2:5]))} failed; "
                     f"{folder / LOG} says why, then give the same command again"
                 )
-        stamp.write_text(json.dumps(wanted))
+        stamp.write_text("\n".join(wanted))
     except OSError as error:
         raise EngineError(f"the environment of img2dataset cannot be made in {folder}: {error.strerror}") from None
     return python

@@ -15,6 +15,7 @@ from pydantic import Field
 from ingest import __version__
 from ingest.errors import PrivsieveError, RunError, SourceError, StorageError
 from ingest.storage.place import Place, place
+from ingest.storage.removal import remove_tree
 from jobs.console.requests import Count, Name, Option, Url, checked_request
 from jobs.fetching.download import (
     IMG2DATASET,
@@ -28,11 +29,11 @@ from jobs.fetching.download import (
 from jobs.fetching.outcome import FETCHED, SELECTED, finished_shards, write_outcomes
 from jobs.fetching.url_tables import open_metadata, selected_rows, unreadable, write_rows
 from jobs.runtime.progress import SILENT, Feedback
-from scoring.runs import RUN_LEASE
 from scoring.runs.lease import lease
 from scoring.runs.record import differences
 
 RECORD = "fetch.json"
+LEASE = "fetch.lease"  # not .json: img2dataset takes such files for marks of shards
 WHICH = Option(heading="Which images")
 
 
@@ -109,21 +110,19 @@ def run_fetch(
 
 @contextmanager
 def _only_fetch(out: Place, out_url: str) -> Iterator[None]:
-    """Raise RunError if another fetch works in this folder, and StorageError if it holds other files.
-
-    Folders that hold nothing after the block are removed again.
-    """
-    folders = [out.at(SELECTED)] if out.exists() else [out.at(SELECTED), out]
-    is_fetch = not out.exists() or out.at(SELECTED, RECORD).exists()
-    if not is_fetch and (not out.is_dir() or {posixpath.basename(e["name"]) for e in out.entries()} - {SELECTED}):
+    """Raise RunError if another fetch works in this folder, and StorageError if it holds other files."""
+    is_new = not out.exists()
+    is_fetch = is_new or out.at(SELECTED, RECORD).exists()
+    expected = {SELECTED, LEASE}
+    if not is_fetch and (not out.is_dir() or {posixpath.basename(entry["name"]) for entry in out.entries()} - expected):
         raise StorageError(f"{out_url} holds other files and no fetch; use a new folder for --out")
     try:
-        with lease(out.at(SELECTED, RUN_LEASE), out_url, takeover=None):
+        with lease(out.at(LEASE), out_url, takeover=None):
             yield
     finally:
-        for folder in folders if out.is_local else []:
+        if is_new and out.is_local:
             with suppress(OSError):
-                os.rmdir(folder.path)  # fails unless the folder is empty
+                os.rmdir(out.path)  # fails unless the folder is empty
 
 
 def _selection(out: Place, request: FetchRequest) -> Selection:
@@ -146,23 +145,16 @@ def _selection(out: Place, request: FetchRequest) -> Selection:
 def _select(folder: Place, request: FetchRequest, settings: dict[str, Any]) -> Selection:
     metadata = open_metadata(request.metadata)
     rows = selected_rows(metadata, request.where, request.limit)
-    _clear(folder)
+    remove_tree(folder)
     try:
-        num_rows = write_rows(rows, folder, request.images_per_shard)
+        num_rows = write_rows(rows, folder)
         if num_rows == 0:
             raise SourceError(f"no row of {request.metadata} is selected: nothing to fetch")
         selection = Selection(settings=settings, num_rows=num_rows, columns=tuple(metadata.written.values()))
         folder.at(RECORD).write((selection.model_dump_json(indent=2) + "\n").encode())
     except BaseException as error:
-        _clear(folder)
+        remove_tree(folder)
         if isinstance(error, (duckdb.Error, pa.ArrowException, OSError)):
             raise unreadable("the metadata", error) from None
         raise
     return selection
-
-
-def _clear(selected: Place) -> None:
-    """Remove the files of a selection."""
-    for name in selected.names():
-        if name != RUN_LEASE:
-            selected.at(name).remove()

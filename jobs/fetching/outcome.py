@@ -1,4 +1,4 @@
-"""What became of each selected URL: img2dataset's rows, checked against the selection, as one table.
+"""What became of each selected URL: img2dataset's rows, counted against the selection, as one table.
 
 img2dataset writes `00000.tar`, `00000.parquet` and, last, `00000_stats.json` for each shard.
 """
@@ -90,8 +90,6 @@ def write_outcomes(out: Place, num_selected: int) -> Counter[str]:
 
 def _outcomes(out: Place, shards: list[str]) -> str:
     """Return a query for the selected rows that have an outcome, with shard, status, reason and sha256."""
-    chosen = out.at(SELECTED)
-    selected = file_list(chosen.at(name) for name in chosen.names() if name.endswith(".parquet"))
     fetched = file_list(out.at(f"{shard}.parquet") for shard in shards)
     cases = " ".join(
         f"WHEN regexp_matches(error_message, {literal(pattern)}) THEN "
@@ -99,11 +97,11 @@ def _outcomes(out: Place, shards: list[str]) -> str:
         for name, pattern in REASONS.items()
     )
     return f"""
-        SELECT selected.*, parse_filename(fetched_from, true) || '.tar' AS shard,
-            CASE fetched.status WHEN 'success' THEN 'downloaded' ELSE 'failed' END AS status,
-            CASE WHEN fetched.status = 'success' THEN NULL
-                WHEN trim(coalesce(selected.url, '')) = '' THEN 'no_url' {cases} ELSE 'other' END AS reason,
-            fetched.sha256
-        FROM read_parquet({selected}) AS selected
-        JOIN read_parquet({fetched}, union_by_name = true, filename = 'fetched_from') AS fetched USING (key)
+        SELECT key, url, * EXCLUDE (
+                key, url, status, error_message, width, height, original_width, original_height, sha256, fetched_from
+            ), parse_filename(fetched_from, true) || '.tar' AS shard,
+            CASE status WHEN 'success' THEN 'downloaded' ELSE 'failed' END AS status,
+            CASE WHEN status = 'success' THEN NULL
+                WHEN trim(coalesce(url, '')) = '' THEN 'no_url' {cases} ELSE 'other' END AS reason, sha256
+        FROM read_parquet({fetched}, union_by_name = true, filename = 'fetched_from')
         """

@@ -29,9 +29,7 @@ IMAGE_HEADS = re.compile(
 )
 """How image files begin, also of formats that a scan will not decode: it separates error pages from pictures."""
 
-_NAT64, _COMPATIBLE = ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("::/96")
-_LOCAL = (ipaddress.ip_network("64:ff9b:1::/48"), ipaddress.ip_network("fec0::/10"))
-"""NAT64 within one network, and site-local addresses; `is_global` of Python 3.11 calls them public."""
+_NAT64, _INTERNET = ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("2000::/3")
 
 
 @dataclass(frozen=True)
@@ -161,16 +159,14 @@ def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any
 
 
 def is_public(address: str) -> bool:
-    """Return whether the address is of the public internet. If it holds an IPv4 address, that one decides."""
+    """Return whether the address is of the public internet. The IPv4 address in one of NAT64 decides; other addresses
+    that hold one lead through tunnels, and are not."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return parsed.is_global and not parsed.is_multicast
-    held = parsed.ipv4_mapped or parsed.sixtofour or (parsed.teredo or (None, None))[1]
-    if parsed in _NAT64 or parsed in _COMPATIBLE:
-        held = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
-    if held is not None:
-        return is_public(str(held))
-    return parsed.is_global and not parsed.is_multicast and not any(parsed in network for network in _LOCAL)
+    if parsed in _NAT64:
+        parsed = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+    if isinstance(parsed, ipaddress.IPv6Address) and (parsed not in _INTERNET or parsed.sixtofour or parsed.teredo):
+        return False
+    return parsed.is_global and not parsed.is_multicast
 
 
 def bounded_opener(bounds: Bounds) -> urllib.request.OpenerDirector:

@@ -7,7 +7,6 @@ import csv
 import gzip
 import io
 import itertools
-import math
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -36,8 +35,8 @@ _OUTCOME = frozenset(("shard", "reason"))
 """Columns that fetch.parquet has besides."""
 
 ROWS_PER_FILE = 200_000
-"""About this many selected rows go into one file, since img2dataset reads a whole file into memory."""
-SHARD_DIGITS = 5
+"""So many selected rows go into one file, since img2dataset reads a whole file into memory."""
+
 _KINDS = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 _JSON_TYPES = re.compile(r"(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|FLOAT|DOUBLE|VARCHAR)(\[\d*\])*")
 """DuckDB types that the JSON of an image can hold; the others become text."""
@@ -136,23 +135,19 @@ def selected_rows(metadata: Metadata, where: str | None, limit: int | None) -> d
     return metadata.connection.sql(f"SELECT {chosen} FROM ({kept})" + (f" LIMIT {limit}" if limit is not None else ""))
 
 
-def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place, images_per_shard: int) -> int:
-    """Write numbered Parquet files, with each row's key. Return the number of rows."""
-    rows_per_file = images_per_shard * max(1, ROWS_PER_FILE // images_per_shard)
+def write_rows(rows: duckdb.DuckDBPyRelation, folder: Place) -> int:
+    """Write numbered Parquet files. Return the number of rows."""
     num_rows = 0
-    reader = rows.to_arrow_reader(min(rows_per_file, 10_000))
-    files = itertools.groupby(cut_batches(reader, rows_per_file), key=lambda part: part[0] // rows_per_file)
-    for number, parts in files:
-        with folder.at(f"{number:05d}.parquet").create() as file:
-            writer: pq.ParquetWriter | None = None
-            for first, batch in parts:
-                keys = [image_key(first + i, images_per_shard) for i in range(batch.num_rows)]
-                keyed = batch.add_column(0, pa.field("key", pa.string()), pa.array(keys, pa.string()))
-                writer = writer or pq.ParquetWriter(file, keyed.schema, compression="zstd")
-                writer.write_batch(keyed)
+    reader = rows.to_arrow_reader(10_000)
+    parts = itertools.groupby(cut_batches(reader, ROWS_PER_FILE), key=lambda part: part[0] // ROWS_PER_FILE)
+    for number, batches in parts:
+        with (
+            folder.at(f"{number:05d}.parquet").create() as file,
+            pq.ParquetWriter(file, reader.schema, compression="zstd") as writer,
+        ):
+            for _, batch in batches:
+                writer.write_batch(batch)
                 num_rows += batch.num_rows
-            if writer is not None:
-                writer.close()
     return num_rows
 
 
@@ -165,17 +160,6 @@ def cut_batches(reader: pa.RecordBatchReader, rows_per_file: int) -> Iterator[tu
             yield first, part
             first += part.num_rows
             batch = batch.slice(part.num_rows)
-
-
-def image_key(row: int, images_per_shard: int) -> str:
-    """Return the key that img2dataset gives to a row: number of its shard, then place in it, in decimal digits.
-
-    >>> image_key(20_001, 10_000)
-    '000020001'
-    """
-    digits = math.ceil(math.log10(images_per_shard))
-    shard, index = divmod(row, images_per_shard)
-    return f"{shard * 10**digits + index:0{SHARD_DIGITS + digits}d}"
 
 
 def _paths(where: Place, url: str) -> list[str]:

@@ -134,17 +134,17 @@ def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
             meter.expect(num_all)
             meter.advance(1)
 
-        imported = import_labels(
+        imported, caution = import_labels(
             request.name,
             importer,
             root,
             mapping,
+            request.out,
             split=request.split,
             annotator=request.annotator,
             advance=advance,
         )
-    write_labels(imported.labels, request.out, imported.origin)
-    if caution := contradictions(imported.labels):  # not in the footer: commands that read the file count again
+    if caution:  # not in the footer: commands that read the file count again
         feedback.notice(f"caution: {caution}")
     return imported
 

@@ -152,7 +152,7 @@ def category_sizes(url: str) -> Mapping[str, int]:
     """Return category -> images. QueryError in one line that repeats no cell, or StorageError."""
     content = given_content(place(url), f"--category-sizes {url}", MAX_BYTES)
     try:
-        table = text_columns(content, url, COLUMNS)
+        table = text_columns(content, url)
     except LabelsError as error:
         raise QueryError(str(error)) from None
     missing = [name for name in COLUMNS if name not in table.column_names]

@@ -1,4 +1,4 @@
-"""`privsieve purge RUN|STUDY`: deletes what a run or a study of people knows of single pictures, and keeps its figures.
+"""`privsieve purge RUN`: deletes what a run knows of single pictures, and keeps its figures.
 
 The figures are written first, then `purged.json`; then the rest is deleted. Once `purged.json` exists, no command reads
 the folder. The same command again deletes what an interruption has left.
@@ -8,11 +8,10 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from ingest import __version__
@@ -26,10 +25,6 @@ from jobs.console.terminal import as_json
 from jobs.reporting.reporting import report_facts, run_report
 from jobs.reporting.request import ReportRequest
 from jobs.runtime.progress import SILENT, Feedback
-from reports.similarity.recognised import VOTES_COLUMNS, votes_of
-from scoring.labels.label_files import as_csv
-from scoring.labels.recognition import QUESTIONS, kind_of_file, read_questions, standing_answers, study_answers
-from scoring.labels.reviews import SHOWN
 from scoring.runs import (
     ATTEMPTS,
     AUDIT,
@@ -52,24 +47,10 @@ OF_PICTURES = (REVIEWS, AUDIT, AUDIT_LEASE, CANARY, ATTEMPTS, MANIFEST, COMPACT,
 """Files and folders of a run that say something of single pictures or of the people who judged them."""
 
 
-VOTES = "votes"
-"""Files of `similarity votes --out` in the folder of a study."""
-
-
-OF_PEOPLE = (VOTES, SHOWN, "answers", QUESTIONS)
-"""The same of a study, as `kind_of_file` names its files."""
-
-
 STAYS = (RUN_RECORD, PURGED, FIGURES, ENGINE_TIME, RUN_LEASE)
 
 
-REPORT = "report.json"
-
-
-STUDY_REPORT = "votes.json"
-
-
-_VOTES_HEAD = as_csv(pa.table({name: pa.array([], pa.string()) for name in VOTES_COLUMNS}))
+REPORT = f"{FIGURES}/report.json"
 
 
 class _Purged(BaseModel):
@@ -82,14 +63,11 @@ class _Purged(BaseModel):
 
     privsieve: str
 
-    run_sha256: str | None = None
-    """Hash of `run.json`; None for a study."""
-
-    study_sha256: str | None = None
-    """Hash of the questions of a study; None for a run."""
+    run_sha256: str
+    """Hash of `run.json`."""
 
     deleted: dict[str, int]
-    """File or folder of the run, or kind of file of the study -> number of files."""
+    """File or folder of the run -> number of files."""
 
     figures: dict[str, str]
     """File below the folder -> sha256 in hex."""
@@ -97,8 +75,8 @@ class _Purged(BaseModel):
 
 @checked_request
 class PurgeRequest:
-    run: Annotated[Url, Option(argument="RUN|STUDY")]
-    """Folder or fsspec URL of the run, or of a study of people (similarity ask --out)."""
+    run: Annotated[Url, Option(argument="RUN")]
+    """Folder or fsspec URL of the run."""
 
     yes: bool = False
     """Delete. Without it nothing is written or deleted, and the command says what would be."""
@@ -107,7 +85,7 @@ class PurgeRequest:
 @dataclass(frozen=True)
 class PurgeResult:
     deleted: dict[str, int]
-    """File or folder of the run, or kind of file of the study -> number of files that were, or would be, deleted."""
+    """File or folder of the run -> number of files that were, or would be, deleted."""
 
     left: tuple[str, ...]
     """What else is in the folder: privsieve did not write it there."""
@@ -115,33 +93,20 @@ class PurgeResult:
     purged_before: str | None = None
     """The day on which an earlier purge began; None if this one is the first."""
 
-    is_study: bool = False
-    """The folder is a study of people, and no run."""
-
-    @property
-    def figures(self) -> str:
-        """Return the file below the folder that has the figures."""
-        return f"{FIGURES}/{STUDY_REPORT if self.is_study else REPORT}"
-
 
 def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult:
-    """Purge a run or a study. RunError if there is neither, if a command works on the run, or if one of its folders is
-    a link; the errors of a report, LabelsError of a study."""
+    """Purge a run. RunError if there is none, if a command works on it, or if one of its folders is a link; the errors
+    of a report."""
     root = place(request.run)
     before = _purged(root)
-    if before is not None:
-        is_study = before.study_sha256 is not None
-    elif not (is_study := root.at(QUESTIONS).exists() and not root.at(RUN_RECORD).exists()):
+    if before is None:
         read_record(request.run)
-    kinds = {name: _kind(root, name, is_study) for name in files_below(root)}
-    deleted = Counter(kinds.values())
-    of_pictures = {kind: deleted[kind] for kind in (OF_PEOPLE if is_study else OF_PICTURES) if deleted[kind]}
-    others = {name.partition("/")[0] for name, kind in kinds.items() if kind is None}
-    names_left = tuple(sorted(printable(name) for name in others.difference(STAYS)))
-    result = PurgeResult(of_pictures, names_left, None if before is None else before.on, is_study)
-    folders = (SHOWN,) if is_study else OF_PICTURES
+    deleted = Counter(name.partition("/")[0] for name in files_below(root))
+    of_pictures = {name: deleted[name] for name in OF_PICTURES if deleted[name]}
+    names_left = tuple(sorted(printable(name) for name in deleted.keys() - {*STAYS, *OF_PICTURES}))
+    result = PurgeResult(of_pictures, names_left, None if before is None else before.on)
     linked = [
-        root.at(name).path for name in (FIGURES, *folders) if root.is_local and os.path.islink(root.at(name).path)
+        root.at(name).path for name in (FIGURES, *OF_PICTURES) if root.is_local and os.path.islink(root.at(name).path)
     ]
     if linked:
         raise RunError(f"{linked[0]} is a link, and purge changes nothing elsewhere; put what it leads to in its place")
@@ -151,8 +116,8 @@ def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult
         if before is None:
             record = _written_figures(root, request.run, result, feedback)
             own_lease.confirm()
-            root.at(PURGED).write(f"{record.model_dump_json(indent=2, exclude_none=True)}\n".encode())
-        for name in dict.fromkeys([*folders, *(name for name, kind in kinds.items() if kind and "/" not in name)]):
+            root.at(PURGED).write(f"{record.model_dump_json(indent=2)}\n".encode())
+        for name in OF_PICTURES:
             if root.at(name).is_dir():
                 remove_tree(root.at(name))
             elif root.at(name).exists():
@@ -170,30 +135,16 @@ def _purged(root: Place) -> _Purged | None:
         raise RunError(f"{root.at(PURGED).path} is damaged; delete the run yourself") from None
 
 
-def _kind(root: Place, name: str, is_study: bool) -> str | None:
-    """Return under which name a file is counted and deleted; None if it stays."""
-    if not is_study:
-        first = name.partition("/")[0]
-        return first if first in OF_PICTURES else None
-    if name.lower().endswith(".csv") and "/" not in name:
-        with root.at(name).open() as stream:
-            return VOTES if stream.read(len(_VOTES_HEAD)) == _VOTES_HEAD else None
-    return kind_of_file(name)
-
-
 def _written_figures(root: Place, url: str, result: PurgeResult, feedback: Feedback) -> _Purged:
     """Write the figures, without names of images and of people, and return the record of the purge."""
-    facts = _votes(root) if result.is_study else _report(url, feedback)
-    content = f"{as_json(facts, indent=1)}\n".encode()
-    root.at(result.figures).write(content)
-    purged = hashlib.sha256(root.at(QUESTIONS if result.is_study else RUN_RECORD).read()).hexdigest()
+    content = f"{as_json(_report(url, feedback), indent=1)}\n".encode()
+    root.at(REPORT).write(content)
     return _Purged(
         on=date.today().isoformat(),
         privsieve=__version__,
-        run_sha256=None if result.is_study else purged,
-        study_sha256=purged if result.is_study else None,
+        run_sha256=hashlib.sha256(root.at(RUN_RECORD).read()).hexdigest(),
         deleted=result.deleted,
-        figures={result.figures: hashlib.sha256(content).hexdigest()},
+        figures={REPORT: hashlib.sha256(content).hexdigest()},
     )
 
 
@@ -203,23 +154,3 @@ def _report(url: str, feedback: Feedback) -> Mapping[str, Any]:
     if report.coverage is not None:
         report = replace(report, coverage=replace(report.coverage, scanner=None))  # the lease is that of this purge
     return report_facts(report)
-
-
-def _votes(root: Place) -> Mapping[str, Any]:
-    """Return what `similarity votes --min-votes 1 --format json` says of a study, without the names of its people; and
-    of each set how many pairs have how many votes, so that any other limit can be applied."""
-    answers = study_answers(root)
-    answers.refresh()
-    votes, counted = votes_of(read_questions(root), standing_answers(answers), 1, None)
-    of_pairs = dict[tuple[str, str], list[int]]()
-    for set_name, key, recognised in zip(*(counted[n].to_pylist() for n in ("set", "key", "recognised")), strict=True):
-        of_pairs.setdefault((set_name, key), []).append(recognised)
-    facts = asdict(votes)
-    for of_set in facts["sets"]:
-        pairs = Counter((sum(r), len(r)) for (set_name, _), r in of_pairs.items() if set_name == of_set["name"])
-        of_set["pairs"] = [
-            {"num_votes": num_votes, "num_recognising": num_recognising, "num_pairs": num_pairs}
-            for (num_recognising, num_votes), num_pairs in sorted(pairs.items())
-        ]
-    people = ({name: value for name, value in person.items() if name != "name"} for person in facts["people"])
-    return facts | {"people": sorted(people, key=lambda person: [*person.values()])}

@@ -141,7 +141,7 @@ class PostedName(BaseModel):
     name: Annotated[str, Field(max_length=1000)]
 
 
-def page_app(room: str, own: Sequence[str], shared: Sequence[str], routes: Sequence[Route]) -> Starlette:
+def page_app(room: str, own: Sequence[str], routes: Sequence[Route], shared: Sequence[str] = ()) -> Starlette:
     """Return an app of these routes and the files of a page. It has no protection: `Guard` must come before it.
 
     room: folder whose `page/` has `index.html` and the `own` files, such as "jobs.serving.browse". shared: files of

@@ -1,4 +1,4 @@
-"""A server for one page on this machine, for `review`, `browse` and `similarity ask`.
+"""A server for one page on this machine, for `review` and `browse`.
 
 starlette and uvicorn (extra `review`) are imported inside the functions.
 """

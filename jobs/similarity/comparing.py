@@ -28,7 +28,7 @@ from jobs.runtime.hash_list import HashList
 from jobs.similarity.changing import MadeSet
 from reports.similarity.compute import PairFigures
 from reports.statistics.likeness import Features, distance, mean_squared_error, psnr, ssim
-from scoring.similarity.encoders import PictureEncoder
+from scoring.picture_encoders import PictureEncoder
 
 CELL_PX = 16
 """Pictures are compared in squares of this size, the blocks of a JPEG."""

@@ -10,7 +10,7 @@ from reports.run.design import Kind, counts_of
 from reports.run.figures import SMALL_GROUP, Figure, Rate
 from reports.statistics.estimates import Estimate
 from reports.words import percent, percent_within, shortened, spread
-from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS
+from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE
 from scoring.taxonomy import KEYS
 
@@ -115,6 +115,19 @@ def headlines(report: Report) -> tuple[str, ...]:
         lines.append(f"            not assessed: {', '.join(report.not_assessed)}")
         lines.append("            levels and rates count only what was assessed: the real ones can be higher")
     return tuple(lines)
+
+
+def private_in_words(report: Report) -> str:
+    """Say what counts as private, for a reader who does not know the levels."""
+    if report.private != BY_LEVEL:
+        return f"{report.private_meaning.removeprefix('private: ')}."
+    return f"The image shows {SHOWS_PRIVATE}. This is the choice of privsieve; --private sets another."
+
+
+def first_of(words: Sequence[str], most: int) -> str:
+    """Return the first words, and how many more there are."""
+    left = len(words) - most
+    return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
 
 
 def small_groups_note(rates: Iterable[Rate]) -> str | None:

@@ -1,18 +1,11 @@
 """Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ingest.errors import number_of
 from reports.pages import fill
-from reports.similarity.recognised import METRIC_NAMES, Ranking, StudyVotes
 from reports.similarity.results import SetSimilarity, Similarity
 from reports.words import Cell, Document, Table, number, percent, shortened, spread, table
-
-MIN_SETS = 14
-"""Sets with which the source of the ranks compared metrics; with fewer, chance orders them as well as a good metric."""
-
-FORMS = {"psnr": ".1f", "mse": ".0f"}
-"""Metric -> decimals; three for the others."""
 
 
 def document(similarity: Similarity) -> Document:
@@ -58,8 +51,8 @@ def _figures(of_set: SetSimilarity) -> list[Cell]:
         spread(of_set.nearest_low, of_set.nearest_high),
         of_set.means["semsim"],
         of_set.means["ssim"],
-        number(of_set.means["psnr"], FORMS["psnr"]),
-        number(of_set.means["mse"], FORMS["mse"]),
+        number(of_set.means["psnr"], ".1f"),
+        number(of_set.means["mse"], ".0f"),
         of_set.fid,
     ]
 
@@ -79,109 +72,6 @@ def notes(similarity: Similarity) -> Iterator[str]:
     if resized := sum(of_set.num_other_size for of_set in similarity.sets):
         yield f"{number_of(resized, 'changed picture')} had another size than the original and was resized to compare."
     yield "A low likeness is no proof: other people, models and attacks may recognise more (privsieve help similarity)."
-
-
-def rank_document(ranking: Ranking) -> Document:
-    return Document(list(_rank_headlines(ranking)), list(_rank_tables(ranking)), list(_rank_notes(ranking)))
-
-
-def _rank_headlines(ranking: Ranking) -> Iterator[str]:
-    yield f"recognised: {ranking.judge}"
-    for each in ranking.collections:
-        num_pairs = sum(of_set.num_pairs for of_set in each.sets)
-        line = f"{shortened(each.name)}: {number_of(num_pairs, 'judged pair')} of {number_of(len(each.sets), 'set')}"
-        yield line + _counts("left out", {"without an answer": each.num_without_answer, "with a tie": each.num_tied})
-
-
-def _counts(head: str, counts: Mapping[str, int]) -> str:
-    """Return the end of a line that says how many there are of each kind; empty if there are none."""
-    listed = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-    return f"; {head}: {listed}" if listed else ""
-
-
-def _rank_tables(ranking: Ranking) -> Iterator[Table]:
-    for each in ranking.collections:
-        heads = ["metric", "Kendall τ", "without any one set", "Spearman ρ", "AUC of pairs"]
-        rows: list[list[Cell]] = [
-            [
-                METRIC_NAMES[metric],
-                ranks.of_sets.kendall,
-                _range(ranks.of_sets.kendall_low, ranks.of_sets.kendall_high),
-                ranks.of_sets.spearman,
-                ranks.of_pairs,
-            ]
-            for metric, ranks in each.metrics.items()
-        ]
-        yield table(f"Agreement with what was recognised: {shortened(each.name)}", heads, rows)
-        ordered = sorted(each.sets, key=lambda of_set: -of_set.recognised)
-        shown = list(each.metrics)
-        cells: list[list[Cell]] = [
-            [
-                shortened(of_set.name),
-                of_set.num_pairs,
-                percent(of_set.recognised),
-                *(number(of_set.means[metric], FORMS.get(metric, ".3f")) for metric in shown),
-            ]
-            for of_set in ordered
-        ]
-        heads = ["set", "pairs", "recognised", *(METRIC_NAMES[metric] for metric in shown)]
-        yield table(f"Sets: {shortened(each.name)}", heads, cells)
-
-
-def _range(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
-
-
-def _rank_notes(ranking: Ranking) -> Iterator[str]:
-    yield "1: the metric has the order of what was recognised; 0: no relation; −1: the opposite order."
-    few = [each for each in ranking.collections if len(each.sets) < MIN_SETS]
-    if few:
-        yield (
-            f"{shortened(few[0].name)} has {len(few[0].sets)} sets: below {MIN_SETS} a high figure can be chance; "
-            "compare more methods and strengths."
-        )
-
-
-def votes_document(votes: StudyVotes) -> Document:
-    pairs = sum(of_set.num_pairs for of_set in votes.sets)
-    undecided = {
-        "with a tie": sum(of_set.num_tied for of_set in votes.sets),
-        f"with fewer than {number_of(votes.min_votes, 'vote')}": sum(of_set.num_few for of_set in votes.sets),
-        "without a vote": sum(of_set.num_without for of_set in votes.sets),
-    }
-    line = f"{number_of(pairs, 'pair')} of {number_of(len(votes.sets), 'set')}, by majority"
-    rows: list[list[Cell]] = [
-        [
-            shortened(of_set.name),
-            of_set.num_pairs,
-            percent(of_set.recognised),
-            of_set.num_recognised,
-            of_set.num_not,
-            of_set.num_tied,
-            of_set.num_few,
-            of_set.num_without,
-        ]
-        for of_set in votes.sets
-    ]
-    heads = ["set", "pairs", "share recognised", "recognised", "not", "tied", "too few votes", "no vote"]
-    people: list[list[Cell]] = [
-        [
-            shortened(person.name),
-            person.num_votes,
-            person.num_skipped,
-            f"{person.num_decoys_right:,} of {person.num_decoys:,}" if person.num_decoys else "–",
-            "left out" if person.is_left_out else "",
-        ]
-        for person in votes.people
-    ]
-    return Document(
-        [line + _counts("undecided", undecided)],
-        [
-            table("What people recognised", heads, rows),
-            table("Who was asked", ["person", "votes", "skipped", "right on decoys", ""], people),
-        ],
-        ["share recognised: of the pairs that a majority decides; the others are in no share."],
-    )
 
 
 def render(similarity: Similarity) -> str:

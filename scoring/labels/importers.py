@@ -12,11 +12,13 @@ from typing import Any
 from ingest.errors import LabelsError, did_you_mean
 from ingest.formats.shard import folders_below
 from ingest.sample import printable
+from ingest.storage.given_files import given_stream
 from ingest.storage.place import Place
 from scoring.labels import label_studio
 from scoring.labels.importing import load_mapping
 from scoring.labels.label_files import PRIVATE_VOTES, vote_of
 from scoring.labels.source_files import (
+    MAX_LABEL_FILE_BYTES,
     Importer,
     LabelledPicture,
     content_of,
@@ -28,7 +30,7 @@ from scoring.labels.source_files import (
     lines_of,
     names_in,
 )
-from scoring.labels.table import labels_from_csv
+from scoring.labels.table import label_batches
 from scoring.taxonomy import KEYS
 
 
@@ -242,18 +244,19 @@ def _places365(root: Place) -> Iterator[LabelledPicture]:
     for where, line in lines_of(root.at(_PLACES365_CATEGORIES), _PLACES365_CATEGORIES):
         category, number = _name_and_number(line, where)
         categories[number] = category[3:] if category[:1] == "/" and category[2:3] == "/" else category
-    paths: set[str] = set()
-    for name in lists:
+    read: set[tuple[str, str]] = set()
+    for name in reversed(lists):
         split, folders = _PLACES365_LISTS[name]
         folder = next((folder for folder in folders if root.at(folder).is_dir()), folders[0])
+        if (split, folder) in read:
+            continue  # the challenge's list of training pictures has all of the standard one
+        read.add((split, folder))
         for where, line in lines_of(root.at(name), name):
             picture, number = _name_and_number(line, where)
             if number not in categories:
                 raise LabelsError(f"{where}: {_PLACES365_CATEGORIES} has no category {number}")
             path = inside(f"{folder}/{picture.lstrip('/')}", where)
-            if path not in paths:  # the two lists of training pictures share most of them
-                paths.add(path)
-                yield LabelledPicture(path, class_=categories[number], split=split, where=where)
+            yield LabelledPicture(path, class_=categories[number], split=split, where=where)
 
 
 def _name_and_number(line: str, where: str) -> tuple[str, int]:
@@ -300,9 +303,6 @@ def _cprt_bench(root: Place) -> Iterator[LabelledPicture]:
             )
 
 
-_ROWS_AT_ONCE = 10_000
-
-
 def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture]:
     """Read a plain CSV file of labels, next to the pictures or elsewhere.
 
@@ -311,8 +311,7 @@ def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture
     semicolons, for `--mapping`.
     """
     folder, name = folder_and_file(root, "labels.csv")
-    table = labels_from_csv(content_of(folder.at(name), name), name, ["labels"], ignores_columns)
-    for number, row in enumerate(row for batch in table.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist()):
+    for number, row in enumerate(_csv_rows(folder.at(name), name, ignores_columns)):
         where = f"{name}, line {number + 2}"
         yield LabelledPicture(
             inside(row["key"], where) if row["key"] else None,
@@ -329,6 +328,12 @@ def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture
             key=row["key"],
             where=where,
         )
+
+
+def _csv_rows(file: Place, name: str, ignores_columns: bool) -> Iterator[dict[str, Any]]:
+    with given_stream(file, name, MAX_LABEL_FILE_BYTES) as stream:
+        for table in label_batches(stream, name, ["labels"], ignores_columns):
+            yield from table.to_pylist()
 
 
 def _stem(name: str) -> str:

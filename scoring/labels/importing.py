@@ -9,14 +9,14 @@ import pickle
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Annotated
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ingest.errors import LabelsError, did_you_mean, number_of
@@ -26,9 +26,13 @@ from ingest.storage.place import Place
 from ingest.storage.retries import storage_error
 from scoring.labels.label_files import LABELS_SCHEMA, PRIVATE_VOTES, with_private_of_votes
 from scoring.labels.source_files import Importer, LabelledPicture, folder_and_file, key_of
-from scoring.labels.table import LabelsOrigin, checked
+from scoring.labels.table import Contradictions, LabelsOrigin, check_cells, write_label_batches
+from scoring.sql.limits import spilling_database
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import load_yaml, shipped_or_given
+
+if TYPE_CHECKING:
+    import duckdb
 
 SHIPPED = ("vispr", "privbench", "biv-priv", "privacyalert")
 
@@ -133,11 +137,16 @@ JUDGED = ("private", "class", "score", "vote", *KEYS)
 
 _ROWS_AT_ONCE = 10_000
 
+_ROWS_WRITTEN_AT_ONCE = 50_000
+
+_MAX_MEMORY_BYTES = 128 * 2**20
+
 
 @dataclass(frozen=True)
 class Imported:
-    labels: pa.Table
     origin: LabelsOrigin
+
+    num_rows: int
 
     num_listed: int
     """Number of pictures that the data set lists, one per annotator: rows plus `num_copies`."""
@@ -160,143 +169,177 @@ def import_labels(
     importer: Importer,
     root: Place,
     mapping: LabelMapping | None,
+    out: str,
     *,
     split: str | None = None,
     annotator: str | None = None,
     advance: Callable[[int, int], None] = lambda done, all_: None,
-) -> Imported:
-    """Import the labels of the data set below `root`.
+) -> tuple[Imported, str | None]:
+    """Write the labels of the data set below `root` to `out`; return what they are, and the caution about labels that
+    contradict themselves, None without any.
 
     split: only pictures of this split; data sets without splits get it as their split.
     annotator: who gave the labels, if the source does not name anyone; None for the name of the data set.
     advance: called with the number of pictures done and of all, for a display of progress.
     LabelsError if a file of labels is wrong or lists no picture, or the mapping or annotator would change nothing.
+    Nothing is written then. Memory does not grow with the number of pictures: they are in temporary files.
     """
-    listed = _Listed(picture for picture in importer.pictures(root) if split is None or picture.split in (None, split))
-    if not listed.num_pictures:
-        which = f" of the split {split}" if split else ""
-        raise LabelsError(f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts")
-    if mapping is not None and importer.mapping is None and not listed.has_labels:
-        raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
-    if annotator is not None and listed.names_annotators:
-        raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
-    folder, _ = folder_and_file(root, "")
-    rows, unmapped, num_shared = _Rows(), Counter[str](), 0
-    for number, picture in enumerate(listed):
-        row = _row(picture, folder, mapping, listed.shared_keys)
-        row |= {"annotator": picture.annotator or annotator or name, "split": picture.split or split}
-        rows.add(row | {"licence": picture.licence or importer.licence})
-        unmapped.update(mapping.unmapped(picture.labels) if mapping else picture.labels)
-        num_shared += picture.path is not None and key_of(picture.path) in listed.shared_keys
-        advance(number + 1, listed.num_pictures)
-    labels = rows.labels()
-    num_copies = listed.num_pictures - labels.num_rows
-    counts = (labels["sha256"].null_count, num_copies, rows.num_contradictions, num_shared)
-    origin = LabelsOrigin(
-        source=name,
-        mapping=mapping.title if mapping else None,
-        num_pictures=pc.count_distinct(pc.coalesce(labels["sha256"], labels["key"])).as_py(),
-        unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
-        notes=(*importer.notes, *_notes(*counts)),
-    )
-    return Imported(labels, origin, listed.num_pictures, *counts)
+    with spilling_database("the import of labels", _MAX_MEMORY_BYTES) as database:
+        database.execute("SET preserve_insertion_order = true; SET threads = 2")
+        is_of_split = (
+            picture for picture in importer.pictures(root) if split is None or picture.split in (None, split)
+        )
+        listed = _Listed(database, is_of_split)
+        if not listed.num_pictures:
+            which = f" of the split {split}" if split else ""
+            raise LabelsError(
+                f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts"
+            )
+        if mapping is not None and importer.mapping is None and not listed.has_labels:
+            raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
+        if annotator is not None and listed.names_annotators:
+            raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
+        folder, _ = folder_and_file(root, "")
+        rows, unmapped = _Rows(database), Counter[str]()
+        for pictures in listed.batches():
+            cells = []
+            for picture, is_shared in pictures:
+                row = _row(picture, folder, mapping, is_shared)
+                row |= {"annotator": picture.annotator or annotator or name, "split": picture.split or split}
+                cells.append(row | {"licence": picture.licence or importer.licence})
+                unmapped.update(mapping.unmapped(picture.labels) if mapping else picture.labels)
+                advance(rows.num_added + len(cells), listed.num_pictures)
+            rows.add(cells)
+        num_contradictions = rows.merge()
+        num_rows, num_pictures, num_missing = rows.counts()
+        counts = (num_missing, listed.num_pictures - num_rows, num_contradictions, listed.num_shared_names)
+        origin = LabelsOrigin(
+            source=name,
+            mapping=mapping.title if mapping else None,
+            num_pictures=num_pictures,
+            unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
+            notes=(*importer.notes, *_notes(*counts)),
+        )
+        contradictory = Contradictions()
+        write_label_batches(map(contradictory.counted, rows.labels()), out, origin)
+        return Imported(origin, num_rows, listed.num_pictures, *counts), contradictory.caution()
 
 
 class _Listed:
     """The pictures that a data set lists, in a temporary file, and what must be known of all before the first row."""
 
-    def __init__(self, pictures: Iterable[LabelledPicture]):
+    def __init__(self, database: "duckdb.DuckDBPyConnection", pictures: Iterator[LabelledPicture]):
         """LabelsError if a picture is labelled twice; StorageError if the disk is full."""
         self.num_pictures, self.has_labels, self.names_annotators = 0, False, True
-        self.shared_keys = set[str]()
-        """Keys that a scan would give to several of the pictures."""
-
+        self._database = database
         self._file = tempfile.TemporaryFile(prefix="privsieve-")  # noqa: SIM115 - it goes with this object
-        labelled_before, path_of_keys, waiting = set[bytes](), dict[bytes, bytes](), list[LabelledPicture]()
-        for picture in pictures:
-            self.num_pictures += 1
-            self.has_labels |= bool(picture.labels)
-            self.names_annotators &= bool(picture.annotator)
-            label = _digest(picture.path, picture.sha256 or picture.key, picture.annotator)
-            if label in labelled_before:
-                raise LabelsError(f"{picture.where}: the same picture is labelled a second time; keep one of them")
-            labelled_before.add(label)
-            if picture.path is not None:
-                key, path = key_of(picture.path), _digest(picture.path)
-                if path_of_keys.setdefault(_digest(key), path) != path:
-                    self.shared_keys.add(key)
-            waiting.append(picture)
-            if len(waiting) == _ROWS_AT_ONCE:
-                self._keep(waiting)
-                waiting = []
-        self._keep(waiting)
+        database.execute("CREATE TABLE listed (number BIGINT, label BLOB, name BLOB, path BLOB)")
+        while batch := list(islice(pictures, _ROWS_AT_ONCE)):
+            self._keep(batch)
+        database.execute(
+            "CREATE TABLE shared AS SELECT number FROM listed WHERE path IS NOT NULL AND name IN "
+            "(SELECT name FROM listed GROUP BY name HAVING min(path) <> max(path)) ORDER BY number"
+        )
+        self.num_shared_names = _only_row(database, "SELECT count(*) FROM shared")[0]
+        second = _only_row(
+            database,
+            "SELECT min(number) FROM (SELECT number, row_number() OVER (PARTITION BY label ORDER BY number) AS nth "
+            "FROM listed WHERE label IN (SELECT label FROM listed GROUP BY label HAVING count(*) > 1)) WHERE nth = 2",
+        )[0]
+        if second is not None:
+            picture = next(islice(chain.from_iterable(self.batches()), second, None))[0]
+            raise LabelsError(f"{picture.where}: the same picture is labelled a second time; keep one of them")
 
     def _keep(self, pictures: list[LabelledPicture]) -> None:
+        self.has_labels |= any(picture.labels for picture in pictures)
+        self.names_annotators &= all(picture.annotator for picture in pictures)
+        columns = {
+            "number": range(self.num_pictures, self.num_pictures + len(pictures)),
+            "label": [_digest(each.path, each.sha256 or each.key, each.annotator) for each in pictures],
+            "name": [None if each.path is None else _digest(key_of(each.path)) for each in pictures],
+            "path": [None if each.path is None else _digest(each.path) for each in pictures],
+        }
+        self.num_pictures += len(pictures)
+        _insert(self._database, "listed", pa.table(columns))
         try:
             pickle.dump(pictures, self._file)
             self._file.flush()
         except OSError as error:
             raise storage_error(f"cannot write a temporary file in {tempfile.gettempdir()}", error) from None
 
-    def __iter__(self) -> Iterator[LabelledPicture]:
+    def batches(self) -> Iterator[list[tuple[LabelledPicture, bool]]]:
+        """Yield the pictures in order, each with whether a scan would give its key to another one, too."""
         self._file.seek(0)
-        num_left = self.num_pictures
-        while num_left:
+        for start in range(0, self.num_pictures, _ROWS_AT_ONCE):
             pictures: list[LabelledPicture] = pickle.load(self._file)
-            num_left -= len(pictures)
-            yield from pictures
+            statement = f"SELECT number FROM shared WHERE number BETWEEN {start} AND {start + _ROWS_AT_ONCE - 1}"
+            shared = {number for (number,) in self._database.execute(statement).fetchall()}
+            yield [(picture, start + place in shared) for place, picture in enumerate(pictures)]
 
 
 class _Rows:
     """Rows of the labels table. Pictures with the same bytes are merged to one row per annotator."""
 
-    def __init__(self) -> None:
-        self._tables, self._waiting = list[pa.Table](), list[dict[str, object]]()
-        self._number_of = dict[bytes, int]()
-        self._nulled = {column: set[int]() for column in (*JUDGED, "split", "licence")}
-        """Column -> rows of which it became null, since the labels of a picture differ."""
+    def __init__(self, database: "duckdb.DuckDBPyConnection"):
+        self._database, self.num_added = database, 0
+        _insert(database, "rows", self._table([]), is_new=True)
 
-    @property
-    def num_contradictions(self) -> int:
-        return len(set().union(*(self._nulled[column] for column in JUDGED)))
+    def _table(self, rows: Sequence[Mapping[str, object]]) -> pa.Table:
+        cells = [pa.array([row.get(f.name) for row in rows], f.type, from_pandas=True) for f in LABELS_SCHEMA]
+        of = [_digest(row["sha256"] or row["key"], row["annotator"]) for row in rows]
+        numbers = range(self.num_added, self.num_added + len(rows))
+        columns = [pa.array(numbers, pa.int64()), pa.array(of, pa.binary()), *cells]
+        return pa.table(columns, names=["number", "of", *LABELS_SCHEMA.names])
 
-    def add(self, row: dict[str, object]) -> None:
-        num_rows = len(self._number_of)
-        number = self._number_of.setdefault(_digest(row["sha256"] or row["key"], row["annotator"]), num_rows)
-        if number < num_rows:
-            first = self._row(number)
-            for column, numbers in self._nulled.items():
-                if first.get(column) != row.get(column):
-                    numbers.add(number)
-            return
-        self._waiting.append(row)
-        if len(self._waiting) == _ROWS_AT_ONCE:
-            self._tables.append(_table_of(self._waiting))
-            self._waiting = []
+    def add(self, rows: Sequence[Mapping[str, object]]) -> None:
+        _insert(self._database, "rows", self._table(rows))
+        self.num_added += len(rows)
 
-    def labels(self) -> pa.Table:
-        """Return the table, checked."""
-        labels = pa.concat_tables([*self._tables, _table_of(self._waiting)])
-        for column, numbers in self._nulled.items():
-            if numbers:
-                is_null = np.zeros(labels.num_rows, np.bool_)
-                is_null[list(numbers)] = True
-                field_ = LABELS_SCHEMA.field(column)
-                cells = pc.if_else(pa.array(is_null), pa.scalar(None, field_.type), labels[column])
-                labels = labels.set_column(LABELS_SCHEMA.names.index(column), field_, cells)
-        return checked(with_private_of_votes(labels, "the labels"), "the labels")
+    def merge(self) -> int:
+        """Keep the first row of each picture and annotator; what others say differently becomes null. Return of how
+        many rows anything judged became null."""
+        columns = (*JUDGED, "split", "licence")
+        differs = ", ".join(
+            f'min("{name}") IS DISTINCT FROM max("{name}") OR count("{name}") NOT IN (0, count(*)) AS "{name}"'
+            for name in columns
+        )
+        nulled = ", ".join(
+            f'"{name}" = CASE WHEN differing."{name}" THEN NULL ELSE rows."{name}" END' for name in columns
+        )
+        self._database.execute(
+            "CREATE TABLE repeated AS SELECT of, min(number) AS first FROM rows GROUP BY of HAVING count(*) > 1; "
+            f"CREATE TABLE differing AS SELECT first, {differs} FROM rows JOIN repeated USING (of) GROUP BY first; "
+            f"UPDATE rows SET {nulled} FROM differing WHERE number = first; "
+            "DELETE FROM rows USING repeated WHERE rows.of = repeated.of AND number <> first"
+        )
+        judged = " OR ".join(f'"{name}"' for name in JUDGED)
+        return int(_only_row(self._database, f"SELECT count(*) FROM differing WHERE {judged}")[0])
 
-    def _row(self, number: int) -> dict[str, object]:
-        table, row = divmod(number, _ROWS_AT_ONCE)
-        if table == len(self._tables):
-            return self._waiting[row]
-        first: dict[str, object] = self._tables[table].slice(row, 1).to_pylist()[0]
-        return first
+    def counts(self) -> tuple[int, int, int]:
+        """Return the number of rows, of pictures, and of rows without sha256."""
+        rows, missing = _only_row(self._database, "SELECT count(*), count(*) - count(sha256) FROM rows")
+        pictures = "SELECT count(*) FROM (SELECT DISTINCT coalesce(sha256, key) FROM rows)"
+        return rows, _only_row(self._database, pictures)[0], missing
+
+    def labels(self) -> Iterator[pa.Table]:
+        """Yield the rows in order, checked."""
+        names = ", ".join(f'"{name}"' for name in LABELS_SCHEMA.names)
+        num_before = 0
+        for batch in self._database.sql(f"SELECT {names} FROM rows").to_arrow_reader(_ROWS_WRITTEN_AT_ONCE):
+            labels = with_private_of_votes(pa.table(batch).cast(LABELS_SCHEMA), "the labels", num_before)
+            yield check_cells(labels, "the labels", num_before)
+            num_before += labels.num_rows
 
 
-def _table_of(rows: Sequence[Mapping[str, object]]) -> pa.Table:
-    cells = [pa.array([row.get(f.name) for row in rows], f.type, from_pandas=True) for f in LABELS_SCHEMA]
-    return pa.Table.from_arrays(cells, schema=LABELS_SCHEMA)
+def _insert(database: "duckdb.DuckDBPyConnection", table: str, rows: pa.Table, is_new: bool = False) -> None:
+    database.register("batch", rows)
+    database.execute(f"CREATE TABLE {table} AS FROM batch" if is_new else f"INSERT INTO {table} FROM batch")
+    database.unregister("batch")
+
+
+def _only_row(database: "duckdb.DuckDBPyConnection", statement: str) -> tuple[Any, ...]:
+    (row,) = database.execute(statement).fetchall()
+    return tuple(row)
 
 
 def _digest(*texts: object) -> bytes:
@@ -324,13 +367,13 @@ def sha256_of(picture: Place) -> str | None:
         return None
 
 
-def _row(labelled: LabelledPicture, root: Place, mapping: LabelMapping | None, shared: set[str]) -> dict[str, object]:
+def _row(labelled: LabelledPicture, root: Place, mapping: LabelMapping | None, is_shared: bool) -> dict[str, object]:
     actual_sha256 = sha256_of(root.at(labelled.path)) if labelled.path is not None else None
     if actual_sha256 and labelled.sha256 and actual_sha256 != labelled.sha256:
         raise LabelsError(
             f"{labelled.where}: sha256 is not that of the picture at this path; correct it or leave it out"
         )
-    sha256, key = actual_sha256 or labelled.sha256, _key(labelled, actual_sha256 is not None, shared)
+    sha256, key = actual_sha256 or labelled.sha256, _key(labelled, actual_sha256 is not None, is_shared)
     values: dict[str, float] = mapping.values(labelled.labels) if mapping else {}
     private = labelled.private
     if private is None and labelled.vote is not None:
@@ -341,11 +384,11 @@ def _row(labelled: LabelledPicture, root: Place, mapping: LabelMapping | None, s
     return row | {"sha256": sha256, "key": key} | values | dict(labelled.values)
 
 
-def _key(labelled: LabelledPicture, is_there: bool, shared: set[str]) -> str | None:
+def _key(labelled: LabelledPicture, is_there: bool, is_shared: bool) -> str | None:
     """Return the key as a scan writes it; None if it would name several pictures."""
     if labelled.path is None or (labelled.key is not None and not is_there):
         return labelled.key
-    if key_of(labelled.path) not in shared:
+    if not is_shared:
         return key_of(labelled.path)
     return None if is_there or labelled.sha256 else printable(labelled.path)
 

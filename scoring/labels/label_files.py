@@ -7,8 +7,11 @@ Two classes are private and two public, so a vote also says whether the picture 
 """
 
 import codecs
+import io
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -103,11 +106,17 @@ def refuse_unknown(columns: Sequence[str], name: str, known: Sequence[str]) -> N
         )
 
 
-def refuse_rows(is_wrong: pa.ChunkedArray, name: str, why: str, values: pa.ChunkedArray | None = None) -> None:
-    """Raise LabelsError with the first row that is wrong; null counts as false. why: {} is its value in `values`."""
+def refuse_rows(
+    is_wrong: pa.ChunkedArray, name: str, num_before: int, why: str, values: pa.ChunkedArray | None = None
+) -> None:
+    """Raise LabelsError with the first row that is wrong; null counts as false.
+
+    num_before: rows of the file before these. why: {} is its value in `values`.
+    """
     row = pc.index(is_wrong, True).as_py()
     if row >= 0:
-        raise LabelsError(f"{name}, row {row + 1}: {why if values is None else why.format(f'{values[row].as_py():g}')}")
+        said = why if values is None else why.format(f"{values[row].as_py():g}")
+        raise LabelsError(f"{name}, row {num_before + row + 1}: {said}")
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -119,14 +128,17 @@ NULL_NUMBERS = ["null", "NULL", "nan", "NaN"]
 """Words of other tools for a missing number. In text columns only the empty cell is null: a class can be `null`."""
 
 
-def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
-    """Read every column as text; empty cells are null. LabelsError with the line if it is not CSV.
+def text_columns(content: bytes, name: str) -> pa.Table:
+    """Read every column as text; empty cells are null. LabelsError with the line if it is not CSV."""
+    return pa.concat_tables(text_batches(io.BytesIO(content), name))
 
-    columns: known columns, read as text even if they seem to hold numbers. Others keep any type.
-    """
-    if not _is_utf8(content):  # pyarrow would print a traceback for a row that it cannot show to `refuse`
+
+def text_batches(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
+    """Yield the rows as `text_columns` reads them, some at a time; the first table has none."""
+    if not _is_utf8(stream):  # pyarrow would print a traceback for a row that it cannot show to `refuse`
         raise _not_csv(name)
-    head = content[:BLOCK_BYTES].splitlines()[:1]
+    stream.seek(0)
+    head = stream.read(BLOCK_BYTES).splitlines()[:1]
     if head and b"," not in head[0] and (b";" in head[0] or b"\t" in head[0]):
         raise LabelsError(f"{name}: its columns are separated by semicolons or tabs; separate columns with commas")
     wrong_rows: list[pyarrow.csv.InvalidRow] = []
@@ -135,15 +147,22 @@ def text_columns(content: bytes, name: str, columns: Sequence[str]) -> pa.Table:
         wrong_rows.append(row)
         return "error"
 
-    try:
-        return pyarrow.csv.read_csv(
-            pa.BufferReader(content),
+    def opened(names: Sequence[str]) -> pyarrow.csv.CSVStreamingReader:
+        stream.seek(0)
+        return pyarrow.csv.open_csv(
+            pa.PythonFile(stream, "r"),
             read_options=pyarrow.csv.ReadOptions(use_threads=False),  # else rows have no numbers
             parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
             convert_options=pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=True, null_values=[""]
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
             ),
         )
+
+    try:
+        reader = opened(opened([]).schema.names)
+        yield reader.schema.empty_table()
+        for batch in reader:
+            yield pa.table(batch)
     except pa.ArrowException:  # its message quotes cells
         if wrong_rows:
             row = wrong_rows[0]
@@ -156,9 +175,8 @@ def _not_csv(name: str) -> LabelsError:
     return LabelsError(f"{name}: cannot be read as CSV in UTF-8 with a line of column names")
 
 
-def _is_utf8(content: bytes) -> bool:
-    """Check in blocks, since the file can be large."""
-    blocks = (content[start : start + BLOCK_BYTES] for start in range(0, len(content), BLOCK_BYTES))
+def _is_utf8(stream: BinaryIO) -> bool:
+    blocks = iter(partial(stream.read, BLOCK_BYTES), b"")
     try:
         deque(codecs.iterdecode(blocks, "utf-8"), maxlen=0)
     except UnicodeDecodeError:
@@ -176,7 +194,7 @@ def unescaped(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS) else cell
 
 
-def as_csv(table: pa.Table) -> bytes:
+def as_csv(table: pa.Table, has_header: bool = True) -> bytes:
     """Write a header and one line per row; null is an empty cell. Cells of text are escaped."""
     columns = []
     for column in table.columns:
@@ -184,7 +202,8 @@ def as_csv(table: pa.Table) -> bytes:
             column = pa.array([None if cell is None else escaped(cell) for cell in column.to_pylist()], pa.string())
         columns.append(column)
     sink = pa.BufferOutputStream()
-    pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), sink)
+    options = pyarrow.csv.WriteOptions(include_header=has_header)
+    pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), sink, options)
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -217,8 +236,9 @@ def vote_of_number(text: str) -> str:
     return next((vote for vote, of_vote in VOTES.items() if of_vote == step), text)
 
 
-def with_private_of_votes(labels: pa.Table, name: str) -> pa.Table:
-    """Fill `private` where it is null and there is a vote. labels: with `private` and `vote`.
+def with_private_of_votes(labels: pa.Table, name: str, num_before: int = 0) -> pa.Table:
+    """Fill `private` where it is null and there is a vote. labels: with `private` and `vote`. num_before: rows of the
+    file before these.
 
     LabelsError with the row if a vote is none of the four, or contradicts `private`.
     """
@@ -226,12 +246,12 @@ def with_private_of_votes(labels: pa.Table, name: str) -> pa.Table:
     if votes.null_count == labels.num_rows:
         return labels
     is_known = pc.is_in(votes, pa.array([*VOTES, None], pa.string()))
-    refuse_rows(pc.invert(is_known), name, f'"vote" is none of {", ".join(VOTES)}; it may be null')
+    refuse_rows(pc.invert(is_known), name, num_before, f'"vote" is none of {", ".join(VOTES)}; it may be null')
     side = pc.is_in(votes, pa.array(PRIVATE_VOTES)).cast(pa.int8())
     side = pc.if_else(pc.is_valid(votes), side, pa.scalar(None, pa.int8()))
     private = labels["private"]
     contradicts = pc.not_equal(side, private)
-    refuse_rows(contradicts, name, '"vote" and "private" contradict each other; correct one of them')
+    refuse_rows(contradicts, name, num_before, '"vote" and "private" contradict each other; correct one of them')
     index = labels.column_names.index("private")
     return labels.set_column(index, labels.schema.field(index), pc.coalesce(private, side))
 

@@ -11,7 +11,7 @@ import re
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -34,8 +34,10 @@ UNDO = "undo"
 UNCLEAR = "unclear"
 OF_ATTRIBUTES = "attributes"
 OF_VOTE = "vote"
-ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, UNCLEAR, SKIP, UNDO)
+YES, NO = "yes", "no"
+ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, YES, NO, UNCLEAR, SKIP, UNDO)
 """private, public: of the whole picture. vote: the column of this name. attributes: values of all.
+yes, no: to a question of the user's.
 unclear: the person looked and cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 
 REVIEW_COLUMNS: tuple[Column, ...] = (
@@ -99,14 +101,11 @@ def read_reviews(folder: Place) -> pa.Table:
     return answers.table()
 
 
-def standing(answers: pa.Table, question: Sequence[str] = ("sha256",)) -> pa.Table:
-    """Return the last answer per question and person, without those that were taken back, by time.
-
-    question: columns that say what was asked.
-    """
+def standing(answers: pa.Table) -> pa.Table:
+    """Return the last answer per picture and person, without those that were taken back, by time."""
     ordered = answers.sort_by("answered_at")
-    last_rows: dict[tuple[Any, ...], int] = {}
-    columns = (ordered[name].to_pylist() for name in (*question, "annotator"))
+    last_rows: dict[tuple[str, str], int] = {}
+    columns = (ordered[name].to_pylist() for name in ("sha256", "annotator"))
     for row, name in enumerate(zip(*columns, strict=True)):
         last_rows[name] = row
     last = ordered.take(pa.array(sorted(last_rows.values()), pa.int64()))
@@ -208,11 +207,11 @@ class _Parts:
 class ReviewAnswers:
     """All answers in the folder of a run, of this process and of others. Safe for threads."""
 
-    def __init__(self, folder: Place, schema: pa.Schema = REVIEWS_SCHEMA, answers: Sequence[str] = ANSWERS):
-        """Read nothing yet. schema: with the columns `answer`, one of `answers`, and `answered_at`."""
+    def __init__(self, folder: Place):
+        """Read nothing yet."""
         writer = uuid.uuid4().hex[:12]
-        self._folder, self._writer, self._schema, self._known = folder, writer, schema, answers
-        self._answers = _Parts(folder, f"answers-{writer}", schema, FOOTER_KEY)
+        self._folder, self._writer = folder, writer
+        self._answers = _Parts(folder, f"answers-{writer}", REVIEWS_SCHEMA, FOOTER_KEY)
         self._shown = _Parts(folder.at(SHOWN), f"shown-{writer}", SHOWN_SCHEMA, SHOWN_KEY)
         self._own = list[pa.Table]()
         self._others = dict[str, tuple[str, pa.Table]]()
@@ -220,7 +219,7 @@ class ReviewAnswers:
         self._lock = threading.Lock()
 
     def add(self, answer: Mapping[str, Any]) -> None:
-        """Save one answer: the columns of the schema but `answered_at`; missing ones are null.
+        """Save one answer: the columns of `REVIEWS_SCHEMA` but `answered_at`; missing ones are null.
 
         When it returns, the answer is on the disk or in the store. StorageError, and nothing saved, if that fails.
         """
@@ -242,14 +241,14 @@ class ReviewAnswers:
             marks = _marks(self._folder)
             for name, mark in marks.items():
                 if f"-{self._writer}-" not in name and self._others.get(name, ("",))[0] != mark:
-                    part = _part(self._folder.at(name), self._schema, self._known)
+                    part = _part(self._folder.at(name))
                     self._others[name] = (mark, part)
                     self._last = max([self._last, *part["answered_at"].to_pylist()])
 
     def table(self) -> pa.Table:
         """Return all answers, by time."""
         with self._lock:
-            open_part = pa.Table.from_pylist(self._answers.open_rows, schema=self._schema)
+            open_part = pa.Table.from_pylist(self._answers.open_rows, schema=REVIEWS_SCHEMA)
             parts = [part for _, part in self._others.values()]
             return pa.concat_tables([*parts, *self._own, open_part]).sort_by("answered_at")
 
@@ -262,24 +261,24 @@ def _marks(folder: Place) -> dict[str, str]:
     return {name: mark for name, mark in sorted(marks.items()) if _PART.fullmatch(name)}
 
 
-def _part(file: Place, schema: pa.Schema, answers: Sequence[str]) -> pa.Table:
-    content = file.read()
+def _part(file: Place) -> pa.Table:
+    content, schema = file.read(), REVIEWS_SCHEMA
     with refuse_damage(f"{file.path}:", "is a damaged part of a review; remove it, or restore it", LabelsError):
         footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {})[FOOTER_KEY]
         refuse_other_format(from_json(footer), file.path, "remove it", LabelsError)
         table = bounded_table(content, file.path, schema.names)
         table = table.select(schema.names).cast(schema)
-    required = {c for c in schema.names if not schema.field(c).nullable} | {"sha256"} & set(schema.names)
+    required = {c for c in schema.names if not schema.field(c).nullable} | {"sha256"}
     is_whole = not any(table[column].null_count for column in required)
-    if table.num_rows and not (is_whole and _is_known(table, answers)):
+    if table.num_rows and not (is_whole and _is_known(table)):
         raise LabelsError(f"{file.path}: is not a part of a review; remove it, or restore it")
     return table
 
 
-def _is_known(part: pa.Table, answers: Sequence[str]) -> bool:
+def _is_known(part: pa.Table) -> bool:
     """Return whether answers and times are valid for this version."""
     times = pc.min_max(part["answered_at"].cast(pa.int64())).as_py()
     return (
-        bool(pc.all(pc.is_in(part["answer"], pa.array(answers))).as_py())
+        bool(pc.all(pc.is_in(part["answer"], pa.array(ANSWERS))).as_py())
         and 0 <= times["min"] <= times["max"] <= LAST_US
     )

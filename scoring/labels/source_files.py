@@ -9,13 +9,14 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.errors import LabelsError
 from ingest.formats.shard import listed
 from ingest.sample import printable
-from ingest.storage.given_files import given_content
+from ingest.storage.given_files import given_content, given_stream
 from ingest.storage.place import Place, reason_of
 
 MAX_LABEL_FILE_BYTES = 512 * 2**20
@@ -120,29 +121,33 @@ def content_of(file: Place, name: str, max_bytes: int = MAX_LABEL_FILE_BYTES) ->
     return given_content(file, name, max_bytes)
 
 
-def _text_of(file: Place, name: str) -> str:
+@contextmanager
+def _text_of(file: Place, name: str, newline: str | None) -> Iterator[io.TextIOWrapper]:
     try:
-        return content_of(file, name).decode("utf-8-sig")
+        with given_stream(file, name, MAX_LABEL_FILE_BYTES) as stream:
+            yield io.TextIOWrapper(stream, "utf-8-sig", newline=newline)
     except UnicodeDecodeError:
         raise LabelsError(f"{name}: is not text in UTF-8") from None
 
 
 def lines_of(file: Place, name: str) -> Iterator[tuple[str, str]]:
     """Yield (file and line number, text) of each line that is not blank. LabelsError if it is not UTF-8."""
-    for number, line in enumerate(io.StringIO(_text_of(file, name), newline=None), 1):
-        if line.strip():
-            yield f"{name}, line {number}", line.rstrip("\n")
+    with _text_of(file, name, newline=None) as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield f"{name}, line {number}", line.rstrip("\n")
 
 
 def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (file and line number, cells) of each row that is not blank. LabelsError if it is not CSV in UTF-8."""
-    reader = csv.reader(io.StringIO(_text_of(file, name), newline=""))
-    try:
-        for row in reader:
-            if row:
-                yield f"{name}, line {reader.line_num}", row
-    except csv.Error:
-        raise LabelsError(f"{name}, line {reader.line_num}: is not valid CSV; check its quotation marks") from None
+    with _text_of(file, name, newline="") as lines:
+        reader = csv.reader(lines)
+        try:
+            for row in reader:
+                if row:
+                    yield f"{name}, line {reader.line_num}", row
+        except csv.Error:
+            raise LabelsError(f"{name}, line {reader.line_num}: is not valid CSV; check its quotation marks") from None
 
 
 def json_of(content: bytes, name: str) -> Any:

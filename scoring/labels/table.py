@@ -9,9 +9,12 @@ labeler may hold another definition of private, so such labels are counted and n
 """
 
 import hashlib
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +27,7 @@ from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.sample import printable
 from ingest.storage.file_format import FORMAT, refuse_other_format
 from ingest.storage.given_files import given_content
-from ingest.storage.parquet_tables import refuse_damage, write_table
+from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import place
 from scoring.assessment import Values
 from scoring.labels.label_files import (
@@ -35,7 +38,7 @@ from scoring.labels.label_files import (
     bounded_table,
     refuse_rows,
     refuse_unknown,
-    text_columns,
+    text_batches,
     unescaped,
     vote_of_number,
     with_private_of_votes,
@@ -86,11 +89,22 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
 
     Parquet with the origin in its footer; CSV without an origin if the name ends in `.csv`.
     """
-    labels = checked(labels, url)
-    if url.lower().endswith(".csv"):
-        place(url).write(as_csv(labels))
-        return
-    write_table(place(url), labels, {FOOTER_KEY: json.dumps({"format": FORMAT, **asdict(origin)}, sort_keys=True)})
+    write_label_batches([checked(labels, url)], url, origin)
+
+
+def write_label_batches(batches: Iterable[pa.Table], url: str, origin: LabelsOrigin) -> None:
+    """Write checked tables as one file, as `write_labels` does. No picture may have two labels of one annotator."""
+    with place(url).create() as file:
+        if url.lower().endswith(".csv"):
+            for number, labels in enumerate(batches):
+                file.write(as_csv(labels, has_header=number == 0))
+            return
+        schema = LABELS_SCHEMA.with_metadata(
+            {FOOTER_KEY: json.dumps({"format": FORMAT, **asdict(origin)}, sort_keys=True)}
+        )
+        with pq.ParquetWriter(file, schema) as writer:
+            for labels in batches:
+                writer.write_table(labels.replace_schema_metadata(schema.metadata))
 
 
 def read_labels(url: str) -> pa.Table:
@@ -161,16 +175,35 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
         footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {}).get(FOOTER_KEY)
         origin = None if footer is None else _origin(footer, url)
         table = bounded_table(content, url, LABELS_SCHEMA.names)
-    return _as_labels(table, url), origin
+    labels = _as_labels(table, url)
+    _refuse_labelled_twice(labels, url)
+    return labels, origin
 
 
-def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores_columns: bool = False) -> pa.Table:
-    """Read the content of a CSV file. Errors as in `read_labels`.
+def labels_from_csv(content: bytes, name: str) -> pa.Table:
+    """Read the content of a CSV file. Errors as in `read_labels`."""
+    labels = pa.concat_tables(label_batches(io.BytesIO(content), name))
+    _refuse_labelled_twice(labels, name)
+    return labels
+
+
+def label_batches(
+    stream: BinaryIO, name: str, more: Sequence[str] = (), ignores_columns: bool = False
+) -> Iterator[pa.Table]:
+    """Yield the rows of a CSV file, some at a time. LabelsError in one line; a picture that is labelled twice is none.
 
     more: further columns of text to return. ignores_columns: whether all others are left out,
     unless their name is nearly that of a label column.
     """
-    table = text_columns(content, name, [*LABELS_SCHEMA.names, *more])
+    num_before = 0
+    for table in text_batches(stream, name):
+        yield _labels_of_text(table, name, num_before, more, ignores_columns)
+        num_before += table.num_rows
+
+
+def _labels_of_text(
+    table: pa.Table, name: str, num_before: int, more: Sequence[str], ignores_columns: bool
+) -> pa.Table:
     if len(set(table.column_names)) < table.num_columns:
         raise LabelsError(f"{name}: a column name occurs twice in the first line; keep one")
     if ignores_columns:
@@ -185,7 +218,7 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
     columns = {}
     for column in table.column_names:
         if column in LABELS_SCHEMA.names and not pa.types.is_string(LABELS_SCHEMA.field(column).type):
-            columns[column] = _numbers(table[column], column, name)
+            columns[column] = _numbers(table[column], column, name, num_before)
         elif column in (*LABELS_SCHEMA.names, *more):
             cells = [None if cell is None else unescaped(cell) for cell in table[column].to_pylist()]
             if column == "vote":
@@ -194,7 +227,7 @@ def labels_from_csv(content: bytes, name: str, more: Sequence[str] = (), ignores
         else:
             columns[column] = table[column]
     others = {column: columns.pop(column) for column in more if column in columns}
-    labels = _as_labels(pa.table(columns), name)
+    labels = _as_labels(pa.table(columns), name, num_before)
     for column, cells in others.items():
         labels = labels.append_column(column, cells)
     return labels
@@ -217,25 +250,30 @@ def attribute_values(labels: pa.Table) -> Values:
 
 
 def checked(labels: pa.Table, name: str) -> pa.Table:
-    """Check a table and return it. LabelsError if a value is out of its range, or a picture is named or labelled
-    twice."""
+    """Check a table and return it. LabelsError if a value is out of its range, or a picture is labelled twice."""
+    _refuse_labelled_twice(check_cells(labels, name), name)
+    return labels
+
+
+def check_cells(labels: pa.Table, name: str, num_before: int = 0) -> pa.Table:
+    """Check the rows one by one and return them. LabelsError as in `checked`. num_before: rows of the file before."""
+    refuse = partial(refuse_rows, name=name, num_before=num_before)
     for column in (*KEYS, "private"):
         allowed = pa.array([0, 1] if column == "private" else [0.0, 0.5, 1.0], LABELS_SCHEMA.field(column).type)
         values = "0 and 1" if column == "private" else "0, 0.5 and 1"
         wrong = pc.invert(pc.is_in(labels[column].fill_null(0), allowed))
-        refuse_rows(wrong, name, f'"{column}" is {{}}; allowed are {values}, or null', labels[column])
+        refuse(wrong, why=f'"{column}" is {{}}; allowed are {values}, or null', values=labels[column])
     scores = labels["score"].fill_null(0)
     within = pc.and_(pc.greater_equal(scores, 0), pc.less_equal(scores, 1))  # neither holds for NaN
-    refuse_rows(pc.invert(within), name, '"score" is {}; scores go from 0 to 1', labels["score"])
+    refuse(pc.invert(within), why='"score" is {}; scores go from 0 to 1', values=labels["score"])
     for column in ("sha256", "key", "annotator", "split", "licence", "class"):
         is_long = pc.greater(pc.utf8_length(labels[column]), MAX_TEXT_CHARS)
-        refuse_rows(is_long, name, f'"{column}" has more than {MAX_TEXT_CHARS:,} characters')
+        refuse(is_long, why=f'"{column}" has more than {MAX_TEXT_CHARS:,} characters')
     is_hash = pc.match_substring_regex(labels["sha256"], "^[0-9a-f]{64}$")
-    refuse_rows(pc.invert(is_hash), name, '"sha256" is not 64 lower-case hexadecimal digits')
-    refuse_rows(pc.is_null(labels["annotator"]), name, '"annotator" is empty; name one, such as "labels"')
+    refuse(pc.invert(is_hash), why='"sha256" is not 64 lower-case hexadecimal digits')
+    refuse(pc.is_null(labels["annotator"]), why='"annotator" is empty; name one, such as "labels"')
     is_unnamed = pc.and_(pc.is_null(labels["sha256"]), pc.is_null(labels["key"]))
-    refuse_rows(is_unnamed, name, "has neither sha256 nor key; each row needs one of them")
-    _refuse_labelled_twice(labels, name)
+    refuse(is_unnamed, why="has neither sha256 nor key; each row needs one of them")
     return labels
 
 
@@ -251,7 +289,7 @@ def _refuse_labelled_twice(labels: pa.Table, name: str) -> None:
         raise LabelsError(f"{name}: {who} ({number_of(twice.num_rows, 'such picture')}); keep one row of each")
 
 
-def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
+def _numbers(cells: pa.ChunkedArray, column: str, name: str, num_before: int) -> pa.ChunkedArray:
     cells = pc.if_else(pc.is_in(cells, pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), cells)
     try:
         return pc.cast(cells, pa.float64())
@@ -260,11 +298,13 @@ def _numbers(cells: pa.ChunkedArray, column: str, name: str) -> pa.ChunkedArray:
             try:
                 pc.cast(pa.array([cell], pa.string()), pa.float64())
             except pa.ArrowInvalid:
-                raise LabelsError(f'{name}, line {row + 2}: the column "{column}" holds no number') from None
+                raise LabelsError(
+                    f'{name}, line {num_before + row + 2}: the column "{column}" holds no number'
+                ) from None
         raise
 
 
-def _as_labels(table: pa.Table, name: str) -> pa.Table:
+def _as_labels(table: pa.Table, name: str, num_before: int = 0) -> pa.Table:
     refuse_unknown(table.column_names, name, LABELS_SCHEMA.names)
     for field_ in LABELS_SCHEMA:
         if field_.name not in table.column_names:
@@ -281,13 +321,13 @@ def _as_labels(table: pa.Table, name: str) -> pa.Table:
             raise LabelsError(f'{name}: the column "{field_.name}" does not hold {wanted}') from None
     private = LABELS_SCHEMA.names.index("private")
     wrong = pc.invert(pc.is_in(columns[private].fill_null(0), pa.array([0.0, 1.0])))
-    refuse_rows(wrong, name, '"private" is {}; allowed are 0 and 1, or null', columns[private])
+    refuse_rows(wrong, name, num_before, '"private" is {}; allowed are 0 and 1, or null', columns[private])
     labels = pa.Table.from_arrays(
         [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)], schema=LABELS_SCHEMA
     )
     lower = pc.utf8_lower(labels["sha256"])
     labels = labels.set_column(0, LABELS_SCHEMA.field(0), lower)
-    return checked(with_private_of_votes(labels, name), name)
+    return check_cells(with_private_of_votes(labels, name, num_before), name, num_before)
 
 
 def _origin(footer: bytes, url: str) -> LabelsOrigin:
@@ -324,24 +364,50 @@ def contradictions(labels: pa.Table) -> str | None:
 
 def contradictions_of(private: npt.NDArray[np.floating], values: Floats) -> str | None:
     """Return the same for arrays. private: shape (rows,), 0, 1 or NaN. values: shape (rows, attributes)."""
-    is_shown = (values == 1) & IS_DECISIVE
-    is_public = (private == 0) & is_shown.any(axis=1)
-    is_private = (private == 1) & (values[:, IS_DECISIVE] == 0).all(axis=1)
-    num_public, num_private = int(is_public.sum()), int(is_private.sum())
-    if not num_public and not num_private:
-        return None
-    parts = []
-    if num_public:
-        counts = {key: int(num) for key, num in zip(KEYS, is_shown[is_public].sum(axis=0), strict=True) if num}
-        common = sorted(counts, key=lambda key: -counts[key])
-        named = ", ".join(f"{key} {counts[key]:,}" for key in common[:MAX_NAMED])
-        more = f", {len(common) - MAX_NAMED} more" if len(common) > MAX_NAMED else ""
-        parts.append(f"{num_public:,} with private 0 next to an attribute of level 1 or 2 that is 1 ({named}{more})")
-    if num_private:
-        parts.append(f"{num_private:,} with private 1 although every attribute of level 1 and 2 is 0")
-    num_all = num_public + num_private
-    contradict = "contradicts itself" if num_all == 1 else "contradict themselves"
-    return (
-        f"{num_all:,} of {number_of(len(private), 'label')} {contradict} by the taxonomy: {' and '.join(parts)}. Each "
-        "column counts as it is labelled; check how the labelers defined private"
-    )
+    counts = Contradictions()
+    counts.count(private, values)
+    return counts.caution()
+
+
+class Contradictions:
+    """Counts of labels that contradict themselves, for tables that are not in memory as a whole."""
+
+    def __init__(self) -> None:
+        self._num_labels = self._num_public = self._num_private = 0
+        self._shown = np.zeros(len(KEYS), np.int64)
+
+    def counted(self, labels: pa.Table) -> pa.Table:
+        """Count and return a table of `LABELS_SCHEMA`."""
+        self.count(numbers_of(labels, "private"), attribute_values(labels))
+        return labels
+
+    def count(self, private: npt.NDArray[np.floating], values: Floats) -> None:
+        """Count labels; arrays as in `contradictions_of`."""
+        is_shown = (values == 1) & IS_DECISIVE
+        is_public = (private == 0) & is_shown.any(axis=1)
+        self._num_labels += len(private)
+        self._num_public += int(is_public.sum())
+        self._num_private += int(((private == 1) & (values[:, IS_DECISIVE] == 0).all(axis=1)).sum())
+        self._shown += is_shown[is_public].sum(axis=0)
+
+    def caution(self) -> str | None:
+        """Return what to say about them; None if there are none."""
+        if not self._num_public and not self._num_private:
+            return None
+        parts = []
+        if self._num_public:
+            counts = {key: int(num) for key, num in zip(KEYS, self._shown, strict=True) if num}
+            common = sorted(counts, key=lambda key: -counts[key])
+            named = ", ".join(f"{key} {counts[key]:,}" for key in common[:MAX_NAMED])
+            named += f", {len(common) - MAX_NAMED} more" if len(common) > MAX_NAMED else ""
+            parts.append(
+                f"{self._num_public:,} with private 0 next to an attribute of level 1 or 2 that is 1 ({named})"
+            )
+        if self._num_private:
+            parts.append(f"{self._num_private:,} with private 1 although every attribute of level 1 and 2 is 0")
+        num_all = self._num_public + self._num_private
+        contradict = "contradicts itself" if num_all == 1 else "contradict themselves"
+        return (
+            f"{num_all:,} of {number_of(self._num_labels, 'label')} {contradict} by the taxonomy: "
+            f"{' and '.join(parts)}. Each column counts as it is labelled; check how the labelers defined private"
+        )

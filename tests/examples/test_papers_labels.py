@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from ingest.storage.place import place
+from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import read_labels
 from scoring.privacy import PRIVATE_CLASSES
 from scoring.taxonomy import KEYS, given_taxonomy
@@ -168,10 +170,14 @@ def test_a_benchmark_has_exact_numbers_and_no_picture(tmp_path: Path, monkeypatc
     tar(tmp_path / "corpus" / "00000.tar", members)
     scan_in_process(tmp_path / "corpus", tmp_path / "run")
     hashes = [pictures_made.sha256(content) for content in contents]
-    private = [int(class_ in PRIVATE_CLASSES) for class_ in classes]
-    labels = write(tmp_path / "accepted.parquet", sha256=hashes, annotator=["x"] * len(hashes), private=private)
+    answers = ReviewAnswers(place(str(tmp_path / "run" / "reviews")))
+    for person, is_wrong in (("ana", False), ("ben", False), ("cleo", True)):
+        for sha256, class_ in zip(hashes, classes, strict=True):
+            yes, no = ("yes", "no") if class_ in PRIVATE_CLASSES else ("public", "private")
+            says = {"sha256": sha256, "annotator": person, "answer": no if is_wrong else yes}
+            answers.add(says | {"key": sha256, "queue": "sql", "is_gold": False})
     inputs = (write(tmp_path / "candidates.parquet", **{"url": urls, "class": classes}), tmp_path / "run")
-    run("privbench", *inputs, labels, tmp_path / "out", "--hard", "--per-class", 1, monkeypatch=monkeypatch)
+    run("privbench", *inputs, tmp_path / "out", "--hard", "--per-class", 1, monkeypatch=monkeypatch)
     assert {file.name for file in (tmp_path / "out").iterdir()} == {
         *("labels.parquet", "labels-hard.parquet", "pictures.csv", "datasheet.md")
     }
@@ -185,7 +191,7 @@ def test_a_benchmark_has_exact_numbers_and_no_picture(tmp_path: Path, monkeypatc
     sheet = (tmp_path / "out" / "datasheet.md").read_text()
     assert "8 private pictures of 8 classes and 8 public ones. 8 more public ones are hard" in sheet
     assert "| debit_card | 1 | 1 |" in sheet  # the copy is not a second one
-    few = refusal("privbench", *inputs, labels, tmp_path / "b", "--per-class", 2, monkeypatch=monkeypatch)
+    few = refusal("privbench", *inputs, tmp_path / "b", "--per-class", 2, monkeypatch=monkeypatch)
     assert few.startswith("too few accepted pictures: card 1 of 2, face 1 of 2")
     assert not (tmp_path / "b").exists()
 

@@ -32,13 +32,15 @@ OUTCOMES = (
 
 def _as_img2dataset_leaves_it(out: Path, shard: str, outcomes: tuple[str | None, ...], num_rows: int) -> None:
     """The three files of one shard, in the layout of img2dataset 1.47."""
-    rows = selected_rows(out).to_pylist()
     first = int(shard) * 4
     kept = [
-        {name: value for name, value in row.items() if name != "key"}
-        | {"key": row["key"], "status": "failed_to_download" if error else "success", "error_message": error}
-        | {"width": None, "sha256": None if error else "0" * 64}
-        for row, error in list(zip(rows, outcomes, strict=True))[first : first + 4]
+        row
+        | {"key": f"{shard}{place}", "status": "failed_to_download" if error else "success", "error_message": error}
+        | dict.fromkeys(("width", "height", "original_width", "original_height"))
+        | {"sha256": None if error else "0" * 64}
+        for place, (row, error) in enumerate(
+            list(zip(selected_rows(out).to_pylist(), outcomes, strict=True))[first : first + 4]
+        )
     ]
     pq.write_table(pa.Table.from_pylist(kept[:num_rows]), out / f"{shard}.parquet")
     with tarfile.open(out / f"{shard}.tar", "w") as archive:
@@ -150,9 +152,9 @@ def test_other_settings_into_the_same_folder_are_refused(
     assert privsieve(*downloaded, "--threads", 2, "--quiet") == 0
 
 
-def _held_elsewhere(selected: Path) -> Path:
+def _held_elsewhere(out: Path) -> Path:
     """The lease of a fetch at work on another machine."""
-    held = selected / "lease.json"
+    held = out / "fetch.lease"
     held.write_text(json.dumps({"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}))
     return held
 
@@ -160,7 +162,7 @@ def _held_elsewhere(selected: Path) -> Path:
 def test_two_fetches_do_not_share_a_folder(
     downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    held = _held_elsewhere(tmp_path / "out" / "selected")
+    held = _held_elsewhere(tmp_path / "out")
     assert privsieve(*downloaded) == 2
     held.unlink()
     assert "is being worked on by process 7 on elsewhere" in capsys.readouterr().err
@@ -173,12 +175,12 @@ def test_a_second_fetch_leaves_alone_what_the_first_selects(
     pq.write_table(LAION, tmp_path / "part.parquet")
     selected = tmp_path / "out" / "selected"
     selected.mkdir(parents=True)
-    held = _held_elsewhere(selected)
+    held = _held_elsewhere(tmp_path / "out")
     (selected / "00000.parquet").write_bytes(b"being written")
     args = ("fetch", tmp_path / "part.parquet", "--out", tmp_path / "out", "--where", "punsafe > 3")
     assert privsieve(*args) == 2
     assert "is being worked on by process 7 on elsewhere" in capsys.readouterr().err
-    assert sorted(path.name for path in selected.iterdir()) == ["00000.parquet", "lease.json"]
+    assert [path.name for path in selected.iterdir()] == ["00000.parquet"]
     held.unlink()
     (selected / "00007.parquet").write_bytes(b"of a longer selection that was killed")
     assert select(tmp_path / "part.parquet", tmp_path / "out", foreign).num_rows == 7

@@ -47,13 +47,12 @@ def test_columns_are_found_under_the_names_that_data_sets_use(names: list[str], 
     assert list(normalised_names(names).values()) == written
 
 
-def test_selected_rows_lie_beside_the_shards_with_the_keys_of_their_images(tmp_path: Path, foreign: Path) -> None:
+def test_selected_rows_lie_beside_the_shards(tmp_path: Path, foreign: Path) -> None:
     pq.write_table(LAION, tmp_path / "part.parquet")
     where = ("--where", "WIDTH >= 1 AND length(text) > 0 AND punsafe < 0.9")
     rows = select(tmp_path / "part.parquet", tmp_path / "out", foreign, "--images-per-shard", 2, *where)
-    assert rows.column_names == ["key", "url", "caption", "source_width", "punsafe"]
+    assert rows.column_names == ["url", "caption", "source_width", "punsafe"]
     assert rows["url"].to_pylist() == URLS[1:4]
-    assert rows["key"].to_pylist() == ["000000", "000001", "000010"]
     record = json.loads((tmp_path / "out" / "selected" / "fetch.json").read_text())
     assert (record["num_rows"], record["settings"]["where"]) == (3, where[1])
 

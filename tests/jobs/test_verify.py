@@ -184,7 +184,7 @@ def with_a_pipe(file: Path) -> None:
 def test_what_is_no_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for content, why in (
         ({}, "is no finished release: it has no release.json"),
-        ({"release.json": "{"}, ": release.json is damaged, or was not written by this version of filter (no JSON)"),
+        ({"release.json": "{"}, ": release.json is damaged, or no filter wrote it (no JSON)"),
         (
             {"release.unfinished.json": "{}"},
             "is unfinished, so it cannot be verified; run its filter again with --resume",

@@ -93,7 +93,7 @@ def test_labels_and_audits_from_python(run: Path, tmp_path: Path, capfd: pytest.
     privsieve.consensus(labels, run, out=tmp_path / "consensus.parquet")
     privsieve.export_labels(labels, tmp_path / "labels.csv", format="csv")
     imported = privsieve.import_labels("csv", tmp_path / "labels.csv", tmp_path / "again.parquet")
-    assert imported.labels.num_rows == 12
+    assert imported.num_rows == 12
     with pytest.raises(privsieve.StorageError, match="already exists"):
         privsieve.import_labels("csv", tmp_path / "labels.csv", tmp_path / "again.parquet")
     assert capfd.readouterr() == ("", "")

@@ -165,7 +165,7 @@ def test_the_page_holds_the_figures_and_runs_no_script(tmp_path: Path, capsys: p
         (["--method", "blur=0"], '"0" is not from 0.1 to 100'),
         (["--method", "jpeg=high"], '"high" is not from 1 to 95 (quality)'),
         (["--method", "blur=2", "--out", "rows.csv"], "give a name that ends so"),
-        (["--method", "blur=2", "--encoder", "missing.safetensors"], "similarity train"),
+        (["--method", "blur=2", "--encoder", "missing.safetensors"], "is no head over the frozen features"),
     ],
 )
 def test_a_wrong_command_is_one_line(
@@ -212,3 +212,13 @@ def test_all_methods_are_at_least_fourteen_sets() -> None:
 def test_pixelated_pictures_have_as_many_squares_as_asked() -> None:
     image = Image.fromarray(methods_of(["pixelate=4"])[0].of(np.asarray(scene(2)), "a", 0))
     assert len(set(image.crop((0, 0, 60, 60)).get_flattened_data())) == 1
+
+
+def test_other_safetensors_are_no_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from safetensors.numpy import save
+
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(save({"weight": np.zeros((2, 2), np.float32)}))
+    arguments = (folder(tmp_path / "new", 2), "--method", "noise=5", "--encoder", other, "--quiet")
+    assert privsieve(*compare, *arguments) == 2
+    assert "other.safetensors: is no head over the frozen features" in capsys.readouterr().err

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 import scipy.linalg
-from sklearn.metrics import roc_auc_score
 
-from reports.statistics.correlation import area_under_curve, rank_correlation
 from reports.statistics.likeness import (
     Moments,
     distance,
@@ -15,7 +13,7 @@ from reports.statistics.likeness import (
     psnr,
     ssim,
 )
-from scoring.similarity.encoders import unit
+from scoring.picture_encoders import unit
 
 RANDOM = np.random.default_rng(5)
 
@@ -98,24 +96,3 @@ def test_a_picture_is_found_again_only_if_its_own_original_is_the_nearest() -> N
     originals = np.eye(3, dtype=np.float32)
     changed = np.array([[0.9, 0.1, 0], [0.1, 0.2, 0.9], [0.5, 0, 0.5]], np.float32)  # own, another, a tie
     assert is_nearest_to_own(changed, originals).tolist() == [True, False, False]
-
-
-def test_the_area_under_the_curve_is_that_of_scikit_learn_with_ties() -> None:
-    positive, negative = np.array([1.0, 2, 2, 5]), np.array([0.0, 2, 3])
-    truth = [1] * 4 + [0] * 3
-    expected = roc_auc_score(truth, np.concatenate([positive, negative]))
-    assert area_under_curve(positive, negative) == pytest.approx(expected)
-    assert area_under_curve(positive, np.array([])) is None
-
-
-def test_two_orders_that_differ_in_one_pair() -> None:
-    ranks = rank_correlation(np.array([1.0, 2, 3, 4]), np.array([1.0, 2, 4, 3]))
-    assert ranks.kendall == pytest.approx(4 / 6)
-    assert ranks.spearman == pytest.approx(0.8)
-    assert ranks.kendall_low == pytest.approx(1 / 3)
-    assert ranks.kendall_high == pytest.approx(1)
-
-
-def test_equal_values_and_two_items_have_no_order() -> None:
-    assert rank_correlation(np.ones(5), np.array([0.0, 1, 2, 3, 4])).kendall is None
-    assert rank_correlation(np.array([0.0, 1]), np.array([0.0, 1])).spearman is None

@@ -50,7 +50,7 @@ def test_a_run_that_was_interrupted_is_continued_and_compacted_to_the_same_rows(
 
 
 def test_a_run_is_filtered_to_the_same_shards_and_its_release_is_verified(written: Path) -> None:
-    said("verify", written / "release")
+    said("release", "verify", written / "release")
     policy = ("--policy", written / "policy.yaml", "--out", written / "again")
     said("filter", written / "run", *policy, "--quiet")
     for shard in ("0.tar", "1.tar"):
@@ -91,10 +91,10 @@ def in_footer(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
 @pytest.mark.parametrize(
     ("name", "command", "remedy"),
     [
-        ("run/run.json", ("report", "run"), "scan into a new run"),
-        ("release/release.json", ("verify", "release"), "filter again"),
-        ("labels.parquet", ("evaluate", "run", "--labels", "labels.parquet"), "write the labels again"),
-        ("run/audit/sample.parquet", ("audit", "apply", "run", "labels.parquet"), "draw a new sample"),
+        ("run/run.json", ("report", "@run"), "scan into a new run"),
+        ("release/release.json", ("release", "verify", "@release"), "filter again"),
+        ("labels.parquet", ("evaluate", "@run", "--labels", "@labels.parquet"), "write the labels again"),
+        ("run/audit/sample.parquet", ("audit", "apply", "@run", "@labels.parquet"), "draw a new sample"),
     ],
 )
 def test_another_format_is_refused_in_one_line_that_says_what_to_do(
@@ -107,7 +107,7 @@ def test_another_format_is_refused_in_one_line_that_says_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (in_json if name.endswith(".json") else in_footer)(written / name, lambda fields: fields.update(format=number))
-    words = [written / word if (written / word).exists() else word for word in command]
+    words = [written / word[1:] if word.startswith("@") else word for word in command]
     assert privsieve(*words) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1

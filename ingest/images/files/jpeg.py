@@ -176,8 +176,9 @@ def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
         if marker == _SOS or marker in _FRAMES:
             num_bytes = last - first if number in replacing else 0
             frame = frame if marker == _SOS else marker
+            part = encoded[first:last]
             is_sequential = marker == _SOS and frame in _SEQUENTIAL
-            yield Piece(HIDDEN_PIXELS, b"", num_bytes, _whole_blocks(encoded[first:last], is_sequential))
+            yield Piece(HIDDEN_PIXELS, b"", num_bytes, _whole_blocks(part) if is_sequential else part)
             continue
         if marker in _TABLES:
             tables = _tables(marker, content)
@@ -303,11 +304,10 @@ def _num_components(encoded: bytes, stream: Stream) -> int:
     return int.from_bytes(encoded[(at := next(frames, len(encoded)) + 9) : at + 1])
 
 
-def _whole_blocks(scan: bytes, is_sequential: bool) -> bytes:
-    if not is_sequential:
-        return scan
+def _whole_blocks(scan: bytes) -> bytes:
     last = 2 + int.from_bytes(scan[2:4])
-    return scan[: last - 3] + _WHOLE_BLOCKS + scan[last:] if 8 <= last <= len(scan) else scan
+    is_usual = scan[last - 3 : last] == _WHOLE_BLOCKS or not 8 <= last <= len(scan)
+    return scan if is_usual else scan[: last - 3] + _WHOLE_BLOCKS + scan[last:]
 
 
 def _colours(marker: int, content: bytes, num_components: int) -> bytes:

@@ -24,10 +24,12 @@ from scoring.labels.reviews import (
     ANSWERS,
     MAX_BOXES_CHARS,
     MAX_SECONDS,
+    NO,
     OF_ATTRIBUTES,
     OF_VOTE,
     SKIP,
     UNDO,
+    YES,
     ReviewAnswers,
     ReviewedBox,
     standing,
@@ -77,6 +79,7 @@ ANSWERS_TO: Mapping[Judged, tuple[str, ...]] = {
     "private": ("private", "public"),
     "votes": (OF_VOTE,),
     "attributes": (OF_ATTRIBUTES,),
+    "question": (YES, NO),
 }
 """What is asked -> answers to it alone."""
 
@@ -184,7 +187,8 @@ class Asking:
         return picture
 
     def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
-        """Save the answer. Return what the model said, but only to a person who judged the picture.
+        """Save the answer. Return what the model said, but only to a person who judged the picture; nothing after a
+        question of the user's, to which a key may be the answer.
 
         AnswerError if it is to another question.
         """
@@ -215,7 +219,7 @@ class Asking:
                 self._given[reviewer].pop(sha256, None)
             else:
                 self._given[reviewer][sha256] = posted.answer
-        return {} if posted.answer in (UNDO, SKIP) else self.model_answer(posted.number)
+        return {} if posted.answer in (UNDO, SKIP) or self.judged == "question" else self.model_answer(posted.number)
 
     def _check(self, posted: PostedAnswer) -> None:
         if posted.answer not in (*ANSWERS_TO[self.judged], "unclear", SKIP, UNDO):

@@ -142,6 +142,9 @@ class ReviewPage:
     private_means: str
     """Which pictures are private, in words, for the people who judge them."""
 
+    question: str | None
+    """What is asked instead, to be answered with yes or no."""
+
     run_url: str
     reviews_url: str
     """The folder of the answers."""
@@ -154,7 +157,7 @@ class ReviewPage:
             for name, answer in zip(answers["annotator"].to_pylist(), answers["answer"].to_pylist(), strict=True)
             if answer not in (SKIP, UNCLEAR)
         ]
-        if not judged:
+        if not judged or self.asking.judged == "question":
             return ()
         run, labels = shlex.quote(self.run_url), shlex.quote(self.reviews_url)
         if self.asking.kind == "audit":  # takes the labels of all people, and finds the majority

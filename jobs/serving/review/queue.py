@@ -35,7 +35,7 @@ from scoring.taxonomy import KEYS
 
 Kind = Literal["audit", "borderline", "sql", "list"]
 
-Judged = Literal["private", "votes", "attributes"]
+Judged = Literal["private", "votes", "attributes", "question"]
 """What people say of a picture."""
 
 LISTS = (".parquet", ".csv")

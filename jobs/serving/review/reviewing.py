@@ -44,7 +44,11 @@ class ReviewRequest:
 
     judged: Annotated[Judged, Option("--for")] = "private"
     """What people say of a picture: whether it is private, one of four classes from clearly private to clearly public,
-    or which attributes it shows."""
+    which attributes it shows, or yes or no to --question."""
+
+    question: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """With --for question: what is asked, such as "Does this show a tattoo of a person?". The answers of a run are to
+    one question."""
 
     reviewer: Annotated[Name | None, Option("--as", metavar="NAME")] = None
     """Who looks; without it the page asks for a name."""
@@ -82,6 +86,10 @@ class ReviewRequest:
             checked_name(self.reviewer)
         if (self.assign is None) != (self.per_person is None):
             raise PrivsieveError("--assign and --per-person belong together: give both, or neither")
+        if (self.question is None) != (self.judged != "question"):
+            raise PrivsieveError("--question and --for question belong together: give both, or neither")
+        if self.question is not None and (self.gold is not None or self.queue in (None, "audit", "borderline")):
+            raise PrivsieveError("--question wants --queue SQL or LABELS, such as --queue true, and takes no --gold")
 
 
 @contextmanager
@@ -128,7 +136,8 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
         feedback.notice(_asked(queue, asking, request.reviewer))
         private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
         means = private_for_people(private)
-        yield ReviewPage(asking, root.name, request.reviewer, audit, checks, means, request.run, root.at(REVIEWS).path)
+        of_run = (request.run, root.at(REVIEWS).path)
+        yield ReviewPage(asking, root.name, request.reviewer, audit, checks, means, request.question, *of_run)
     finally:
         screen.close()
 

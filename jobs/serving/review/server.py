@@ -33,7 +33,8 @@ def app(review: ReviewPage) -> Starlette:
                 "judged": asking.judged,
                 "votes": SHOWN_TO,
                 "private_means": review.private_means,
-                "rules": of_attributes if asking.judged == "attributes" else of_classes,
+                "question": review.question,
+                "rules": {"attributes": of_attributes, "question": []}.get(asking.judged, of_classes),
                 "attributes": attributes,
                 "levels": LEVELS,
                 "total": len(asking.hashes if session.reviewer is None else asking.of_person(session.reviewer)),
@@ -65,7 +66,6 @@ def app(review: ReviewPage) -> Starlette:
     return page_app(
         "jobs.serving.review",
         own=("review.css", "api.js", "boxes.js", "panel.js", "review.js"),
-        shared=(),
         routes=[
             Route("/api/state", state),
             Route("/api/next", next_pictures),

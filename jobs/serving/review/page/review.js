@@ -9,6 +9,7 @@ const AHEAD = 5, RETRY_MS = 3000, PROGRESS_MS = 10000;
 const WORDS = { 0: "absent", 1: "present", 0.5: "unclear cue", null: "cannot say" };
 const ATTRIBUTE_KEYS = "1234567890abcdefghijklmoqrtwy";  // letters that no other key uses
 const WHOLE = [["private", "Private", "1", "p"], ["public", "Not private", "2", "n"]];
+const YES_NO = [["yes", "Yes", "1", ""], ["no", "No", "2", ""]];
 const OPEN = [["unclear", "Unclear", "3", "u"], ["skip", "Skip", "4", "s"]];
 
 let state, upcoming = [], numLeft = 0, now = null, values = {}, history = [], seconds = 0, since = null;
@@ -38,9 +39,10 @@ function keepClear(isKept) {
 
 const isKept = () => $("keep").getAttribute("aria-pressed") === "true";
 
-// Answers with a digit: private or not, or the four classes of a vote.
+// Answers with a digit: private or not, yes or no, or the four classes of a vote.
 function choices() {
   if (state.judged === "private") return WHOLE;
+  if (state.judged === "question") return YES_NO;
   if (state.judged !== "votes") return [];
   return Object.entries(state.votes).map(([vote, shown], place) =>
     [vote, `${vote[0].toUpperCase()}${vote.slice(1)}: ${shown}`, String(place + 1), ""]);
@@ -183,7 +185,7 @@ async function give(answer) {
   document.querySelector(`[data-answer="${answer}"]`).classList.add("given");
   const saved = outbox.send(body);
   saved.then(refreshProgress, (error) => { answered.delete(one.number); alertUser(error); });
-  if ($("at-once").checked || answer === "skip") return advance();  // what is not judged keeps the model's answer hidden
+  if ($("at-once").checked || answer === "skip" || state.judged === "question") return advance();  // what is not judged keeps the model's answer hidden
   const model = await saved.catch(() => null);
   if (now !== one || !model) return;
   rows($("said"), modelRows(model, titles, state.levels));
@@ -214,10 +216,13 @@ function alertUser(error) {
 // What is asked, as long as there is a picture to judge.
 function ask(isOver) {
   const asked = { private: "Is this picture private?", attributes: "What does this picture show?",
-    votes: "If it were yours, and showed people you know: who may see this picture?" }[state.judged];
+    votes: "If it were yours, and showed people you know: who may see this picture?",
+    question: state.question }[state.judged];
   $("question").textContent = isOver ? "You are done" : asked;
   $("means").textContent = isOver || state.judged !== "private" ? "" : state.private_means;
   $("answers").hidden = $("hold").hidden = $("keep").hidden = $("at-once-label").hidden = isOver;
+  $("rules").hidden = state.judged === "question";
+  if (state.judged === "question") $("at-once-label").hidden = true;
   $("attributes").hidden = isOver || state.judged !== "attributes";
 }
 
