@@ -41,13 +41,12 @@ VERBS: dict[str, str] = {
     "labels": "Import, join, compare and export what people and benchmarks say about pictures.",
     "help": "Show a page of the documentation.",
     "purge": "Delete what a run knows of single pictures; its figures stay.",
-    "compact": "Join the small result files of a finished run into few large ones.",
 }
 """Verb -> one line of help. The click command has the name of the verb, in `command_module(verb)`."""
 
 HEADINGS: dict[str, tuple[str, ...]] = {
     "Before a scan": ("fetch", "models", "screen", "plan", "doctor"),
-    "Scanning": ("scan", "status", "compact"),
+    "Scanning": ("scan", "status"),
     "Reading a run": ("report", "explain", "browse", "sql", "diff"),
     "Checking by people": ("audit", "review", "labels", "evaluate", "calibrate"),
     "Acting on it": ("filter", "release", "similarity", "purge"),
@@ -79,14 +78,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": ("privsieve diff my-run other-run --html diff.html",),
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
     "purge": ("privsieve purge my-run --yes",),
-    "compact": ("privsieve compact my-run",),
     "help": ("privsieve help filter",),
 }
 """Verb -> command lines for its `--help`; verbs with commands of their own have none."""
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "compact", "release", "purge", "tune"],
+        ["fetch", "models", "scan", "release", "purge", "tune"],
         "; run the same command again to continue",
     ),
     "filter": "; run the same command with --resume to continue",

@@ -66,8 +66,7 @@ def write_result(run: Path, shard: str, number: int, is_last: bool, rows: pa.Tab
 
 
 def score_files(run: Place) -> list[Place]:
-    listed = listing(run)
-    return [run.at(listed.folder, name) for name in listed.score_files]
+    return [run.at(path) for path in listing(run).score_files]
 
 
 SHOP_KEYS = ("face", "loyalty_card", "basket", "price_tag", "shelf")

@@ -121,8 +121,8 @@ def rows_of(run: str) -> Rows:
     """Return what the first `MAX_FILES` files of a run hold."""
     root = place(run)
     listed, found = listing(root), Rows(0, 0, 0)
-    for name in listed.score_files[:MAX_FILES]:
-        content = root.at(listed.folder, name).read()
+    for path in listed.score_files[:MAX_FILES]:
+        content = root.at(path).read()
         statuses = pq.read_table(io.BytesIO(content), columns=[Col.STATUS])[Col.STATUS].to_pylist()
         found = Rows(
             found.num + len(statuses),

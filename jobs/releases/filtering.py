@@ -344,7 +344,7 @@ Copy = Callable[[ShardCopier, Sequence[Share]], Iterator[Copied]]
 def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
     """Yield the function that copies, in this process or on Ray, which runs for the length of the block."""
     if executor_for(plan, resources) == "inline" or not plan.shares:
-        with inline_session("run the same filter with --resume to continue"):
+        with inline_session():
             yield lambda copier, shares: map(copier.outcome, count(), shares)
         return
     from jobs.runtime.cluster import ray_session

@@ -33,9 +33,6 @@ from scoring.labels.label_files import text_columns, unescaped
 from scoring.sql.limits import limits_of_command
 from scoring.taxonomy import KEYS
 
-MANY_FILES = 2_000
-"""Each takes about 2 ms to open for each question, so that a report on this many takes minutes."""
-
 COLUMNS = ("category", "images")
 MAX_BYTES = 20 * 2**20
 MAX_DIGITS = 16
@@ -70,11 +67,6 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
         sizes=SourceSizes(request.source_size, sizes),
     )
     with open_run(request.run, limits_of_command(request.timeout)) as opened:
-        if opened.num_score_files > MANY_FILES:
-            feedback.notice(
-                f"{request.run} has {opened.num_score_files:,} score files, and every question of a report opens each; "
-                f"privsieve compact {request.run} joins them"
-            )
         report = opened.summary(request.by, request.private, request.min_count, request.top, details)
         _refuse_sizes(report, request)
         if hash_list is not NOTHING:

@@ -6,9 +6,6 @@ processes; other commands do one piece after the other.
 
 A bare `ray.init()` attaches to any cluster that it finds on the host. So the address is always given: "local" unless
 --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
-
-If this process ends without a line for the user, killed from outside, by Ray, or by a picture, `crash_notice` writes
-one.
 """
 
 import logging
@@ -16,19 +13,17 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.machine import num_cores
-from ingest.storage.web import without_credentials
 from scoring.taxonomy import CARRIED_VARIABLES
 
 Executor = Literal["ray", "inline"]
@@ -46,8 +41,6 @@ def refuse_address(executor: Executor | None, ray_address: str | None) -> None:
 LOGICAL_CPUS_MIN = 4
 """Two logical CPUs would admit only one reader next to an actor; readers mostly wait, so they share the cores."""
 CONNECT_LIMIT_S = 5.0
-ANSWER_LIMIT_S = 30.0
-"""A head on a busy machine takes connections at once, but answers late."""
 JOIN_LIMIT_S = 30.0
 """An attempt that fails after this time is the last one."""
 JOIN_PAUSE_S = 2.0
@@ -57,8 +50,6 @@ LATE = "timed out during startup"
 REASON_LENGTH = 200
 """Characters of Ray's own last line that are shown."""
 PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
-HTTP2_SETTINGS = 4
-"""Type of the first frame that both sides of HTTP/2 send."""
 
 
 def is_this_machine(address: str | None) -> bool:
@@ -80,10 +71,29 @@ def ray_session(address: str | None) -> Iterator[None]:
     warnings.filterwarnings("ignore", message="The minimum number of concurrent actors")
     origin = "" if address or not os.environ.get("RAY_ADDRESS") else " (the variable RAY_ADDRESS)"
     address = _resolved(address)
-    if address != "local":
+    if address == "local":
+        # A Ray of our own listens on the loopback interface only, as Ray does by itself on macOS. Read at its import.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    else:
         _check_answers(address, origin)
-    with crash_notice() as replace_crash_notice, native_stderr_hidden():
-        yield from _session(address, replace_crash_notice)
+    import ray
+
+    sigterm_before = signal.getsignal(signal.SIGTERM)
+    # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
+    with native_stderr_hidden(), redirect_stdout(sys.stderr):
+        try:
+            _connect(address)
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
+            _quiet()
+            yield
+        except ray.exceptions.RayError as error:
+            # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as data.
+            raise IncompleteError(
+                f"a worker failed ({type(error).__name__}); run the same command again to continue"
+            ) from None
+        finally:
+            ray.shutdown()
+            signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)
 
 
 def _resolved(address: str | None) -> str:
@@ -102,53 +112,11 @@ def _check_answers(address: str, origin: str) -> None:
             "jobs ...`"
         )
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S) as connection:
-            if not _speaks_http2(connection):
-                raise PrivsieveError(
-                    f'Ray address "{address}"{origin}: what answers there is no Ray head (its port is usually 6379; '
-                    "8265 is the dashboard)"
-                )
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_LIMIT_S).close()
     except (OSError, OverflowError) as error:
         raise PrivsieveError(
             f'Ray address "{address}"{origin}: nothing answers there ({error}); check --ray-address and RAY_ADDRESS'
         ) from None
-
-
-def _speaks_http2(connection: socket.socket) -> bool:
-    """Return whether the other side answers as a gRPC server does, with a frame of settings. Always true with TLS."""
-    if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
-        return True
-    connection.settimeout(ANSWER_LIMIT_S)
-    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, HTTP2_SETTINGS, 0, 0, 0, 0, 0]))
-    try:
-        answer = connection.recv(9)
-    except TimeoutError:
-        return False
-    return len(answer) > 3 and answer[3] == HTTP2_SETTINGS
-
-
-def _session(address: str, replace_crash_notice: Callable[[str], None]) -> Iterator[None]:
-    import ray
-
-    sigterm_before = signal.getsignal(signal.SIGTERM)
-    try:
-        _connect(address)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
-        _quiet()
-        yield
-    except ray.exceptions.RayError as error:
-        # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as data.
-        kind = type(error).__name__
-        reason = f"a worker failed ({kind}); run the same command again to continue"
-        replace_crash_notice(reason)
-        raise IncompleteError(reason) from None
-    except (PrivsieveError, OSError) as error:
-        # Ray may end this process while it shuts down, before the command has written why it failed.
-        replace_crash_notice(without_credentials(str(error)))
-        raise
-    finally:
-        ray.shutdown()
-        signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)
 
 
 def _connect(address: str) -> None:
@@ -181,8 +149,7 @@ def _start() -> None:
     num_cpus = max(LOGICAL_CPUS_MIN, 2 * num_cores())
     for tries_left in reversed(range(NUM_STARTS)):
         try:
-            with _loopback_only():
-                _init("local", num_cpus=num_cpus, include_dashboard=False)
+            _init("local", num_cpus=num_cpus, include_dashboard=False)
             return
         except Exception as error:  # Ray raises bare exceptions here
             if tries_left and LATE in str(error):
@@ -226,29 +193,15 @@ def _init(address: str, num_cpus: int | None = None, include_dashboard: bool | N
     )
 
 
-@contextmanager
-def _loopback_only() -> Iterator[None]:
-    """Make a Ray that is started inside listen on the loopback interface only, as Ray does by itself on macOS."""
-    from ray._private import ray_constants
-
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
-
-
 def _job_config() -> Any:
     """Return where workers import from: the folder of this program, and not the one that the command is given in.
 
     Ray would put that one first, and a file in it with the name of a package would run in every worker. None for a
     submitted job, whose working directory is the program.
     """
-    from ray._private.runtime_env.constants import RAY_JOB_CONFIG_JSON_ENV_VAR
     from ray.job_config import JobConfig
 
-    if RAY_JOB_CONFIG_JSON_ENV_VAR in os.environ:
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
         return None
     return JobConfig(_client_job=True, _py_driver_sys_path=[str(Path(__file__).resolve().parents[2])])
 
@@ -292,44 +245,14 @@ def _reason(error: Exception) -> str:
 
 
 def _quiet() -> None:
-    import ray._private.worker
     import ray.data
 
-    # Deaths of workers would be printed to stdout, whatever log_to_driver says; Ray's debugger uses the same switch.
-    ray._private.worker._worker_logs_enabled = False
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     # One row per block: a slice is a unit of work, and blocks of several would go to one actor together.
     context.target_max_block_size = 1
-
-
-BY_RAY = (
-    "ended by Ray or from outside, before its work was done; run the same command again to continue (filter: with "
-    "--resume)"
-)
-
-_SHELL = 'while IFS= read -r line; do [ -n "$line" ] || exit 0; set -- "$line"; done; printf "%s\\n" "$1" >&2'
-"""Keeps the newest line of its input, and writes it if the input ends without an empty line."""
-
-
-@contextmanager
-def crash_notice(line: str = BY_RAY) -> Iterator[Callable[[str], None]]:
-    """Write `line` if this process ends silently, as when Ray ends it because its GCS or raylet died. A shell that
-    outlives the process writes the line. Call the yielded function to replace it by a better reason."""
-    shell = subprocess.Popen(["sh", "-c", _SHELL, "sh", f"privsieve: {line}"], stdin=subprocess.PIPE)
-
-    def replace_by(newer: str) -> None:
-        assert shell.stdin is not None  # a pipe, see above
-        with suppress(BrokenPipeError):  # a Ctrl-C ends the shell too
-            shell.stdin.write(f"privsieve: {' '.join(newer.split())}\n".encode())
-            shell.stdin.flush()
-
-    try:
-        yield replace_by
-    finally:
-        shell.communicate(b"\n")
 
 
 _hiding = threading.Lock()
@@ -373,13 +296,9 @@ def _hidden() -> Iterator[None]:
 
 
 @contextmanager
-def inline_session(how_to_continue: str) -> Iterator[None]:
-    """Within the block, write a line if the process ends in it, and hide what libraries write.
-
-    Image libraries write about damaged files to stderr, from Python and from C.
-    """
-    line = f"ended from outside or by an image, before its work was done; {how_to_continue}"
-    with crash_notice(line), native_stderr_hidden(), warnings.catch_warnings():
+def inline_session() -> Iterator[None]:
+    """Hide what image libraries write about damaged files to stderr within the block, from Python and from C."""
+    with native_stderr_hidden(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
 

@@ -1,6 +1,5 @@
 """The machines that Ray has: what they offer, how many engines they hold, and which may still be started."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,11 +85,12 @@ def refuse_unfit_engine(address: str | None, cpus_per_engine: float, gpus_per_en
 
 
 def refuse_without_room(num_cpus: float, num_gpus: float) -> None:
-    """Raise PrivsieveError if no machine of the cluster offers this much, and the cluster will start none that does."""
+    """Raise PrivsieveError if no machine of the cluster offers this much, and its file says that it starts none that
+    does."""
     nodes = cluster_nodes()
     if any(node.num_cpus >= num_cpus and node.num_gpus >= num_gpus for node in nodes):
         return
-    if has_no_autoscaler() or engines_that_may_start(num_cpus, num_gpus) == 0:
+    if engines_that_may_start(num_cpus, num_gpus) == 0:
         most_cpus = max((node.num_cpus for node in nodes), default=0)
         most_gpus = max((node.num_gpus for node in nodes), default=0)
         raise PrivsieveError(
@@ -98,19 +98,6 @@ def refuse_without_room(num_cpus: float, num_gpus: float) -> None:
             f"{most_cpus:g} CPUs and {most_gpus:g} GPUs), and the cluster starts none that has: give less with "
             "--engine-cpus and --engine-gpus, or add a machine with `ray start --address`"
         )
-
-
-def has_no_autoscaler() -> bool:
-    """Return whether the cluster is known to have no autoscaler; False if it has one, or does not say."""
-    from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
-    from ray.experimental.internal_kv import _internal_kv_get
-
-    content = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
-    if not content:
-        return False
-    # A head without an autoscaler reports each machine as a type of its own, named after the machine.
-    types = (json.loads(content).get("autoscaler_report") or {}).get("active_nodes") or {}
-    return bool(types) and all(name.startswith("node_") for name in types)
 
 
 def engines_that_fit(nodes: Sequence[ClusterNode], cpus_per_engine: float, gpus_per_engine: float) -> int:

@@ -4,6 +4,8 @@ The machine where a command is started may be a light head without them. What th
 """
 
 import math
+import pickle
+import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,9 +29,6 @@ Found = TypeVar("Found")
 
 NOTICE_AFTER_S = 120.0
 """Seconds without a machine until a notice says what is waited for. Machines of a cloud start within minutes."""
-
-TRIES = 2
-"""A process that ends may have been on a machine that was taken away; if it ends twice, it would always end."""
 
 SAY_EVERY_S = 1.0
 
@@ -81,44 +80,41 @@ def on_worker(
 
     meter: shows the phase, such as "waiting for a machine with 1 free GPU". before: what the same task does first; what
     it yields is shown. A PrivsieveError of either is raised here, with the machine's name. EngineError if the machine
-    has another privsieve than this one, or none, or if the process of the task ended `TRIES` times. PrivsieveError if
-    no machine has what is asked for and none will come, or none came within `limit_s` seconds.
+    has another privsieve than this one, or none, or if the process of the task ended. PrivsieveError if no machine has
+    what is asked for and none will come, or none came within `limit_s` seconds.
     """
     import ray
-    from ray import cloudpickle
 
-    remote = ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=0, num_returns="streaming")(_task())
-    for number in range(1, TRIES + 1):
-        machine = ""
-        # It first says which machine it is on, then gives the result, so that both are of one machine.
-        task = remote.remote(cloudpickle.dumps((before, function)), __version__, code_hash())
-        try:
-            machine, other = _awaited(task, num_cpus, num_gpus, limit_s, feedback, meter)
-            if other:
-                raise EngineError(f"machine {machine}: {other}")
-            meter.phase(f"looking at machine {machine}")
-            result = _result(task, machine, feedback, meter)
-        except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError):
-            if number == TRIES:
-                raise EngineError(
-                    f"machine {machine or 'of the cluster'}: the process that checked it ended {TRIES} times, for "
-                    "example because memory ran out or the engine crashed; Ray keeps what it wrote there below "
-                    "/tmp/ray/session_latest/logs"
-                ) from None
-            continue
-        # A result or an error, since Ray would drop the cause of an exception.
-        if isinstance(result, PrivsieveError):
-            raise type(result)(f"machine {machine}: {result}")
-        return OnWorker(machine, result)
-    raise AssertionError("the last try returns or raises")
+    # A process that ends may have been on a machine that was taken away, so it is tried once more.
+    options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": 1, "num_returns": "streaming"}
+    task = ray.remote(**options)(said_and_result).remote(program(), ray.cloudpickle.dumps((before, function)))
+    machine = "of the cluster"
+    try:
+        _await(task, num_cpus, num_gpus, limit_s, feedback, meter)
+        machine = ray.get(next(task))
+        meter.phase(f"looking at machine {machine}")
+        while True:
+            while not _is_ready(task):
+                pass
+            item = ray.get(next(task))
+            if isinstance(item, PrivsieveError):  # returned, since Ray would drop the cause of an exception
+                raise type(item)(f"machine {machine}: {item}")
+            if not isinstance(item, Said):
+                return OnWorker(machine, item)
+            if item.is_notice:
+                feedback.notice(f"machine {machine}: {item.text}")
+            else:
+                meter.phase(f"machine {machine}: {item.text}", is_logged=item.is_logged)
+    except ray.exceptions.RayError as error:
+        raise EngineError(
+            f"machine {machine}: the process that checked it failed ({type(error).__name__}), for example because it "
+            f"has no privsieve {__version__}, memory ran out or the engine crashed; Ray keeps what it wrote there "
+            "below /tmp/ray/session_latest/logs"
+        ) from None
 
 
-def _awaited(
-    task: Any, num_cpus: float, num_gpus: float, limit_s: float, feedback: Feedback, meter: Meter
-) -> tuple[str, str]:
-    """Wait for a machine. Return its name, and why its program is another; empty if it is the same."""
-    import ray
-
+def _await(task: Any, num_cpus: float, num_gpus: float, limit_s: float, feedback: Feedback, meter: Meter) -> None:
+    """Wait for a machine."""
     gpus = f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}" if num_gpus else ""
     wanted = f"a machine with {num_cpus:g} free CPU{gpus}"
     meter.phase(f"waiting for {wanted}")
@@ -136,24 +132,6 @@ def _awaited(
                 f"waiting for {wanted}; if the cluster starts none, ask for less with --engine-cpus and --engine-gpus, "
                 "or look at `ray status`"
             )
-    identity: tuple[str, str] = ray.get(next(task))
-    return identity
-
-
-def _result(task: Any, machine: str, feedback: Feedback, meter: Meter) -> Any:
-    """Return the task's result; show what it says before."""
-    import ray
-
-    while True:
-        while not _is_ready(task):
-            pass
-        item = ray.get(next(task))
-        if not isinstance(item, Said):
-            return item
-        if item.is_notice:
-            feedback.notice(f"machine {machine}: {item.text}")
-        else:
-            meter.phase(f"machine {machine}: {item.text}", is_logged=item.is_logged)
 
 
 def _is_ready(task: Any) -> bool:
@@ -163,66 +141,37 @@ def _is_ready(task: Any) -> bool:
     return bool(ray.wait([task], timeout=1.0)[0])
 
 
-def _task() -> Callable[[bytes, str, str], Iterator[Any]]:
-    """Return the function of the task. Ray sends it as it is, so it also runs where privsieve cannot be imported."""
-    other_program = check_of_program()
-
-    def look(functions: bytes, version: str, code: str) -> Iterator[Any]:
-        import pickle
-        import platform
-
-        other = other_program(version, code)
-        yield platform.node(), other
-        if not other:
-            from jobs.runtime.on_worker import said_and_result
-
-            yield from said_and_result(*pickle.loads(functions))
-
-    return look
+Program = tuple[str, str, str]
+"""Version, code hash and taxonomy of this process's program."""
 
 
-def check_of_program() -> Callable[[str, str], str]:
-    """Return a function that Ray sends as it is, and that compares programs on the machine where it runs. It takes
-    version and code hash of this program, and returns why that machine's program or taxonomy is another. The text is
-    empty if both are the same, or the hash is empty."""
-    taxonomy = TAXONOMY.version
+def program() -> Program:
+    return __version__, code_hash(), TAXONOMY.version
 
-    def other_program(version: str, code: str) -> str:
-        if not code:
-            return ""
-        try:
-            from jobs import hidden_room
 
-            if hidden := hidden_room():
-                return hidden
-            from ingest import __version__
-            from ingest.errors import PrivsieveError
-        except ImportError:
-            return f"it has no privsieve: install {version} there, as on the machine of the command"
-        try:
-            from jobs.runtime.on_worker import code_hash
-            from scoring.taxonomy import TAXONOMY
-        except ImportError:
-            return f"it has privsieve {__version__}, and the command is of {version}: make them equal"
-        except PrivsieveError as error:  # about the file of a taxonomy that the machine itself names
-            return str(error)
-        if code_hash() == code:
-            if TAXONOMY.version == taxonomy:
-                return ""
-            return (
-                f"it uses the taxonomy {TAXONOMY.version}, and the command {taxonomy}: unset PRIVSIEVE_TAXONOMY on the "
-                "machine, which gets the taxonomy of the command"
-            )
-        if __version__ != version:
-            return f"it has privsieve {__version__}, and the command is of {version}: make them equal"
+def other_program(wanted: Program) -> str:
+    """Return why this machine's program is not the one of the command; empty if it is."""
+    version, code, taxonomy = program()
+    if version != wanted[0]:
+        return f"it has privsieve {version}, and the command is of {wanted[0]}: make them equal"
+    if code != wanted[1]:
         return f"it has other code of privsieve {version} than the command: install the same on all machines"
+    if taxonomy != wanted[2]:
+        return (
+            f"it uses the taxonomy {taxonomy}, and the command {wanted[2]}: unset PRIVSIEVE_TAXONOMY on the machine, "
+            "which gets the taxonomy of the command"
+        )
+    return ""
 
-    return other_program
 
-
-def said_and_result(before: Callable[[], Iterator[Said]] | None, function: Callable[[], Any]) -> Iterator[Any]:
-    """Yield what `before` says, then what the function returns, or the PrivsieveError that one of them raises."""
+def said_and_result(wanted: Program, functions: bytes) -> Iterator[Any]:
+    """Yield this machine's name, what `before` says, and what the function returns, or the PrivsieveError that one of
+    them raises. functions: `before` and the function, pickled, since another program may not know them."""
+    yield platform.node()
     try:
+        if why := other_program(wanted):
+            raise EngineError(why)
+        before, function = pickle.loads(functions)
         if before is not None:
             yield from before()
         yield function()

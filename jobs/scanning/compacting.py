@@ -1,180 +1,241 @@
-"""`privsieve compact RUN`: the many small result files of a finished run become few large ones, sorted."""
+"""The end of a scan: many small result files of a finished run become few large ones, sorted.
+
+First the large files are written. Then `compact.json` names them, and from that moment they are the rows of the run.
+At last the small files are removed. A scan that is killed before the second step leaves the run as it was, and the next
+scan keeps the large files that are whole; after it, the next scan removes the rest.
+"""
 
 import hashlib
 import posixpath
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
-from pathlib import Path
-from typing import Annotated
+from itertools import groupby, islice
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ingest import __version__
 from ingest.errors import RunError
-from ingest.storage.parquet_tables import write_checked
+from ingest.sample import printable
+from ingest.storage.parquet_tables import in_row_groups, write_checked
 from ingest.storage.place import Place
-from jobs.console.requests import Count, Option, RunUrl, checked_request
-from jobs.scanning.joining import (
-    SLICES_PER_FILE,
-    SliceFile,
-    check_seams,
-    finished_shards,
-    grouped,
-    hash_of,
-    is_made_of,
-    lines_of,
-    open_duckdb,
-    parts_of,
-    refuse_missing,
-    rows_in,
-    slice_files,
-    write_joined,
+from jobs.runtime.progress import Meter
+from scoring.runs import COMPACT, MANIFEST, SCORES
+from scoring.runs.footers import footer_of, footers, hash_of_marks
+from scoring.runs.lease import Lease
+from scoring.runs.ledger import result_names, shard_id_of, shard_id_of_result
+from scoring.runs.results import (
+    PARTS_SCHEMA,
+    CompactFile,
+    Manifest,
+    ResultPart,
+    RowRange,
+    RunListing,
+    listing,
+    manifest,
+    results,
 )
-from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, RUN_LEASE, SCORES
-from scoring.runs.footers import hash_of_marks
-from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import shard_id_of_result
-from scoring.runs.record import RunRecord, read_record
-from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, ResultPart, manifest, results
+from scoring.runs.rows import rows_at
+from scoring.screen.guard import GuardCounts, left_out
+from scoring.table import SCHEMA, Col
+
+COMPACT_FROM = 1_000
+"""Small files of a finished run that are joined; each takes a report about 2 ms, and a list of an object store a
+thousandth of a second."""
 
 ROWS_PER_FILE = 2_000_000
 """About 200 MB."""
 
+SLICES_PER_FILE = 4_096
+"""A file ends here at the latest, however few rows its slices have."""
+
+ROWS_PER_GROUP = 40_960
+"""Few enough that the rows of one shard are read without many others, and enough to compress well."""
 
 NAMED_DIGITS = 12
-"""Digits of `hash_of` in the name of a file: two attempts with other slices never write to the same name."""
+"""Digits of a hash in the name of a file: two attempts with other slices never write to the same name."""
 
+AT_ONCE = 16
+"""An object store takes its time for each file, however many are read or removed at once."""
 
 REMOVED_AT_ONCE = 1_000
 
 
-REMOVERS = 16
-"""An object store takes its time for each file, however many are removed at once."""
-
-
-@checked_request
-class CompactRequest:
-    run: RunUrl
-    """Folder or fsspec URL of a finished run."""
-
-    rows_per_file: Annotated[Count, Option(fill=f"{SLICES_PER_FILE:,}")] = ROWS_PER_FILE
-    """A file ends at this many rows, or at {} slices."""
-
-    takeover: bool = False
-    """Compact although another command holds the run."""
-
-
 @dataclass(frozen=True)
-class CompactResult:
-    manifest: Manifest
-    """What the run holds now."""
+class SliceFile:
+    shard: str
+    """As the source names it."""
 
-    num_removed: int
-    """Small files that were removed this time."""
+    name: str
+    """Below `scores/`."""
 
-    was_compacted: bool
-    """An earlier attempt had written the large files."""
+    num_rows: int
 
+    mark: int
+    """What it adds to the hash of the run's rows (`scoring.runs.footers`)."""
 
-def run_compact(request: CompactRequest) -> CompactResult:
-    """Compact a run in this process, which mostly waits for the storage. Raise the errors of `ingest.errors`."""
-    run, record = read_record(request.run)
-    with lease(run.at(RUN_LEASE), request.run, request.takeover) as own_lease:
-        before = manifest(run)
-        compacted = before or _compacted(run, record, request, own_lease)
-        num_removed = remove_slices(run, own_lease)
-    return CompactResult(compacted, num_removed, before is not None)
+    blocks_sha256: str
+    """`scoring.runs.footers.Footer.blocks_sha256`."""
 
 
-def _compacted(run: Place, record: RunRecord, request: CompactRequest, own_lease: Lease) -> Manifest:
-    """Make the large files and decide on them: steps 1 and 2."""
-    ledger = results(run).ledger
-    shards = finished_shards(request.run, record, ledger)
-    slices: Iterable[SliceFile] = slice_files(run, record, shards, ledger)
-    if not record.is_whole:
-        slices = list(slices)
-        refuse_missing(request.run, record, slices, ledger)
-    new_manifest, parts = _joined(run, len(shards), grouped(slices, request.rows_per_file), own_lease)
-    check_seams(run, new_manifest.files, parts)
-    return _decide(run, new_manifest, parts, own_lease)
+def compact(run: Place, shards: Sequence[str], settings: str, own_lease: Lease, meter: Meter) -> None:
+    """Join the small files of a run if there are many, and remove those that large ones have replaced.
+
+    shards: of the source, with all slices. settings: `RunRecord.settings_hash`. RunError if the small files do not hold
+    each row once, IncompleteError if another command has taken the run over; then nothing is removed.
+    """
+    listed = listing(run)
+    if len(listed.names) >= COMPACT_FROM:
+        meter.phase(f"joining {len(listed.names):,} result files")
+        _join(run, listed, shards, settings, own_lease)
+        listed = listing(run)
+    if listed.replaced:
+        _remove_replaced(run, listed, own_lease)
 
 
-def _joined(
-    run: Place, num_shards: int, groups: Iterable[list[SliceFile]], own_lease: Lease
-) -> tuple[Manifest, list[ResultPart]]:
-    """Take step 1: write a large file for each group. Return what the manifest will say, and where the rows are."""
-    files, parts, digest, num_slices, total = list[CompactFile](), list[ResultPart](), hashlib.sha256(), 0, 0
-    with tempfile.TemporaryDirectory() as aside, open_duckdb(aside) as connection:
-        for slices in groups:
-            own_lease.check()
-            place = run.at(COMPACT, f"{len(files):05d}-{hash_of(slices)[:NAMED_DIGITS]}.parquet")
-            if not is_made_of(place, slices):
-                write_joined(connection, run, slices, Path(aside) / "joined.parquet", place)
-            files.append(CompactFile(name=place.name, num_rows=rows_in(slices), num_bytes=place.size()))
-            parts.extend(parts_of(slices, len(files) - 1))
-            digest.update(lines_of(slices))
-            num_slices += len(slices)
-            total += sum(slice_.mark for slice_ in slices)
-    new_manifest = Manifest(
+def _join(run: Place, listed: RunListing, shards: Sequence[str], settings: str, own_lease: Lease) -> None:
+    """Write the large files and decide on them."""
+    before = listed.manifest
+    files, parts = list(before.files if before else ()), list(listed.parts)
+    total, end = int(before.rows_sha256, 16) if before else 0, ("", -1)
+    for slices in _grouped(_slices(run, listed, shards, settings)):
+        own_lease.check()
+        place = run.at(COMPACT, f"{len(files):05d}-{_hash_of(slices)[:NAMED_DIGITS]}.parquet")
+        if _is_made_of(place, slices):
+            last = RowRange(posixpath.join(COMPACT, place.name), sum(s.num_rows for s in slices) - 1, 1)
+            [row] = rows_at(run, [last], [Col.SHARD, Col.INDEX]).to_pylist()
+            end = row[Col.SHARD], row[Col.INDEX]
+        else:
+            end = _write(run, slices, place, end)
+        parts += _parts_of(slices, len(files))
+        files.append(CompactFile(name=place.name, num_rows=sum(s.num_rows for s in slices), num_bytes=place.size()))
+        total += sum(slice_.mark for slice_ in slices)
+    name = f"shards-{hashlib.sha256(''.join(file.name for file in files).encode()).hexdigest()[:NAMED_DIGITS]}.parquet"
+    rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
+    own_lease.confirm()
+    write_checked(run.at(COMPACT, name), pa.Table.from_pylist(rows, schema=PARTS_SCHEMA))
+    decided = Manifest(
         privsieve=__version__,
-        num_shards=num_shards,
-        num_slices=num_slices,
         num_rows=sum(file.num_rows for file in files),
-        slices_sha256=digest.hexdigest(),
         rows_sha256=hash_of_marks(total),
+        shards=name,
         files=tuple(files),
     )
-    return new_manifest, parts
-
-
-def _decide(run: Place, new_manifest: Manifest, parts: list[ResultPart], own_lease: Lease) -> Manifest:
-    """Take step 2 and return the manifest that counts: another process's, if it took the lease over and came first."""
-    others = _decided_meanwhile(run, own_lease)
-    if others is not None:
-        return others
-    rows = [dict(zip(PARTS_SCHEMA.names, astuple(part), strict=True)) for part in parts]
-    write_checked(run.at(COMPACT_SHARDS), pa.Table.from_pylist(rows, schema=PARTS_SCHEMA))
-    others = _decided_meanwhile(run, own_lease)
-    if others is None:
-        run.at(MANIFEST).write((new_manifest.model_dump_json(indent=2) + "\n").encode())
-    return others or new_manifest
-
-
-def _decided_meanwhile(run: Place, own_lease: Lease) -> Manifest | None:
-    """Return the manifest that a process without the lease has written, or None. IncompleteError if ours was taken."""
     own_lease.confirm()
-    return manifest(run)
+    if manifest(run) == before:  # else another process took the lease over, came first, and lost it again
+        run.at(MANIFEST).write((decided.model_dump_json(indent=2) + "\n").encode())
 
 
-def remove_slices(run: Place, own_lease: Lease) -> int:
-    """Take step 3: remove the result files whose rows the compacted files hold, and no others. Return how many."""
-    names, shard_ids = run.at(SCORES).names(), results(run).ledger.present
-    replaced = [name for name in names if shard_id_of_result(name) in shard_ids]
-    compacted = _seen(run, len(replaced))
-    for start in range(0, len(replaced), REMOVED_AT_ONCE):
-        own_lease.confirm()
-        _remove(run.at(SCORES), replaced[start : start + REMOVED_AT_ONCE])
-    own_lease.confirm()
-    _remove(run.at(COMPACT), sorted(set(run.at(COMPACT).names()) - {file.name for file in compacted.files}))
-    return len(replaced)
+def _slices(run: Place, listed: RunListing, shards: Sequence[str], settings: str) -> Iterator[SliceFile]:
+    """Yield the small files in the order of their rows, with the counts of their footers."""
+    found = results(run, listed)
+    loose = [shard for shard in shards if shard_id_of(shard) not in found.ranges]
+    named = [(shard, name) for shard in loose for name in result_names(shard, found.ledger)]
+    for (shard, name), footer in zip(named, footers(run, (name for _, name in named), settings), strict=True):
+        yield SliceFile(shard, name, footer.num_rows, footer.mark, footer.blocks_sha256)
 
 
-def _seen(run: Place, num_slices_left: int) -> Manifest:
-    """Return the stored manifest. RunError if the files are not what it says."""
-    compacted = manifest(run)
-    assert compacted is not None
+def _grouped(slices: Iterator[SliceFile]) -> Iterator[list[SliceFile]]:
+    """Yield the slices of each large file. They follow from their names and row counts alone."""
+    group, num_rows = list[SliceFile](), 0
+    for slice_ in slices:
+        if group and (num_rows + slice_.num_rows > ROWS_PER_FILE or len(group) == SLICES_PER_FILE):
+            yield group
+            group, num_rows = [], 0
+        group.append(slice_)
+        num_rows += slice_.num_rows
+    if group:
+        yield group
+
+
+def _hash_of(slices: Sequence[SliceFile]) -> str:
+    """Return a hash of names and row counts, which identifies the content of a large file."""
+    return hashlib.sha256("".join(f"{item.name} {item.num_rows}\n" for item in slices).encode()).hexdigest()
+
+
+def _parts_of(slices: Sequence[SliceFile], file: int) -> Iterator[ResultPart]:
+    first_row = 0
+    for shard_id, group in groupby(slices, key=lambda item: shard_id_of_result(item.name)):
+        of_shard = list(group)
+        num_rows, blocks = sum(item.num_rows for item in of_shard), {item.blocks_sha256 for item in of_shard}
+        same_blocks = blocks.pop() if len(blocks) == 1 else ""
+        yield ResultPart(shard_id, len(of_shard), file, first_row, num_rows, same_blocks)
+        first_row += num_rows
+
+
+def _is_made_of(place: Place, slices: Sequence[SliceFile]) -> bool:
+    """Return whether an earlier attempt has made this file of the same slices, and it is whole."""
+    if not place.exists():
+        return False
+    try:
+        with place.open() as stream:
+            marks = pq.read_metadata(stream).metadata or {}
+    except pa.ArrowInvalid:
+        return False
+    return bool(marks.get(b"privsieve.slices") == _hash_of(slices).encode())
+
+
+def _write(run: Place, slices: Sequence[SliceFile], place: Place, end: tuple[str, int]) -> tuple[str, int]:
+    """Write one large file, whole or not at all. Return the shard and index of its last row. end: of the file before.
+
+    DuckDB does not do it, since it neither checks nor writes the checksums of pages.
+    """
+    reasons, screened = Counter[str](), GuardCounts()
+
+    def rows() -> Iterator[pa.Table]:
+        nonlocal end
+        waiting = iter(slices)
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            while window := list(islice(waiting, AT_ONCE)):
+                read = threads.map(lambda item: rows_at(run, [RowRange(posixpath.join(SCORES, item.name))]), window)
+                for slice_, table in zip(window, read, strict=True):
+                    end = _end_of(slice_, table, end)
+                    yield table
+
+    with place.create() as stream, pq.ParquetWriter(stream, SCHEMA, compression="zstd", write_page_checksum=True) as to:
+        for table in in_row_groups(rows(), ROWS_PER_GROUP):
+            to.write_table(table, ROWS_PER_GROUP)
+            screened += left_out(table)
+            reasons.update({n["values"]: n["counts"] for n in table[Col.REASON].drop_null().value_counts().to_pylist()})
+        texts = {"screen": screened.text} if screened.num_seen else {}
+        num_rows = sum(slice_.num_rows for slice_ in slices)
+        to.add_key_value_metadata(footer_of(texts | {"slices": _hash_of(slices)}, num_rows, reasons))
+    return end
+
+
+def _end_of(slice_: SliceFile, table: pa.Table, end: tuple[str, int]) -> tuple[str, int]:
+    """Return shard and index of the last row so far. RunError unless the rows are those of the slice, each once and in
+    order, after `end`."""
+    shard = printable(slice_.shard)
+    before = end[1] if end[0] == shard else -1
+    indices = np.concatenate([[before], table[Col.INDEX].to_numpy()])
+    is_right = table.num_rows == slice_.num_rows and pc.all(pc.equal(table[Col.SHARD], shard)).as_py() is not False
+    if not is_right or (np.diff(indices) <= 0).any():
+        raise RunError(
+            f"{slice_.name} does not hold the rows of its slice of {shard} exactly once, in order; nothing was "
+            "removed; scan the source into a new run"
+        )
+    return shard, int(indices[-1])
+
+
+def _remove_replaced(run: Place, listed: RunListing, own_lease: Lease) -> None:
+    """Remove the small files whose rows the large ones hold, and no others. RunError if these are not what the manifest
+    says."""
+    assert listed.manifest is not None
     sizes = {posixpath.basename(entry["name"]): entry["size"] for entry in run.at(COMPACT).entries()}
-    wrong = next((file.name for file in compacted.files if sizes.get(file.name) != file.num_bytes), None)
+    wrong = next((file.name for file in listed.manifest.files if sizes.get(file.name) != file.num_bytes), None)
     if wrong is not None:
-        is_whole = num_slices_left == compacted.num_slices
-        remedy = f"delete {MANIFEST} and compact again" if is_whole else "restore it from a copy"
-        raise RunError(f"{run.at(COMPACT, wrong).path} is not what {MANIFEST} says; nothing was removed; {remedy}")
-    return compacted
-
-
-def _remove(folder: Place, names: Sequence[str]) -> None:
-    with ThreadPoolExecutor(REMOVERS) as threads:
-        for _ in threads.map(lambda name: folder.at(name).remove(), names):
-            pass
+        path = run.at(COMPACT, wrong).path
+        raise RunError(f"{path} is not what {MANIFEST} says; nothing was removed; restore it from a copy")
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for start in range(0, len(listed.replaced), REMOVED_AT_ONCE):
+            own_lease.confirm()
+            names = listed.replaced[start : start + REMOVED_AT_ONCE]
+            list(threads.map(lambda name: run.at(SCORES, name).remove(), names))
+        own_lease.confirm()
+        of_other_attempts = sizes.keys() - {listed.manifest.shards, *(file.name for file in listed.manifest.files)}
+        list(threads.map(lambda name: run.at(COMPACT, name).remove(), sorted(of_other_attempts)))

@@ -14,8 +14,7 @@ process that may die.
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -28,6 +27,14 @@ from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, S
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS
 from scoring.runs.ledger import Ledger
 from scoring.taxonomy import CARRIED_VARIABLES
+
+TRIES = GIVE_UP_AFTER_DEATHS + 2
+"""Children for one slice. The run gives the slice up before; if not even one starts, the parent scans it."""
+
+REPORT_EVERY_S = 1.0
+"""How often a child reports how many images of its slice are done."""
+
+STOP_LIMIT_S = 10.0
 
 
 def scan_slices(
@@ -44,30 +51,26 @@ def scan_slices(
 
     num_processes: with this one. further_after_s: seconds after which the others begin.
     """
-    under_way, ended = ProcessesUnderWay(show), SimpleQueue[SliceCounts | None]()
-    tasks = Tasks(_listed(settings, left, chosen, ledger), ended.put)
-    further = [
-        FurtherProcess(number, settings, tasks, ended.put, under_way, further_after_s)
-        for number in range(1, num_processes)
-    ]
+    work = Work(_listed(settings, left, chosen, ledger), show)
+    further = [FurtherProcess(number, settings, work, further_after_s) for number in range(1, num_processes)]
     num_at_work = len(further)
     scanner = None
     try:
         for process in further:
             process.start()
-        scanner = SliceScanner(settings, on_progress=lambda _, num_images: under_way.on_progress(0, num_images))
+        scanner = SliceScanner(settings, on_progress=lambda _, num_images: work.on_progress(0, num_images))
         while True:
-            task = tasks.take()
+            task = work.take()
             if task is not None:
-                ended.put(scan_until_it_ends(scanner, task))
-                under_way.on_progress(0, 0)
-            elif not num_at_work and ended.empty():
+                work.ended.put(scan_until_it_ends(scanner, task))
+                work.on_progress(0, 0)
+            elif not num_at_work and work.ended.empty():
                 return
             else:
                 for process in further:
-                    process.begin()  # to find that nothing is left
-            while not ended.empty() or (task is None and num_at_work):
-                counts = ended.get()
+                    process.begins.set()  # to find that nothing is left
+            while not work.ended.empty() or (task is None and num_at_work):
+                counts = work.ended.get()
                 if counts is None:
                     num_at_work -= 1
                     break  # it may have given a slice back
@@ -89,15 +92,6 @@ def _listed(
             yield SliceCounts(failure=str(error))
 
 
-TRIES = GIVE_UP_AFTER_DEATHS + 2
-"""Children for one slice. The run gives the slice up before; if not even one starts, the parent scans it."""
-
-REPORT_EVERY_S = 1.0
-"""How often a child reports how many images of its slice are done."""
-
-STOP_LIMIT_S = 10.0
-
-
 def scan_until_it_ends(scanner: SliceScanner, task: SliceTask) -> SliceCounts:
     """Scan a slice. A crash of a worker counts as on Ray: soon the slice is isolated, and at last it is given up."""
     while True:
@@ -107,38 +101,31 @@ def scan_until_it_ends(scanner: SliceScanner, task: SliceTask) -> SliceCounts:
             continue
 
 
-class Tasks:
-    """The slices of a scan, for several threads: each is taken once."""
+class Work:
+    """What the threads of a scan share."""
 
-    def __init__(self, listed: Iterator[SliceTask | SliceCounts], failed: Callable[[SliceCounts], object]):
-        """Take slices, and what came of shards that cannot be listed; the latter go to `failed`."""
-        self._listed, self._failed = listed, failed
-        self._given_back = deque[SliceTask]()
+    def __init__(self, listed: Iterator[SliceTask | SliceCounts], show: ShowUnderWay):
+        self._listed, self._show = listed, show
+        self._given_back: list[SliceTask] = []
+        self._num_done: dict[int, int] = {}
         self._lock = threading.Lock()
+        self.ended = SimpleQueue[SliceCounts | None]()
+        """What came of each slice and of shards that cannot be listed; None once a further process has ended."""
 
     def take(self) -> SliceTask | None:
-        """Return the next slice; None if nothing is left."""
+        """Return the next slice; each is taken once. None if nothing is left."""
         with self._lock:
             if self._given_back:
-                return self._given_back.popleft()
+                return self._given_back.pop()
             for listed in self._listed:
                 if isinstance(listed, SliceTask):
                     return listed
-                self._failed(listed)
+                self.ended.put(listed)
         return None
 
     def give_back(self, task: SliceTask) -> None:
         with self._lock:
             self._given_back.append(task)
-
-
-class ProcessesUnderWay:
-    """How many images are done of slices that have not ended, over all processes; see `ShowUnderWay`."""
-
-    def __init__(self, show: ShowUnderWay):
-        self._show = show
-        self._num_done: dict[int, int] = {}
-        self._lock = threading.Lock()
 
     def on_progress(self, process: int, num_images: int) -> None:
         """Set the images done in a process. process: its own number. num_images: 0 once its slice has ended."""
@@ -150,89 +137,63 @@ class ProcessesUnderWay:
 class FurtherProcess(threading.Thread):
     """A thread that serves one child after the other."""
 
-    def __init__(
-        self,
-        number: int,
-        settings: ScanSettings,
-        tasks: Tasks,
-        ended: Callable[[SliceCounts | None], object],
-        under_way: ProcessesUnderWay,
-        after_s: float,
-    ):
-        """ended: takes what came of each slice, and None once no more will come. after_s: seconds to wait before the
-        first child is started, since a small scan is done before one is ready."""
+    def __init__(self, number: int, settings: ScanSettings, work: Work, after_s: float):
+        """after_s: seconds before the first child is started, since a small scan is done before one is ready."""
         super().__init__(daemon=True)
-        self._number, self._after_s = number, after_s
+        self._number, self._work, self._after_s = number, work, after_s
         self._settings = replace(settings, source=replace(settings.source, shards=()))  # names would take long to send
-        self._tasks, self._ended, self._under_way = tasks, ended, under_way
-        self._lock, self._is_over, self._begins = threading.Lock(), threading.Event(), threading.Event()
-        self._child: _Child | None = None
-
-    def begin(self) -> None:
-        """Wait no longer before the first child is started."""
-        self._begins.set()
+        self._lock, self._is_over, self.begins = threading.Lock(), threading.Event(), threading.Event()
+        self._child: ChildProcess | None = None
 
     def stop(self) -> None:
         """Kill the child, whatever it does."""
         self._is_over.set()
-        self._begins.set()
-        with self._lock:
-            if self._child is not None:
-                self._child.kill()
+        self.begins.set()
+        self._kill()
         if self.is_alive():
             self.join(STOP_LIMIT_S)
 
     def run(self) -> None:
         try:
-            self._begins.wait(self._after_s)
-            while not self._is_over.is_set() and (task := self._tasks.take()) is not None:
+            self.begins.wait(self._after_s)
+            while not self._is_over.is_set() and (task := self._work.take()) is not None:
                 counts = self._scanned(task)
-                self._under_way.on_progress(self._number, 0)
+                self._work.on_progress(self._number, 0)
                 if counts is None:
-                    self._tasks.give_back(task)
+                    self._work.give_back(task)
                     return
-                self._ended(counts)
+                self._work.ended.put(counts)
         finally:
-            with self._lock:
-                if self._child is not None:
-                    self._child.kill()
-            self._ended(None)
+            self._kill()
+            self._work.ended.put(None)
 
     def _scanned(self, task: SliceTask) -> SliceCounts | None:
         """Return what came of a slice; None if no child answers."""
         for _ in range(TRIES):
-            with self._lock:
-                if self._is_over.is_set():
-                    return None
-                self._child = self._child or _Child(self._settings)
-            counts = self._child.scan(task, lambda num_images: self._under_way.on_progress(self._number, num_images))
-            if counts is not None:
-                return counts
-            with self._lock:
-                self._child.kill()
-                self._child = None
+            try:
+                with self._lock:
+                    if self._is_over.is_set():
+                        return None
+                    is_new = self._child is None
+                    self._child = self._child or ChildProcess("jobs.scanning.inline", CARRIED_VARIABLES)
+                    connection = self._child.connection
+                if is_new:
+                    connection.send(self._settings)
+                connection.send(task)
+                while isinstance(answer := connection.recv(), int):
+                    self._work.on_progress(self._number, answer)
+            except (EOFError, OSError):
+                self._kill()
+                continue
+            assert isinstance(answer, SliceCounts)
+            return answer
         return None
 
-
-class _Child:
-    def __init__(self, settings: ScanSettings):
-        self._settings: ScanSettings | None = settings
-        self._process = ChildProcess("jobs.scanning.inline", CARRIED_VARIABLES)
-        self.kill = self._process.kill
-
-    def scan(self, task: SliceTask, on_progress: Callable[[int], object]) -> SliceCounts | None:
-        """Scan a slice in the child; None if the child died."""
-        try:
-            if self._settings is not None:
-                self._process.connection.send(self._settings)
-                self._settings = None
-            self._process.connection.send(task)
-            while isinstance(answer := self._process.connection.recv(), int):
-                on_progress(answer)
-        except (EOFError, OSError):
-            return None
-        assert isinstance(answer, SliceCounts)
-        return answer
+    def _kill(self) -> None:
+        with self._lock:
+            if self._child is not None:
+                self._child.kill()
+                self._child = None
 
 
 def _serve(connection: Connection) -> None:

@@ -4,36 +4,34 @@ Only locators and counts travel; bytes are read where they are scored. One row i
 nor merge (`jobs.runtime.cluster` keeps blocks at one row). Ray repeats what a lost machine did. That is harmless, since
 a slice always gives the same file. Failures travel as data, since Ray would drop the cause of an exception.
 
-A small actor (`jobs.scanning.handed_back.ScanStates`) holds the number of images done in slices that have not ended.
-Engines send theirs at most once a second and wait for no answer; the driver asks once a second.
+A small actor (`UnderWay`) holds the number of images done in slices that have not ended. Engines send theirs at most
+once a second and wait for no answer; the driver asks once a second.
 """
 
-import json
 import os
+import pickle
+import platform
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import closing
-from dataclasses import asdict, dataclass, fields, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import ray
 import ray.data
-from ray import cloudpickle
 from ray.util.metrics import Counter, Gauge, Histogram
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ingest.errors import SHARD_REASONS, PrivsieveError, SourceError
-from ingest.sample import Slice
 from jobs.runtime.machines import num_slicers
-from jobs.runtime.on_worker import code_hash
-from jobs.scanning import slice_scanner
+from jobs.runtime.on_worker import Program, other_program, program
 from jobs.scanning.chosen import Chosen
-from jobs.scanning.handed_back import MAX_PASSES, HandedBack, engine_actor, on_same_program
+from jobs.scanning.slice_scanner import OnProgress, SliceScanner, no_progress
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
 from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger, only_shards
-from scoring.runs.results import results
 
 SLICE_SECONDS_BOUNDARIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0]
 
@@ -126,44 +124,27 @@ class EnginePool:
     """Whether machines may have another program. On this machine alone, a change of it stops no scan."""
 
 
-class ScansRows:
-    """What an engine actor does if the program is the same."""
+class SliceScannerActor:
+    """One engine; Ray Data calls it with one slice at a time. Its name is the title of its process."""
 
-    def __init__(self, settings: ScanSettings, on_progress: slice_scanner.OnProgress):
-        metrics = ScanMetrics(settings.engine)
-        # After an unexpected exception the process ends, as after a signal, and Ray starts another.
-        self._scanner = slice_scanner.SliceScanner(settings, metrics, partial(os._exit, 1), on_progress)
+    def __init__(self, settings: ScanSettings, on_progress: OnProgress, wanted: Program | None):
+        """wanted: program that this machine must have; None for any."""
+        # If the constructor raised, Ray would start it again without end. So a machine without an engine says so
+        # instead of the first slice, and that ends the scan.
+        self._is_of_cluster, self._other = wanted is not None, "" if wanted is None else other_program(wanted)
+        if not self._other:
+            # After an unexpected exception the process ends, as after a signal, and Ray starts another.
+            metrics = ScanMetrics(settings.engine)
+            self._scanner = SliceScanner(settings, metrics, partial(os._exit, 1), on_progress)
 
-    @property
-    def has_engine(self) -> bool:
-        return self._scanner.has_engine
-
-    def counts(self, row: dict[str, str]) -> dict[str, Any]:
-        """Scan a row with `_COLUMNS`. Return the fields of `SliceCounts`."""
-        if row["failure"]:
-            is_handed_back = bool(row["machine"])
-            return asdict(
-                SliceCounts(
-                    failure=row["failure"],
-                    is_fatal=is_handed_back,
-                    is_handed_back=is_handed_back,
-                    machine=row["machine"],
-                    node_id=row["node_id"],
-                )
-            )
-        texts = (row[name] for name in _TASK_TEXTS)
-        task = SliceTask(Slice.from_json(row["slice"]), *texts)
-        return asdict(self._scanner.scan(task))
-
-
-_KINDS: dict[str, type[Any]] = {field.name: type(field.default) for field in fields(SliceCounts)}
-"""Field of `SliceCounts` -> its type in Python; Ray has others."""
-
-_TASK_TEXTS = ("name", "listing_digests", "version_mark", "fingerprint")
-"""Fields of `SliceTask` after `slice`, in order; sent as they are."""
-
-_COLUMNS = ("number", "slice", *_TASK_TEXTS, "failure", "machine", "node_id")
-"""Columns of listed slices. number: of the shard. machine, node_id: as in `SliceCounts`, if it is handed back."""
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Scan a pickled slice. Return what came of it, pickled, or that of the listing, which failed."""
+        counts: SliceTask | SliceCounts = pickle.loads(row["listed"])
+        if isinstance(counts, SliceTask):
+            counts = SliceCounts(failure=self._other, is_fatal=True) if self._other else self._scanner.scan(counts)
+            if counts.is_fatal and self._is_of_cluster:
+                counts = replace(counts, failure=f"machine {platform.node()}: {counts.failure}")
+        return {"counts": pickle.dumps(counts)}
 
 
 def scan_slices(
@@ -174,84 +155,31 @@ def scan_slices(
     show: ShowUnderWay | None = None,
     *,
     engines: EnginePool,
-    notice: Callable[[str], None],
 ) -> Generator[SliceCounts, None, None]:
     """Scan the slices of the shards `left` that have no result in the ledger; yield what came of each.
 
-    show: None if progress is hidden; then nothing is counted before a slice has ended. notice: takes a line about a
-    machine that has no engine. IncompleteError if none has.
+    show: None if progress is hidden; then nothing is counted before a slice has ended.
     """
-    with closing(HandedBack(engines.num_cpus, engines.num_gpus, notice)) as handed_back:
-        if show is None:
-            yield from _Passes(settings, chosen, engines, handed_back, slice_scanner.no_progress).run(left, ledger)
+    ledger, wanted = only_shards(left, ledger), program() if engines.is_of_cluster else None
+
+    def list_shard(row: dict[str, Any]) -> Iterator[dict[str, bytes]]:
+        if wanted is not None and (why := other_program(wanted)):
+            yield {"listed": pickle.dumps(SliceCounts(failure=f"machine {platform.node()}: {why}", is_fatal=True))}
             return
-        with closing(SlicesUnderWay(handed_back.states, show)) as under_way:
-            reports = Reports(handed_back.states)
-            for counts in _Passes(settings, chosen, engines, handed_back, reports).run(left, ledger):
-                under_way.ended(counts.name)
-                yield counts
+        try:
+            for task in slices_left(settings, left[int(row["number"])], chosen, ledger):
+                yield {"listed": pickle.dumps(task)}
+        except PrivsieveError as error:
+            yield {"listed": pickle.dumps(SliceCounts(failure=str(error)))}
 
-
-@dataclass(frozen=True)
-class _Passes:
-    """A scan; slices that machines hand back are scanned in a further pass."""
-
-    settings: ScanSettings
-    chosen: Chosen
-    engines: EnginePool
-    handed_back: HandedBack
-    on_progress: slice_scanner.OnProgress
-
-    def run(self, left: list[str], ledger: Ledger) -> Iterator[SliceCounts]:
-        """Yield what came of each slice."""
-        for number in range(1, MAX_PASSES + 1):
-            labels = self.handed_back.next_pass()
-            last = None
-            for shard, counts in self._scanned(left, ledger, labels):
-                if counts.is_handed_back:
-                    self.handed_back.note(counts, shard)
-                    last = counts
-                else:
-                    yield replace(counts, failure=self.handed_back.named(counts)) if counts.is_fatal else counts
-            if last is None:
-                return
-            if number == MAX_PASSES:
-                yield SliceCounts(failure=self.handed_back.named(last))
-            left = [left[shard] for shard in sorted(self.handed_back.numbers)]
-            ledger = results(self.settings.run).ledger
-
-    def _scanned(self, left: list[str], ledger: Ledger, labels: dict[str, str]) -> Iterator[tuple[int, SliceCounts]]:
-        """Yield the number of the shard in `left`, and what came of a slice. labels: that machines must have."""
-        ledger = only_shards(left, ledger)
-        settings, chosen, engines = self.settings, self.chosen, self.engines  # what is sent to other processes
-        code = code_hash() if engines.is_of_cluster else ""
-
-        def list_shard(row: dict[str, Any]) -> Iterator[dict[str, str]]:
-            nothing = dict.fromkeys(_COLUMNS, "") | {"number": str(row["number"])}
-            try:
-                for task in slices_left(settings, left[int(row["number"])], chosen, ledger):
-                    texts = {name: getattr(task, name) for name in _TASK_TEXTS}
-                    yield nothing | texts | {"slice": task.slice.to_json()}
-            except PrivsieveError as error:
-                yield nothing | {"failure": str(error)}
-
-        selector: dict[str, Any] = {"label_selector": labels} if labels else {}
+    with _shown(show) as (on_progress, ended):
         num_at_once = min(len(left), num_slicers(engines.size, engines.max_size))
         num_tasks = min(len(left), max(num_at_once, len(left) // SHARDS_PER_TASK))
         numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
-        slices = numbers.flat_map(
-            on_same_program(list_shard, _COLUMNS, code),
-            num_cpus=SLICER_CPUS,
-            compute=ray.data.TaskPoolStrategy(size=num_at_once),
-            **selector,
-        )
-        counted = slices.map_batches(
-            engine_actor(code),
-            fn_constructor_args=(
-                self.handed_back.states,
-                cloudpickle.dumps(partial(ScansRows, settings, self.on_progress)),
-            ),
-            batch_size=1,
+        slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_at_once))
+        counted = slices.map(
+            SliceScannerActor,
+            fn_constructor_args=(settings, on_progress, wanted),
             compute=ray.data.ActorPoolStrategy(
                 min_size=engines.size,
                 max_size=engines.max_size,
@@ -260,36 +188,55 @@ class _Passes:
             ),
             num_cpus=engines.num_cpus - SLICER_CPUS,
             num_gpus=engines.num_gpus,
-            **selector,
         )
         for row in counted.iter_rows():
-            yield int(row["number"]), SliceCounts(**{name: kind(row[name]) for name, kind in _KINDS.items()})
+            counts: SliceCounts = pickle.loads(row["counts"])
+            ended(counts.name)
+            yield counts
 
 
 def of_each_shard(work: Callable[[str], Figure], shards: list[str]) -> list[Figure]:
-    """Return what `work` gives for each shard, in order; the cluster does the listing. SourceError if it fails.
-
-    work: gives what JSON can hold.
-    """
+    """Return what `work` gives for each shard, in order; the cluster does the listing. SourceError if it fails."""
 
     def worked(row: dict[str, Any]) -> dict[str, Any]:
         try:
-            figure, failure = json.dumps(work(shards[int(row["number"])])), ""
+            figure: Figure | PrivsieveError = work(shards[int(row["number"])])
         except PrivsieveError as error:
-            figure, failure = "", str(error)
-        return {"number": row["number"], "figure": figure, "failure": failure}
+            figure = error
+        return {"number": row["number"], "figure": pickle.dumps(figure)}
 
     numbers = ray.data.from_items([{"number": n} for n in range(len(shards))])
     figures: dict[int, Figure] = {}
     for row in numbers.map(worked, num_cpus=SLICER_CPUS).iter_rows():
-        if row["failure"]:
-            raise SourceError(row["failure"])
-        figures[int(row["number"])] = json.loads(row["figure"])
+        figure = pickle.loads(row["figure"])
+        if isinstance(figure, PrivsieveError):
+            raise SourceError(str(figure))
+        figures[int(row["number"])] = figure
     return [figures[n] for n in range(len(shards))]
 
 
 EVERY_S = 1.0
 ANSWER_LIMIT_S = 10.0
+
+
+class UnderWay:
+    """An actor: how many images are done in slices that have not ended. If it is lost, Ray starts another, and progress
+    is by whole slices for a moment."""
+
+    def __init__(self) -> None:
+        self._num_done: dict[str, int] = {}
+        self._is_begun = False
+
+    def on_progress(self, slice_name: str, num_images: int) -> None:
+        self._is_begun = True
+        if slice_name:
+            self._num_done[slice_name] = num_images
+
+    def ask(self, ended: list[str]) -> dict[str, int] | None:
+        """Return images by slice, and forget those that have ended; None before an engine is loaded."""
+        for name in ended:
+            self._num_done.pop(name, None)
+        return self._num_done if self._is_begun else None
 
 
 class Reports:
@@ -306,39 +253,44 @@ class Reports:
             self._actor.on_progress.remote(slice_name, num_images)
 
 
-class SlicesUnderWay:
-    """The driver's part: asks the actor, and shows the sum."""
+@contextmanager
+def _shown(show: ShowUnderWay | None) -> Iterator[tuple[OnProgress, Callable[[str], None]]]:
+    """Ask the actor once a second within the block, and show the sum. Yield what engines call, and what the driver
+    calls with the name of each slice that has ended, which it counts as a whole from then on."""
+    if show is None:
+        yield no_progress, lambda name: None
+        return
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    actor = ray.remote(num_cpus=0, max_restarts=-1, scheduling_strategy=here)(UnderWay).remote()
+    lock, is_over = threading.Lock(), threading.Event()
+    num_done, names_ended = dict[str, int](), list[str]()
 
-    def __init__(self, actor: Any, show: ShowUnderWay):
-        self._actor, self._show = actor, show
-        self._lock = threading.Lock()
-        self._num_done: dict[str, int] = {}
-        self._ended: list[str] = []
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._thread.start()
-
-    def ended(self, slice_name: str) -> None:
-        """Leave out a slice that is counted as a whole from now on."""
-        with self._lock:
-            self._ended.append(slice_name)
-            if self._num_done.pop(slice_name, None) is not None:
-                self._show(sum(self._num_done.values()))
-
-    def close(self) -> None:
-        self._is_over.set()
-        self._thread.join(ANSWER_LIMIT_S)
-
-    def _follow(self) -> None:
-        while not self._is_over.wait(EVERY_S):
-            with self._lock:
-                sent = list(self._ended)
+    def follow() -> None:
+        while not is_over.wait(EVERY_S):
+            with lock:
+                sent = list(names_ended)
             try:
-                answer = ray.get(self._actor.under_way.remote(sent), timeout=ANSWER_LIMIT_S)
+                answer = ray.get(actor.ask.remote(sent), timeout=ANSWER_LIMIT_S)
             except ray.exceptions.RayError:
                 continue
-            with self._lock:
-                del self._ended[: len(sent)]
-                if answer is not None and not self._is_over.is_set():
-                    self._num_done = {name: n for name, n in answer.items() if name not in self._ended}
-                    self._show(sum(self._num_done.values()))
+            with lock:
+                del names_ended[: len(sent)]
+                if answer is not None and not is_over.is_set():
+                    num_done.clear()
+                    num_done.update((name, number) for name, number in answer.items() if name not in names_ended)
+                    show(sum(num_done.values()))
+
+    def ended(name: str) -> None:
+        with lock:
+            names_ended.append(name)
+            if num_done.pop(name, None) is not None:
+                show(sum(num_done.values()))
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield Reports(actor), ended
+    finally:
+        is_over.set()
+        thread.join(ANSWER_LIMIT_S)
+        ray.kill(actor)

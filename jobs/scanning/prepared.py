@@ -48,7 +48,7 @@ from scoring.engine_facts import Preview
 from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer
 from scoring.runs import PROBE
-from scoring.runs.ledger import finished, shard_ids_of_others
+from scoring.runs.ledger import shard_ids_of_others
 from scoring.runs.record import EngineRecord, RunRecord, ScreenSettings
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
@@ -310,7 +310,7 @@ def _unicode(text: str) -> str:
 
 
 def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> None:
-    """Raise RunError if the source lost shards that have rows, or a compacted run, which is closed, would get more."""
+    """Raise RunError if the source lost shards that have rows."""
     gone = shard_ids_of_others(shards, listed.ledger)
     if gone:
         are = "is" if len(gone) == 1 else "are"
@@ -318,12 +318,6 @@ def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> Non
             f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
             f"({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
-        )
-    new = [shard for shard in shards if not finished(shard, listed.ledger)]
-    if new and listed.ranges is not None:
-        raise RunError(
-            f"{run_url} is compacted, and the source has {number_of(len(new), 'shard')} more "
-            f"({printable(new[0])} first); scan them into a run of their own"
         )
 
 

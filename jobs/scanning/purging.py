@@ -31,7 +31,6 @@ from scoring.runs import (
     AUDIT_LEASE,
     CANARY,
     COMPACT,
-    COMPACT_SHARDS,
     ENGINE_TIME,
     FIGURES,
     MANIFEST,
@@ -44,7 +43,7 @@ from scoring.runs import (
 from scoring.runs.lease import lease
 from scoring.runs.record import parsed, read_record
 
-OF_PICTURES = (REVIEWS, AUDIT, AUDIT_LEASE, CANARY, ATTEMPTS, MANIFEST, COMPACT_SHARDS, COMPACT, SCORES)
+OF_PICTURES = (REVIEWS, AUDIT, AUDIT_LEASE, CANARY, ATTEMPTS, MANIFEST, COMPACT, SCORES)
 """Files and folders of a run that say something of single pictures or of the people who judged them."""
 
 

@@ -1,6 +1,5 @@
 """A scan from its request to its result. Start here to follow one through."""
 
-import json
 import math
 import random
 from collections import Counter
@@ -24,6 +23,7 @@ from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
 from jobs.scanning.chosen import Chosen
+from jobs.scanning.compacting import compact
 from jobs.scanning.prepared import (
     check_category,
     checked_description,
@@ -40,19 +40,17 @@ from jobs.scanning.prepared import (
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
-from jobs.scanning.watchdog import noticing_silence
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
 from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
-from scoring.runs.attempts import Attempts, EngineTime, EngineTimeFile
+from scoring.runs.attempts import Attempts, EngineTimeFile
 from scoring.runs.coverage import Tally, tally
-from scoring.runs.footers import footers
+from scoring.runs.footers import all_footers
 from scoring.runs.lease import Lease, lease
 from scoring.runs.ledger import (
     CONFLICT,
     Ledger,
     finished,
     has_any_result,
-    result_names,
     shard_id_of,
     shard_id_of_result,
 )
@@ -68,14 +66,6 @@ from scoring.runs.results import Results, results
 from scoring.screen.guard import GuardCounts
 from scoring.screen.model import refuse_other_features
 from scoring.table import LISTED
-
-SILENT_STALLS = 3
-
-
-MIN_SILENCE_S = 1800
-"""A notice is given after this multiple of `Supervision.stall_seconds` without a result, and after at least this many
-seconds."""
-
 
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
@@ -205,8 +195,8 @@ class _Scan:
             )
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         failures: list[str] = []
-        if unfinished and self._prepared.screen is not None and before.ranges is None:
-            self._guard = self._counted_before(before.ledger, begun.settings_hash())
+        if unfinished and self._prepared.screen is not None:
+            self._guard = self._counted_before(before, begun.settings_hash())
             self._check_guard()
         if unfinished:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
@@ -219,24 +209,23 @@ class _Scan:
                 failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
         remove_unfinished(self._run)
         self._notice_wrong_counts(unfinished, before.ledger)
-        return self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+        result = self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
+        compact(self._run, shards, begun.settings_hash(), own_lease, self._progress)
+        return result
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
         """Return the number of rows that the run has, for progress; 0 if it is hidden, or counting would be slow."""
-        ledger = before.ledger
-        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
-        if not self._progress.is_shown or before.ranges is not None or len(names) > MAX_COUNTED_FILES:
+        if not self._progress.is_shown or len(before.listed.names) > MAX_COUNTED_FILES:
             return 0
         try:
-            return sum(footer.num_rows for footer in footers(self._run, names, settings_hash))
+            return sum(footer.num_rows for footer in all_footers(self._run, before.listed, settings_hash))
         except (RunError, StorageError):
             return 0  # the end of the scan says which file is damaged
 
-    def _counted_before(self, ledger: Ledger, settings_hash: str) -> GuardCounts:
+    def _counted_before(self, before: Results, settings_hash: str) -> GuardCounts:
         """Return what the screen did in earlier scans into this run."""
-        names = [name for shard in self._prepared.source.shards for name in result_names(shard, ledger)]
-        parts = (GuardCounts.parsed(footer.screen) for footer in footers(self._run, names, settings_hash))
-        return sum(parts, GuardCounts())
+        found = all_footers(self._run, before.listed, settings_hash)
+        return sum((GuardCounts.parsed(footer.screen) for footer in found), GuardCounts())
 
     def _check_guard(self) -> None:
         """Raise IncompleteError if the guard of the screen contradicts its bound: more rows would prove as little."""
@@ -261,7 +250,7 @@ class _Scan:
 
     def _session(self) -> AbstractContextManager[None]:
         if self._resources.executor == "inline":
-            return inline_session("run the same scan again to continue")
+            return inline_session()
         self._progress.phase("starting Ray")
         return ray_session(self._resources.ray_address)
 
@@ -281,7 +270,7 @@ class _Scan:
         refuse_unfit_engine(address, cpus, gpus)
         size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
-        scan_left = partial(on_ray.scan_slices, engines=pool, notice=self._feedback.notice)
+        scan_left = partial(on_ray.scan_slices, engines=pool)
         if not self._progress.is_shown:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left
@@ -317,17 +306,16 @@ class _Scan:
         """Show how the scan goes on. Return why slices have no result, one line each."""
         failures: list[str] = []
         num_ended = num_shards - num_left
-        silence_s = max(MIN_SILENCE_S, SILENT_STALLS * self._supervision.stall_seconds)
-        for counts in noticing_silence(scanned, silence_s, lambda: self._notice_silence(silence_s)):
+        for counts in scanned:
             own_lease.check()
             if counts.built_with:
-                begun = with_built(self._run, begun, json.loads(counts.built_with))
+                begun = with_built(self._run, begun, counts.built_with)
             if counts.engine_time:
-                self._engine_time.add(EngineTime.model_validate_json(counts.engine_time))
+                self._engine_time.add(counts.engine_time)
             if counts.is_fatal:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
-            self._guard += GuardCounts.parsed(counts.guard)
-            if counts.guard:
+            if counts.guard is not None:
+                self._guard += counts.guard
                 self._check_guard()
             self._progress.advance(counts.num_rows)
             self._num_new += counts.num_rows
@@ -345,12 +333,6 @@ class _Scan:
         now = results(self._run).ledger if self._stated.by_shard else earlier
         whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
         self._notice(self._stated.difference({item: self._new_by_shard[shard_id_of(item)] for item in whole}))
-
-    def _notice_silence(self, silence_s: float) -> None:
-        self._feedback.notice(
-            f"no slice has ended for {silence_s / 60:.0f} min; an engine may still be loading, or a worker is "
-            "stopped: if no process of this scan is at work, end it with Ctrl-C and run the same command again"
-        )
 
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger

@@ -5,7 +5,6 @@ than anything but the model. A slice whose worker died or hung is tried again, t
 """
 
 import ctypes
-import json
 import threading
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from jobs.scanning.watchdog import watched
 from scoring.runs import ATTEMPTS, SCORES
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
 from scoring.runs.footers import shard_text, write_result
-from scoring.screen.guard import guard_counts
+from scoring.screen.guard import GuardCounts, guard_counts
 from scoring.table import SCHEMA, Col
 
 OnProgress = Callable[[str, int], object]
@@ -104,14 +103,10 @@ class SliceScanner:
             self._broken = str(error)
         on_progress("", 0)
 
-    @property
-    def has_engine(self) -> bool:
-        return not self._broken
-
     def scan(self, task: SliceTask) -> SliceCounts:
         """Score a slice and write its file. WorkerCrash if an image made a decoder or engine raise."""
         if self._broken:
-            return _handed_back(self._broken)
+            return SliceCounts(failure=self._broken, is_fatal=True)
         counts = SliceCounts(len(task.slice.locators), task.slice.is_last, name=task.name)
         try:
             if self._settings.run.at(SCORES, task.name).exists():  # Ray asks again for what a lost machine had done
@@ -129,7 +124,7 @@ class SliceScanner:
             with suppress(StorageError):
                 self._attempts.give_back(before)
             self._broken = str(error)
-            return _handed_back(self._broken)
+            return SliceCounts(failure=self._broken, is_fatal=True)
         except (EngineError, IsolationError, SourceError, StorageError) as error:
             with suppress(StorageError):  # where the run cannot be written to, the error itself says so
                 self._attempts.fail(task.name, str(error))
@@ -143,26 +138,18 @@ class SliceScanner:
             raise WorkerCrash(type(error).__name__) from None
         with suppress(StorageError):  # a file that stays counts as a death, no more
             self._attempts.end(task.name)
-        return self._with_engine(replace(counts, guard=guard))
-
-    def _with_engine(self, counts: SliceCounts) -> SliceCounts:
-        """Return the counts, with what the driver keeps of the engine."""
-        built_with, more = self._host.built_with(), self._host.engine_time()
+        more = self._host.engine_time()
         if more is not None and self._metrics is not None:
             self._metrics.engine_time(more)
-        return replace(
-            counts,
-            built_with="" if built_with is None else json.dumps(built_with),
-            engine_time="" if more is None else more.model_dump_json(),
-        )
+        return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=more)
 
     def close(self) -> None:
         """Release the device of the engine. Threads that are at work end with what they are doing."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
-    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> str:
-        """Check the rows and write them. Return `GuardCounts.text`; empty without a screen."""
+    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> GuardCounts | None:
+        """Check the rows and write them. Return what the screen did; None without one."""
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
             raise RuntimeError(
@@ -171,7 +158,7 @@ class SliceScanner:
         if self._settings.source.version_mark(task.slice.shard) != task.version_mark:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
         reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
-        guard = "" if self._settings.screen is None else guard_counts(table, self._settings.record.engine).text
+        guard = None if self._settings.screen is None else guard_counts(table, self._settings.record.engine)
         self._write(task, table, reasons, guard)
         if self._metrics is not None:
             self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
@@ -215,24 +202,20 @@ class SliceScanner:
             self._on_progress(task.name, num_images)
             yield table
 
-    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: str) -> None:
+    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: GuardCounts | None) -> None:
         texts = {
             "settings": self._settings.settings_hash,
             "code": self._settings.code,
             "shard": shard_text(task.slice.shard),
             "listing_digests": task.listing_digests,
             "fingerprint": task.fingerprint,
-            **({"screen": guard} if guard else {}),
+            **({"screen": guard.text} if guard else {}),
             **({"hidden": str(task.slice.num_hidden)} if task.slice.num_hidden else {}),
         }
         try:
             write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
         except StorageError as error:
             raise _WriteError(str(error)) from None
-
-
-def _handed_back(why: str) -> SliceCounts:
-    return SliceCounts(failure=why, is_fatal=True, is_handed_back=True)
 
 
 class _WriteError(StorageError):

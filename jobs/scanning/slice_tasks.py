@@ -13,11 +13,12 @@ from ingest.storage.place import Place
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.scanning.chosen import Chosen, selected
 from jobs.scanning.watchdog import watched
-from scoring.assessment import EngineDescription, EngineOptions
+from scoring.assessment import BuiltWith, EngineDescription, EngineOptions
 from scoring.runs import ATTEMPTS
-from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, listing_of
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, Attempts, EngineTime, listing_of
 from scoring.runs.ledger import Ledger, has_result, result_name, shard_id_of
 from scoring.runs.record import RunRecord
+from scoring.screen.guard import GuardCounts
 from scoring.screen.model import FittedScreen
 
 PLAIN = EngineDescription(name="", protocol="", assessed=())
@@ -111,26 +112,17 @@ class SliceCounts:
     is_fatal: bool = False
     """Whether no other slice would get a result either."""
 
-    is_handed_back: bool = False
-    """Whether nothing was tried, since the machine has no engine. On a cluster another one may scan the slice."""
-
-    machine: str = ""
-    """Host name of the machine that handed it back."""
-
-    node_id: str = ""
-    """Ray's name of that machine."""
-
     name: str = ""
     """`SliceTask.name`; empty for a listing."""
 
-    built_with: str = ""
-    """`scoring.assessment.TakesSteps.built_with` as JSON; empty for other engines."""
+    built_with: BuiltWith | None = None
+    """`scoring.assessment.TakesSteps.built_with`; None for other engines."""
 
-    engine_time: str = ""
-    """`EngineTime` as JSON, since the same worker last answered; empty if nothing is measured."""
+    engine_time: EngineTime | None = None
+    """Since the same worker last answered; None if nothing is measured."""
 
-    guard: str = ""
-    """`GuardCounts.text` of the slice; empty without a screen."""
+    guard: GuardCounts | None = None
+    """None without a screen."""
 
 
 def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:

@@ -7,7 +7,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs.attempts import Attempt
 from scoring.runs.coverage import Tally, added_up
-from scoring.runs.footers import compact_footers, footers
+from scoring.runs.footers import all_footers
 from scoring.runs.ledger import Ledger, finished, shard_id_of
 from scoring.runs.record import RunRecord
 from scoring.runs.results import RunListing
@@ -46,8 +46,6 @@ def image_counts(run: Place, record: RunRecord, listed: RunListing) -> Tally | s
     if len(listed.score_files) > MAX_COUNTED:
         return f"images are not counted in more than {MAX_COUNTED:,} result files; report counts them"
     try:
-        if listed.manifest is not None:
-            return added_up(run, listed, compact_footers(run, listed.manifest))
-        return added_up(run, None, footers(run, listed.score_files, record.settings_hash()))
+        return added_up(run, listed, all_footers(run, listed, record.settings_hash()))
     except PrivsieveError as error:
         return f"images are not counted: {error}"

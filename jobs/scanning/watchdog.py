@@ -1,11 +1,11 @@
-"""Ends work that stands still, and notices when no result comes."""
+"""Ends work that stands still."""
 
 import faulthandler
 import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TypeVar
 
@@ -64,22 +64,3 @@ def _set(work: object, deadline: float | None) -> None:
         if _deadlines:
             faulthandler.dump_traceback_later((1 + _LATE) * left_s, exit=True, file=_nowhere())
             _fires_at = latest
-
-
-def noticing_silence(items: Iterable[Item], limit_s: float, tell: Callable[[], object]) -> Iterator[Item]:
-    """Yield the items as they come. Call `tell`, in another thread, if the next one takes longer than `limit_s`.
-
-    The driver needs it since a worker that is stopped (SIGSTOP) cannot be ended by its own watchdog.
-    """
-    source = iter(items)
-    while True:
-        timer = threading.Timer(limit_s, tell)
-        timer.daemon = True
-        timer.start()
-        try:
-            item = next(source)
-        except StopIteration:
-            return
-        finally:
-            timer.cancel()
-        yield item

@@ -113,7 +113,7 @@ def unseen_of(run: Run) -> UnseenContent:
 
 
 def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
-    """Count the images that each rule of law concerns. Inside `run.patterns_kept` it takes no pass over the rows."""
+    """Count the images that each rule of law concerns. Inside `run.rows_kept` it takes no pass over the rows."""
     counts = []
     for number, rule in enumerate(rules()):
         sets = [keys for keys in (rule.attributes, rule.together_with) if keys]
@@ -223,7 +223,7 @@ def rules() -> tuple[LawRule, ...]:
 def severest(run: Run) -> tuple[SevereImage, ...]:
     """Return the most severe images, highest `s_lex` first.
 
-    Inside `run.patterns_kept` it takes one pass over few columns.
+    Inside `run.rows_kept` it takes one pass over few columns.
     """
     weights = " ".join(f"WHEN {level} THEN {weight}" for level, weight in enumerate(WEIGHTS.tolist(), 1))
     tallied = run.ask("s_lex", weight=f"CASE attribute_level {weights} END")

@@ -63,15 +63,19 @@ def summarise(
     QueryError if `by` or `private` is not an expression over the row.
     """
     private = private_condition(run.record.engine) if private is None else private
+    with run.rows_kept(f"{by} {private_sql(private, run.record.engine)}"):
+        return _summarised(run, by, private, min_count, top, details)
+
+
+def _summarised(run: Run, by: str, private: str, min_count: int, top: int, details: Details) -> Report:
     groups = _groups(run, by, private)
     kept = [group for group in groups if group["num_scored"] >= min_count]
     asked = private_sql(private, run.record.engine)
     total = answers.total_of(run, groups, asked)
-    with run.patterns_kept():
-        prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
-        cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
-        laws = answers.laws_of(run, total.num_scored)
-        worst = answers.severest(run) if details.names_images else ()
+    prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
+    cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
+    laws = answers.laws_of(run, total.num_scored)
+    worst = answers.severest(run) if details.names_images else ()
     by_sql = value_expression(by, IMAGE_SCHEMA)
     rates = tuple(answers.rate_of(group, run.damage) for group in kept)
     copies = None

@@ -93,29 +93,29 @@ class ReadOnlyFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no 
 
 
 class RunFiles(ReadOnlyFiles):
-    """Files directly in one folder, as `run://NAME`; nothing else can be reached but `others`.
+    """Some files below one folder, as `run://PATH`; nothing else can be reached but `others`.
 
-    names: of the files, in the order of their rows. DuckDB would list the folder for each query; with these names every
+    paths: of the files, in the order of their rows. DuckDB would list the folder for each query; with these paths every
     query reads the same files. others: further single files, by a name that no pattern matches.
     """
 
-    def __init__(self, folder: Place, names: Sequence[str], others: Mapping[str, Place] | None = None):
+    def __init__(self, folder: Place, paths: Sequence[str], others: Mapping[str, Place] | None = None):
         super().__init__(folder.fs)
         self.protocol = RUN_URL.removesuffix("://")
-        self._folder, self._names, self._others = folder, names, others or {}
+        self._folder, self._paths, self._others = folder, dict.fromkeys(paths), others or {}
 
     def glob(self, path: str, **_: Any) -> list[str]:
         pattern = path.removeprefix(RUN_URL)
-        names = [pattern] if pattern in self._others else fnmatch.filter(self._names, pattern)
-        return [f"{RUN_URL}{name}" for name in names]
+        paths = [pattern] if pattern in self._others else fnmatch.filter(self._paths, pattern)
+        return [f"{RUN_URL}{path}" for path in paths]
 
     def _place(self, path: str) -> Place:
-        name = path.removeprefix(RUN_URL)
-        if name in self._others:
-            return self._others[name]
-        if "/" in name or name in ("", ".", ".."):
+        path = path.removeprefix(RUN_URL)
+        if path in self._others:
+            return self._others[path]
+        if path not in self._paths:
             raise FileNotFoundError(path)
-        return self._folder.at(name)
+        return self._folder.at(path)
 
 
 class _File(SeekableReader):

@@ -32,12 +32,12 @@ from ingest.errors import SHARD_REASONS, PrivsieveError, QueryError, RunError, S
 from ingest.storage.place import Place
 from reports.run.drawn_shards import degrees_sql, effective_size_sql, of_t_sql, residual_sql
 from reports.run.run_files import RUN_URL, RunFiles, check_is_select, refuse, score_rows
-from scoring.privacy import computed_sql, private_condition, private_sql
-from scoring.runs import AUDIT, record
+from scoring.privacy import PROBABILITIES, computed_sql, private_condition, private_sql
+from scoring.runs import AUDIT, SCORES, record
 from scoring.runs.audit_files import CORRECTED_RATES, CORRECTED_SCHEMA, AuditedRows, read_stored
 from scoring.runs.footers import CheckedFiles, refuse_foreign
 from scoring.runs.record import RunRecord
-from scoring.runs.results import RunListing, is_compacted, listing
+from scoring.runs.results import RunListing, listing, manifest
 from scoring.runs.rows import IS_DAMAGE_SQL, NO_DAMAGE, Damage, damage_of
 from scoring.sql.expressions import first_line, shown
 from scoring.sql.limits import NO_LIMITS, Limits, OutOfMemoryError, OutOfTimeError, StoppedError, Watch
@@ -58,6 +58,10 @@ LEVEL_COUNTS = {level: f"num_level_{level}" for level in (1, 2, 3, 4, 0)}
 
 OF_SHARDS = ("effective_size", "degrees", "num_shards")
 """Columns of `rates_text` that exist only if shards were drawn."""
+
+MANY_FILES = 100
+MAX_ROWS_KEPT = 2_000_000
+"""Rows of a run of many files take memory; of more rows, each question reads the files again."""
 
 _Z = "1.959963984540054"  # the 97.5 % point of the normal distribution
 
@@ -123,16 +127,26 @@ class Run:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     @contextmanager
-    def patterns_kept(self) -> Iterator[None]:
-        """Replace the view `patterns`, which takes a pass over all rows, by a table inside the block.
+    def rows_kept(self, asked: str) -> Iterator[None]:
+        """Replace views by tables inside the block: `patterns`, which takes a pass over all rows; and of a run of many
+        files all rows, so that each file is read once. asked: SQL of users; probabilities that it does not name are
+        left out.
 
-        DuckDB looks for a name among temporary tables first, so the questions need not know.
+        DuckDB looks for a name among temporary tables first, so neither the questions nor other views need know.
         """
-        self._run("CREATE TEMP TABLE patterns AS FROM patterns")
+        kept = {"patterns": "FROM patterns"}
+        if len(self.listed.score_files) > MANY_FILES and self.checked.num_rows <= MAX_ROWS_KEPT:
+            unused = ", ".join(sorted(name for name in PROBABILITIES if name not in asked))
+            # Sorted, since DuckDB else keeps a buffer of its own for the rows of each file.
+            rows = f'SELECT * EXCLUDE ({unused}) FROM all_rows ORDER BY {Col.SHARD}, "{Col.INDEX}"'
+            kept = {"all_rows": rows} | kept
         try:
+            for name, rows in kept.items():
+                self._run(f"CREATE TEMP TABLE {name} AS {rows}")
             yield
         finally:
-            self.connection.execute("DROP TABLE temp.patterns")
+            for name in kept:
+                self.connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
     def _run(self, text: str, watch: Watch | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a statement of our own. watch: None for the limits of what a user asks."""
@@ -193,7 +207,7 @@ class Run:
 
     def _check_not_replaced(self) -> None:
         """Raise RunError if the run was compacted: files of the views may be gone, so an answer may lack rows."""
-        if is_compacted(self.root) != (self.listed.manifest is not None):
+        if manifest(self.root) != self.listed.manifest:
             raise RunError(f"{self.url} was compacted meanwhile; ask again")
 
 
@@ -213,7 +227,7 @@ def open_warehouse(run: str, limits: Limits = NO_LIMITS) -> Run:
 def _opened(run: str, root: Place, described: RunRecord, listed: RunListing, limits: Limits) -> Run:
     checked = refuse_foreign(root, described.settings_hash(), listed)
     connection = duckdb.connect()
-    files = RunFiles(root.at(listed.folder), listed.score_files, {AUDIT_NAME: root.at(AUDIT, CORRECTED_RATES)})
+    files = RunFiles(root, listed.score_files, {AUDIT_NAME: root.at(AUDIT, CORRECTED_RATES)})
     connection.register_filesystem(files)
     try:
         paths = [f"{RUN_URL}*.parquet"]
@@ -231,8 +245,8 @@ def setup_statements(run: str) -> str:
     """Return the statements that make the same views in a user's own DuckDB, which then reads the score files."""
     root, described = record.read_record(run)
     listed = listing(root)
-    folder = without_wildcards(location(root.at(listed.folder)))
-    names = ["*.parquet"] if listed.manifest is None else listed.score_files
+    folder = without_wildcards(location(root))
+    names = [f"{SCORES}/*.parquet"] if listed.manifest is None else listed.score_files
     corrected = without_wildcards(location(root.at(AUDIT, CORRECTED_RATES)))
     checked = refuse_foreign(root, described.settings_hash(), listed)
     return _statements(root, described, listed, checked, [f"{folder}/{name}" for name in names], corrected)

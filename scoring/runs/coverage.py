@@ -27,9 +27,10 @@ from scoring.runs.ledger import (
     has_any_result,
     result_names,
     result_number,
+    shard_id_of,
 )
 from scoring.runs.record import RunRecord
-from scoring.runs.results import Results, RunListing, listing
+from scoring.runs.results import Results, RunListing
 from scoring.runs.rows import Damage, damage_in_rows, damage_of, num_of_images
 from scoring.screen.guard import GuardCounts
 
@@ -88,7 +89,7 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
     scanner = str(worker) if worker is not None and not worker.is_stale() else None
     num_begun = len(current.ledger)
     num_chosen = record.num_chosen
-    if current.ranges is not None or (num_chosen is not None and num_rows == num_chosen):
+    if current.are_all_compacted or (num_chosen is not None and num_rows == num_chosen):
         return Coverage(True, num_begun, 0, num_rows, num_chosen, scanner)
     num_cut = sum(not finished_by_id(shard_id, current.ledger) for shard_id in current.ledger.present)
     shards = _shards(record)
@@ -149,10 +150,10 @@ class Tally:
     damage: Damage
 
     guard: GuardCounts
-    """What a screen did with the images; nothing in runs without one, and in compacted runs."""
+    """What a screen did with the images; nothing in runs without one."""
 
     num_hidden: int
-    """Hidden files in tars, which were not scanned; not counted in compacted runs."""
+    """Hidden files in tars, which were not scanned; not counted in compacted shards."""
 
     changed: list[str]
     """Shards whose results do not fit each other, or not the shard as it is now."""
@@ -173,12 +174,11 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
     settings: see `footers`. earlier: the ledger before this scan; only shards in it are compared with the source, since
     they may have changed between the scans. current: the results of the run.
     """
-    if current.ranges is not None:  # a compacted run is finished, and its footers have no fingerprints
-        return added_up(run, listing(run), compact_footers(run))
     changed, left_to_compare = list[str](), list[tuple[str, set[str]]]()
 
     def compared_with_each_other() -> Iterator[Footer]:
-        for shard, shard_footers in _by_shard(run, settings, source.shards, current.ledger):
+        loose = [shard for shard in source.shards if shard_id_of(shard) not in current.ranges]
+        for shard, shard_footers in _by_shard(run, settings, loose, current.ledger):
             end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
             for number, footer in shard_footers:
                 yield footer
@@ -191,7 +191,15 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
             elif fingerprints and has_any_result(shard, earlier):
                 left_to_compare.append((shard, fingerprints))
 
-    sums = added_up(run, None, compared_with_each_other())
+    def all_footers() -> Iterator[Footer]:
+        yield from compact_footers(run, current.listed)
+        yield from compared_with_each_other()
+
+    for shard in source.shards if current.ranges else ():
+        blocks = {f" {rows.blocks_sha256}" for rows in current.of(shard) if rows.blocks_sha256}
+        if blocks and has_any_result(shard, earlier):
+            left_to_compare.append((shard, blocks))
+    sums = added_up(run, current.listed, all_footers())
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         fingerprints_now = threads.map(lambda comparison: source.fingerprint(comparison[0]), left_to_compare)
         compared = zip(left_to_compare, fingerprints_now, strict=True)
@@ -199,8 +207,8 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
     return replace(sums, changed=changed)
 
 
-def added_up(run: Place, compacted: RunListing | None, all_footers: Iterable[Footer]) -> Tally:
-    """Add up footers. compacted: the files of a compacted run, in whose rows the damaged shards are; else None."""
+def added_up(run: Place, listed: RunListing, all_footers: Iterable[Footer]) -> Tally:
+    """Add up footers. listed: the files of the run; damaged shards are in the rows of compacted ones."""
     num_rows, num_with_category, reasons, damaged = 0, 0, Counter[str](), list[tuple[str, Counter[str]]]()
     guard, num_hidden = GuardCounts(), 0
     for footer in all_footers:
@@ -211,7 +219,7 @@ def added_up(run: Place, compacted: RunListing | None, all_footers: Iterable[Foo
             damaged.append((footer.shard, footer.reasons))
         guard += GuardCounts.parsed(footer.screen)
         num_hidden += int(footer.hidden) if footer.hidden.isdecimal() else 0
-    damage = damage_in_rows(run, compacted) if damaged and compacted else damage_of(damaged)
+    damage = damage_in_rows(run, listed) if damaged and listed.manifest else damage_of(damaged)
     return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, [])
 
 

@@ -35,7 +35,7 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs import COMPACT, MANIFEST, SCORES
-from scoring.runs.results import Manifest, RowRange, RunListing, is_compacted, listing, manifest, remedy
+from scoring.runs.results import RowRange, RunListing, listing, manifest, remedy
 from scoring.table import SCHEMA, Col
 
 FILES_AT_ONCE = 16
@@ -158,14 +158,10 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
         yield footer
 
 
-def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[Footer]:
-    """Yield the footers of the files of a compacted run. RunError names a file that is damaged or not the one in the
-    manifest.
-
-    compacted: None reads the manifest now.
-    """
-    compacted = compacted or manifest(run)
-    files = compacted.files if compacted else ()
+def compact_footers(run: Place, listed: RunListing) -> Iterator[Footer]:
+    """Yield the footers of the compacted files. RunError names a file that is damaged or not the one in the
+    manifest."""
+    files = () if listed.manifest is None else listed.manifest.files
     read = _read_all(run, (f"{COMPACT}/{file.name}" for file in files))
     for file, (path, footer) in zip(files, read, strict=True):
         part = file.name.removesuffix(".parquet").rpartition("-")[2]
@@ -174,27 +170,30 @@ def compact_footers(run: Place, compacted: Manifest | None = None) -> Iterator[F
         yield footer
 
 
+def all_footers(run: Place, listed: RunListing, settings: str) -> Iterator[Footer]:
+    """Yield the footers of all score files, in the order of `RunListing.score_files`. Errors as in both above."""
+    yield from compact_footers(run, listed)
+    yield from footers(run, listed.names, settings)
+
+
 def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) -> CheckedFiles:
     """Raise RunError if a score file is damaged, was made with other settings, or is a copy of another one.
 
     Reads every footer once. listed: None lists the run now.
     """
     listed = listed or listing(run)
-    compacted = listed.manifest
-    names = listed.score_files
-    all_footers = compact_footers(run, compacted) if compacted else footers(run, names, settings)
-    reasons, num_rows, total = Counter[str](), 0, 0
+    reasons, num_rows = Counter[str](), 0
+    total = 0 if listed.manifest is None else int(listed.manifest.rows_sha256, 16)
     try:
-        for footer in all_footers:
+        for footer in all_footers(run, listed, settings):
             reasons.update(footer.reasons)
             num_rows += footer.num_rows
-            total += footer.mark
+            total += 0 if footer.slices else footer.mark
     except RunError:
-        if is_compacted(run) != (compacted is not None):
+        if manifest(run) != listed.manifest:
             raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
         raise
-    rows_sha256 = compacted.rows_sha256 if compacted else hash_of_marks(total)
-    return CheckedFiles(num_rows, reasons, rows_sha256)
+    return CheckedFiles(num_rows, reasons, hash_of_marks(total))
 
 
 def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:

@@ -1,7 +1,8 @@
-"""The rows of a run as files: one per slice below `scores/` or, once compacted, few large ones below `compact/`.
+"""The rows of a run as files: one per slice below `scores/`, and few large ones below `compact/` that replaced some.
 
-`RUN/compact.json` decides which. If it exists, the files that it names hold every row exactly once, and `scores/` is
-ignored, also while its files are still being removed. If it does not exist, `compact/` is ignored.
+`RUN/compact.json` decides which. The files that it names hold every row of its shards exactly once, and what `scores/`
+still has of these shards is ignored. All other shards are in `scores/`. Files in `compact/` that it does not name are
+ignored.
 """
 
 import posixpath
@@ -17,7 +18,7 @@ from ingest.errors import RunError
 from ingest.sample import printable
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
-from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
+from scoring.runs import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import MAX_SLICES, Ledger, ledger_of, result_names, shard_id_of, shard_id_of_result
 from scoring.runs.record import parsed
 
@@ -43,20 +44,18 @@ class CompactFile(BaseModel):
 
 
 class Manifest(BaseModel):
-    """`compact.json`: the files that replaced the results of the slices."""
+    """`compact.json`: the files that replaced the results of slices."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     privsieve: str
-    num_shards: Count
-    num_slices: Count
     num_rows: Count
 
-    slices_sha256: str
-    """Hash of the lines `name num_rows` of all slice files that were replaced, in the order of the rows."""
-
     rows_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Hash of the rows before compaction (`scoring.runs.footers`)."""
+    """Hash of these rows (`scoring.runs.footers`); the same as before they were compacted."""
+
+    shards: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+\.parquet$")]
+    """Name of the file in `compact/` with the positions of the rows of each shard (`PARTS_SCHEMA`)."""
 
     files: tuple[CompactFile, ...]
 
@@ -66,25 +65,23 @@ class RunListing:
     """The files of a run at one moment. On an object store it takes minutes for millions of files: make it once."""
 
     names: list[str]
-    """Names of the files in `scores/`, sorted."""
+    """Names of the results in `scores/` that were not replaced, sorted."""
+
+    replaced: list[str]
+    """Names of those that were replaced and not removed yet."""
 
     manifest: Manifest | None
-    """None if the run is not compacted."""
+    """None if nothing was compacted."""
 
-    @property
-    def folder(self) -> str:
-        """Folder that holds the score files, relative to the run."""
-        return SCORES if self.manifest is None else COMPACT
+    parts: "tuple[ResultPart, ...]"
+    """Where the rows of the compacted shards are, in order."""
 
     @property
     def score_files(self) -> list[str]:
-        """Names in `folder` that together hold every row of the run once; none if nothing was scanned yet.
-
-        In the order of shard and index if the run is compacted, else in the order of their names.
-        """
-        if self.manifest is not None:
-            return [file.name for file in self.manifest.files]
-        return [name for name in self.names if shard_id_of_result(name)]
+        """Paths below the run that together hold every row once: compacted files, in the order of shard and index, and
+        results of slices, in the order of their names; none if nothing was scanned yet."""
+        compacted = () if self.manifest is None else self.manifest.files
+        return [*(posixpath.join(COMPACT, f.name) for f in compacted), *(posixpath.join(SCORES, n) for n in self.names)]
 
 
 @dataclass(frozen=True)
@@ -125,13 +122,11 @@ class RowRange:
 
 def row_ranges(listed: RunListing, rows_at_once: int = 327_680) -> Iterator[RowRange]:
     """Yield all rows of a run in parts that fit into memory: a slice, or `rows_at_once` rows of a compacted file."""
-    if listed.manifest is None:
-        yield from (RowRange(posixpath.join(SCORES, name)) for name in listed.score_files)
-        return
-    for file in listed.manifest.files:
+    for file in () if listed.manifest is None else listed.manifest.files:
         for first in range(0, file.num_rows, rows_at_once):
             num = min(rows_at_once, file.num_rows - first)
             yield RowRange(posixpath.join(COMPACT, file.name), first, num)
+    yield from (RowRange(posixpath.join(SCORES, name)) for name in listed.names)
 
 
 @dataclass(frozen=True)
@@ -140,13 +135,21 @@ class Results:
 
     ledger: Ledger
 
-    ranges: dict[str, list[RowRange]] | None
-    """Row ranges by shard id; None if the run is not compacted."""
+    ranges: dict[str, list[RowRange]]
+    """Row ranges of the compacted shards, by shard id."""
+
+    listed: RunListing
+
+    @property
+    def are_all_compacted(self) -> bool:
+        """Whether no row is left in `scores/`, as after a scan that has compacted the run at its end."""
+        return bool(self.ranges) and len(self.ranges) == len(self.ledger)
 
     def of(self, shard: str) -> list[RowRange]:
         """Return the ranges of the shard's rows, in order, for `scoring.runs.rows.rows_at`."""
-        if self.ranges is not None:
-            return self.ranges.get(shard_id_of(shard), [])
+        compacted = self.ranges.get(shard_id_of(shard))
+        if compacted is not None:
+            return compacted
         return [RowRange(posixpath.join(SCORES, name)) for name in result_names(shard, self.ledger)]
 
 
@@ -156,14 +159,9 @@ def remedy(path: str) -> str:
     return "restore it from a copy, or scan into a new run" if is_compact else "delete it and run the same scan again"
 
 
-def is_compacted(run: Place) -> bool:
-    """Return whether the rows are below `compact/`; always asks the storage."""
-    return run.at(MANIFEST).exists()
-
-
 def manifest(run: Place) -> Manifest | None:
-    """Read the manifest; None if the run is not compacted. RunError if the manifest is damaged."""
-    if not is_compacted(run):
+    """Read the manifest; always asks the storage. None if there is none; RunError if it is damaged."""
+    if not run.at(MANIFEST).exists():
         return None
     try:
         return parsed(Manifest, run.at(MANIFEST).read())
@@ -174,40 +172,42 @@ def manifest(run: Place) -> Manifest | None:
 def results(run: Place, listed: RunListing | None = None) -> Results:
     """Return which slices have their result, and where the rows of each shard are. listed: None lists the run now."""
     listed = listed or listing(run)
-    compacted = listed.manifest
-    if compacted is None:
-        return Results(ledger_of(listed.names), None)
+    ledger = ledger_of(listed.names)
     num_slices, ranges = dict[str, int](), dict[str, list[RowRange]]()
-    for part in _parts(run, compacted):
+    for part in listed.parts:
+        assert listed.manifest is not None
         num_slices[part.shard_id] = num_slices.get(part.shard_id, 0) + part.num_slices
+        of_shard = ranges.setdefault(part.shard_id, [])
         if part.num_rows:
-            name = posixpath.join(COMPACT, compacted.files[part.file].name)
-            rows = RowRange(name, part.first_row, part.num_rows, part.blocks_sha256)
-            ranges.setdefault(part.shard_id, []).append(rows)
-    present = {shard_id: (1 << n) - 1 for shard_id, n in num_slices.items()}
-    return Results(Ledger(present, {shard_id: n - 1 for shard_id, n in num_slices.items()}), ranges)
+            name = posixpath.join(COMPACT, listed.manifest.files[part.file].name)
+            of_shard.append(RowRange(name, part.first_row, part.num_rows, part.blocks_sha256))
+    ledger.present.update((shard_id, (1 << n) - 1) for shard_id, n in num_slices.items())
+    ledger.last.update((shard_id, n - 1) for shard_id, n in num_slices.items())
+    return Results(ledger, ranges, listed)
 
 
 def listing(run: Place) -> RunListing:
     """List the files of a run.
 
-    RunError if the folder has a Parquet file that is not a result, since DuckDB reads all of them.
+    RunError if `scores/` has a Parquet file that is not a result.
     """
     names = run.at(SCORES).names()
-    compacted = manifest(run)  # after the names: if there is none now, none of the names was removed before
+    compacted = manifest(run)  # after the names: no file was removed that it does not replace
     stray = next((n for n in names if n.endswith(".parquet") and not shard_id_of_result(n)), None)
-    if stray is not None and compacted is None:
+    if stray is not None:
         raise RunError(f"{printable(run.at(SCORES, stray).path)} is not a result of a scan; remove it from {SCORES}/")
-    return RunListing(names, compacted)
+    parts = () if compacted is None else tuple(_parts(run, compacted))
+    shard_ids = {part.shard_id for part in parts}
+    replaced = [name for name in names if shard_id_of_result(name) in shard_ids]
+    return RunListing(sorted({n for n in names if shard_id_of_result(n)} - {*replaced}), replaced, compacted, parts)
 
 
 def _parts(run: Place, compacted: Manifest) -> list[ResultPart]:
-    """Read the positions of the rows of a compacted run's shards, in order. RunError if this does not fit the
-    manifest's files."""
-    file = run.at(COMPACT_SHARDS)
+    """Read the positions of the rows of the compacted shards, in order. RunError if this does not fit the manifest's
+    files."""
+    file = run.at(COMPACT, compacted.shards)
     with refuse_damage(file.path, "is damaged or missing; restore it from a copy"), file.open() as stream:
-        # ValueError if it has other columns
-        table = pq.read_table(stream, page_checksum_verification=True).cast(PARTS_SCHEMA)
+        table = pq.read_table(stream, page_checksum_verification=True).cast(PARTS_SCHEMA)  # ValueError for others
     columns = table.to_pydict()
     parts = [ResultPart(*values) for values in zip(*(columns[name] for name in PARTS_SCHEMA.names), strict=True)]
     if any(column.null_count for column in table.columns) or not _fit(parts, compacted):
@@ -216,11 +216,10 @@ def _parts(run: Place, compacted: Manifest) -> list[ResultPart]:
 
 
 def _fit(parts: list[ResultPart], compacted: Manifest) -> bool:
-    """Return whether the parts cover all rows of the files, without gaps or overlaps, and all slices."""
+    """Return whether the parts cover all rows of the files, without gaps or overlaps."""
     num_rows = dict.fromkeys(range(len(compacted.files)), 0)
     for part in parts:
         if num_rows.get(part.file) != part.first_row or part.num_rows < 0 or not 0 < part.num_slices <= MAX_SLICES:
             return False
         num_rows[part.file] += part.num_rows
-    is_all = list(num_rows.values()) == [file.num_rows for file in compacted.files]
-    return is_all and sum(part.num_slices for part in parts) == compacted.num_slices
+    return list(num_rows.values()) == [file.num_rows for file in compacted.files]

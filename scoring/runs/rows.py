@@ -19,7 +19,7 @@ from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from scoring.runs import COMPACT
 from scoring.runs.record import READABLE, RunRecord
-from scoring.runs.results import RowRange, RunListing, is_compacted, remedy, row_ranges
+from scoring.runs.results import RowRange, RunListing, manifest, remedy, row_ranges
 from scoring.sql.names import literal
 from scoring.table import SCHEMA, Col
 
@@ -102,7 +102,7 @@ def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | Non
             with refuse_damage(f"the score file {printable(file.path)}", f"is damaged; {remedy(rows.path)}"):
                 tables.append(_read(file, rows, columns).select(columns).cast(tables[0].schema))
         except (RunError, StorageError):
-            if not rows.path.startswith(f"{COMPACT}/") and is_compacted(run):
+            if not rows.path.startswith(f"{COMPACT}/") and not file.exists() and manifest(run) is not None:
                 raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
             raise
     return pa.concat_tables(tables)
@@ -134,7 +134,7 @@ IS_DAMAGE_SQL = f"coalesce({Col.REASON} IN ({', '.join(map(literal, sorted(SHARD
 
 
 def damage_in_rows(run: Place, listed: RunListing) -> Damage:
-    """Find damage in the rows of a compacted run, whose footers do not name the shard of a reason."""
+    """Find damage in the rows of a run: footers of compacted files do not name the shard of a reason."""
     chunks = (rows_at(run, [part], [Col.SHARD, Col.REASON]) for part in row_ranges(listed))
     damaged = (rows.filter(is_damage(rows)).to_pylist() for rows in chunks)
     return damage_of((row[Col.SHARD], {row[Col.REASON]: 1}) for rows in damaged for row in rows)

@@ -186,7 +186,7 @@ def feed(corpus: Path, run: Path, model: Path, images_per_s: float, cpus: int, o
         if counts.failure:
             raise RuntimeError(counts.failure)
         with lock:
-            found += EngineTime.model_validate_json(counts.engine_time)
+            found += counts.engine_time or EngineTime()
         return counts.num_rows
 
     with ThreadPoolExecutor(settings.slices_at_once) as threads:

@@ -31,6 +31,7 @@ from ingest.formats import open_source, stated_counts
 from jobs.scanning.chosen import draw_shards
 from scoring.runs.ledger import finished, ledger_of, shard_id_of
 from scoring.table import Facts, to_table
+from tests.jobs.made import compact_run
 from tests.records import run_record, write_result
 from tests.reports.conftest import answer
 
@@ -145,7 +146,7 @@ def main(num_shards: int, rows_per_shard: int, part: str | None, source: str | N
                 continue
             click.echo(_in_own_process("status", [*command, "status", run]))
             click.echo(_in_own_process("report", [*command, "report", run, "--format", "json"]))
-            subprocess.run([sys.executable, *command, "compact", run], check=True, stdout=subprocess.DEVNULL)
+            compact_run(run)
             click.echo(_in_own_process("status, c.", [*command, "status", run]))
             click.echo(_in_own_process("report, c.", [*command, "report", run, "--format", "json"]))
 

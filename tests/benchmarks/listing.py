@@ -7,7 +7,7 @@ Each measurement has a process of its own, so that its peak memory is its own; e
 
     names       the listing itself: the names as a list of strings, as a listing leaves them (not part of the work)
     resume      the same, then names -> ledger_of -> finished for every shard -> what is left
-    results     the same from `compact-shards.parquet` of a compacted run instead of from names
+    results     the same from the list of shards of a compacted run instead of from names
     folder      listing a real folder of empty files on the local disk with `Place.names`
     s3          as resume, with `results` of a run on S3: the driver asks a server beside it for pages of 1,000 names,
                 which are made up but else as those of AWS; the server answers at once and takes from the same cores
@@ -33,10 +33,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.storage.place import Place, place
-from scoring.runs import COMPACT, COMPACT_SHARDS, MANIFEST, SCORES
+from scoring.runs import COMPACT, MANIFEST, SCORES
 from scoring.runs.ledger import finished, ledger_of, result_name, result_names, shard_id_of
 from scoring.runs.results import PARTS_SCHEMA, CompactFile, Manifest, results
 
+PARTS = "shards-0.parquet"
 SHARDS_PER_FILE = 200
 NAMES_PER_PAGE = 1000
 
@@ -98,9 +99,9 @@ def _compacted(num_shards: int, num_slices: int) -> tuple[float, str]:
         known = results(place(folder))
         left = [shard for shard in shards if not finished(shard, known.ledger)]
         seconds = time.perf_counter() - started
-        size = (Path(folder) / COMPACT_SHARDS).stat().st_size
+        size = (Path(folder) / COMPACT / PARTS).stat().st_size
     assert not left
-    return seconds, f"{len(known.ledger):,} shards, none left; {COMPACT_SHARDS} has {size / 1e6:.1f} MB"
+    return seconds, f"{len(known.ledger):,} shards, none left; the list of their rows has {size / 1e6:.1f} MB"
 
 
 def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
@@ -113,21 +114,18 @@ def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
         "num_rows": [10_000] * len(shards),
         "blocks_sha256": [""] * len(shards),
     }
-    with run.at(COMPACT_SHARDS).create() as stream:
+    with run.at(COMPACT, PARTS).create() as stream:
         pq.write_table(pa.table(columns, PARTS_SCHEMA), stream, compression="zstd")
     num_files = -(-len(shards) // SHARDS_PER_FILE)
     files = tuple(CompactFile(name=f"{n:05d}.parquet", num_rows=2_000_000, num_bytes=0) for n in range(num_files))
     described = Manifest(
         privsieve="0",
-        num_shards=len(shards),
-        num_slices=len(shards) * num_slices,
         num_rows=len(shards) * 10_000,
-        slices_sha256="",
         rows_sha256="0" * 64,
+        shards=PARTS,
         files=files,
     )
     run.at(MANIFEST).write(described.model_dump_json().encode())
-    assert not run.at(COMPACT).exists()
 
 
 def _folder(num_shards: int, num_slices: int) -> tuple[float, str]:

@@ -212,7 +212,6 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
     "screen": (
         ("fit", "{corpus}", "--labels", "{labels}", "--target-miss", "0.4", "--out", "{out}/screen", "--quiet"),
     ),
-    "compact": (("{run}",),),
 }
 """Every command that reads a run or the corpus, in ways that name pictures."""
 

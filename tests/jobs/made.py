@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import tarfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,15 @@ from PIL import Image
 
 from ingest.errors import Fault
 from jobs.cli import main
+from jobs.runtime.progress import Meter
+from jobs.scanning import compacting
 from scoring.assessment import View
 from scoring.engines.canned import CannedEngine
+from scoring.runs import RUN_LEASE
+from scoring.runs.lease import lease
+from scoring.runs.ledger import has_any_result
+from scoring.runs.record import read_record
+from scoring.runs.results import results
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.records import run_record, write_result
@@ -65,6 +73,16 @@ def privsieve(*args: object) -> int:
     assert isinstance(done.value.code, int)
     assert signal.getsignal(signal.SIGTERM) is on_sigterm
     return done.value.code
+
+
+def compact_run(run: object, rows_per_file: int = compacting.ROWS_PER_FILE) -> None:
+    """As a scan does at its end with many more small files."""
+    where, record = read_record(str(run))
+    shards = [shard for shard in record.open_source().shards if has_any_result(shard, results(where).ledger)]
+    with pytest.MonkeyPatch.context() as changed, lease(where.at(RUN_LEASE), str(run), takeover=True) as own_lease:
+        changed.setattr(compacting, "COMPACT_FROM", 1)
+        changed.setattr(compacting, "ROWS_PER_FILE", rows_per_file)
+        compacting.compact(where, shards, record.settings_hash(), own_lease, Meter("scan", None, time.monotonic))
 
 
 def rows(run: Path) -> list[dict[str, object]]:

@@ -112,9 +112,3 @@ def test_a_package_that_hides_one_of_ours_is_named_in_one_line(tmp_path: Path, r
     done = with_hidden(room, tmp_path, "-m", "jobs", "--help")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"privsieve: {tmp_path}/{room} hides privsieve's own package {room}; {ADVICE}\n"
-
-
-def test_a_machine_of_a_cluster_says_which_package_hides_ours(tmp_path: Path) -> None:
-    code = "from jobs.runtime.on_worker import check_of_program; print(check_of_program()('0.2.0', 'its hash'))"
-    done = with_hidden("reports", tmp_path, "-c", code)
-    assert done.stdout == f"{tmp_path}/reports hides privsieve's own package reports; {ADVICE}\n"

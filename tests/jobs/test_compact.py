@@ -1,8 +1,7 @@
-"""A compacted run holds the same rows, whatever happens on the way."""
+"""A compacted run holds the same rows, whatever happens on the way; a scan compacts at its end."""
 
 import io
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -23,10 +22,10 @@ from reports.run import warehouse
 from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.runs import MANIFEST
 from scoring.runs.ledger import finished, has_result, result_name
-from scoring.runs.results import RowRange, RunListing, is_compacted, listing, manifest, results
+from scoring.runs.results import RowRange, RunListing, listing, manifest, results
 from scoring.runs.rows import rows_at
 from scoring.table import IMAGE_SCHEMA, SCHEMA
-from tests.jobs.made import SHARDS, _rows, made_run, privsieve, tar
+from tests.jobs.made import SHARDS, _rows, compact_run, made_run, privsieve, shard
 from tests.records import score_files, write_result
 
 
@@ -47,12 +46,9 @@ def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.Captur
     before = _all(run).sort_by([("shard", "ascending"), ("index", "ascending")])
     assert privsieve("report", run, "--format", "json") == 0
     report = capsys.readouterr().out
-    assert privsieve("compact", run, "--rows-per-file", "100") == 0
-    assert re.match(
-        r"225 rows of 5 shards in 3 files \([1-9][0-9.]* kB\), from \d+ small ones", capsys.readouterr().out
-    )
+    compact_run(run, 100)
     assert _all(run).equals(before)  # in the order of shard and index as they lie
-    compact = sorted((run / "compact").iterdir())
+    compact = sorted((run / "compact").glob("0*"))
     assert [path.name[:6] for path in compact] == ["00000-", "00001-", "00002-"]
     assert [f.num_rows for f in pq.read_table(compact[0]).to_batches()] == [98]
     assert list((run / "scores").iterdir()) == []
@@ -60,31 +56,28 @@ def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == report
     described = manifest(place(str(run)))
     assert described is not None
-    assert (described.num_shards, described.num_slices, described.num_rows) == (5, 12, 225)
-    assert [file.num_rows for file in described.files] == [98, 95, 32]
+    assert (described.num_rows, [file.num_rows for file in described.files]) == (225, [98, 95, 32])
     footer = pq.read_metadata(compact[0]).metadata
     assert footer[b"privsieve.num_rows"] == b"98"
     assert footer[b"privsieve.reasons"] == b"empty=9"
 
 
-def test_a_second_time_says_so_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_time_does_nothing(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
-    assert privsieve("compact", run) == 0
+    compact_run(run)
     before = {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))}
-    capsys.readouterr()
-    assert privsieve("compact", run) == 0
-    assert "is compacted already, nothing to do: 225 rows of 5 shards in 1 file" in capsys.readouterr().out
+    compact_run(run)
     assert {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))} == before
 
 
 def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
     where = place(str(run))
-    shards = open_source(str(tmp_path / "corpus"), None, None).shards
-    before = {shard: rows_at(where, results(where).of(shard)) for shard in shards}
-    assert privsieve("compact", run, "--rows-per-file", "70") == 0
+    names = open_source(str(tmp_path / "corpus"), None, None).shards
+    before = {name: rows_at(where, results(where).of(name)) for name in names}
+    compact_run(run, 70)
     known = results(where)
-    assert all(finished(shard, known.ledger) for shard in shards)
+    assert all(finished(name, known.ledger) for name in names)
     assert has_result("00004.tar", 4, True, known.ledger)
     assert not has_result("00004.tar", 4, False, known.ledger)
     assert not finished("00005.tar", known.ledger)
@@ -92,80 +85,35 @@ def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path:
     assert known.of("00003.tar") == [RowRange(f"compact/{second}", 0, 35)]
     assert len(known.of("00004.tar")) == 3
     assert known.of("00002.tar") == []
-    for shard in shards:
-        assert rows_at(where, known.of(shard)).equals(before[shard])
-        assert rows_at(where, known.of(shard), ["index"])["index"].to_pylist() == list(range(len(before[shard])))
+    for name in names:
+        assert rows_at(where, known.of(name)).equals(before[name])
+        assert rows_at(where, known.of(name), ["index"])["index"].to_pylist() == list(range(len(before[name])))
 
 
-def test_an_unfinished_run_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = made_run(tmp_path, SHARDS)
-    (run / "scores" / result_name("00003.tar", 1, True)).unlink()
-    before = sorted(run.rglob("*"))
-    assert privsieve("compact", run) == 2
-    error = capsys.readouterr().err
-    assert "is not finished: 1 shard has images without a row, 00003.tar first" in error
-    assert "run the same scan again, then compact" in error
-    assert len(error.splitlines()) == 1
-    assert sorted(run.rglob("*")) == before
-
-
-def test_a_shard_that_the_source_has_no_longer_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = made_run(tmp_path, SHARDS)
-    (tmp_path / "corpus" / "00004.tar").unlink()
-    assert privsieve("compact", run) == 2
-    assert "has results of 1 shard that" in capsys.readouterr().err
-    assert _seen(run) == [(225, 225, 21)]
-
-
-@pytest.mark.parametrize(("chosen", "code"), [({"sample": 60, "seed": 0}, 0), ({"sample": 61, "seed": 0}, 2)])
-def test_a_sample_is_finished_when_it_has_all_its_rows(
-    tmp_path: Path, chosen: dict[str, int], code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = made_run(tmp_path, ((30,), (30,)), **chosen)
-    tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
-    assert privsieve("compact", run) == code
-    assert is_compacted(place(str(run))) == (code == 0)
-    if code:
-        assert "60 of 61 chosen images have a row" in capsys.readouterr().err
-
-
-def test_a_limit_above_the_corpus_is_finished_with_the_corpus(tmp_path: Path) -> None:
-    run = made_run(tmp_path, ((30,), (30,)), limit=100)
-    tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
-    assert privsieve("compact", run) == 2
-    (tmp_path / "corpus" / "00002.tar").unlink()
-    assert privsieve("compact", run) == 0
-
-
-def test_rows_that_come_twice_are_reported_and_nothing_is_removed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("rows_per_file", [1000, 30])
+def test_rows_that_come_twice_are_reported_and_nothing_is_removed(tmp_path: Path, rows_per_file: int) -> None:
     run = made_run(tmp_path, SHARDS)
     write_result(run, "00003.tar", 1, True, _rows("00003.tar", 29, 5))
     slices = sorted((run / "scores").iterdir())
-    assert privsieve("compact", run) == 2
-    assert "exactly once, in order (00003.tar first); nothing was removed" in capsys.readouterr().err
-    assert privsieve("compact", run, "--rows-per-file", "30") == 2
-    assert "comes again in" in capsys.readouterr().err
+    with pytest.raises(RunError, match=r"does not hold the rows of its slice of 00003.tar exactly once, in order"):
+        compact_run(run, rows_per_file)
     assert sorted((run / "scores").iterdir()) == slices
     assert not (run / MANIFEST).exists()
 
 
-def test_a_damaged_slice_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_slice_is_reported(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
     (run / "scores" / result_name("00001.tar", 0, True)).write_bytes(b"PAR1 but no more")
-    assert privsieve("compact", run) == 2
-    error = capsys.readouterr().err
-    assert "is damaged; delete it and run the same scan again" in error
-    assert len(error.splitlines()) == 1
-    assert not (run / "compact").exists()
+    with pytest.raises(RunError, match="is damaged; delete it and run the same scan again"):
+        compact_run(run)
+    assert not (run / MANIFEST).exists()
 
 
 def test_a_reader_of_the_small_files_learns_that_they_are_gone(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
     opened = open_warehouse(str(run))
     assert list(opened.select("SELECT count(*) FROM images")[1]) == [(225,)]
-    assert privsieve("compact", run) == 0
+    compact_run(run)
     with pytest.raises(RunError, match="was compacted meanwhile; ask again"):
         opened.select("SELECT count(*) FROM images")
     assert _seen(run) == [(225, 225, 21)]
@@ -179,7 +127,7 @@ def test_a_reader_that_listed_the_small_files_before_they_went_opens_the_large_o
     def listed_and_compacted(root: Place) -> RunListing:
         monkeypatch.undo()
         before = listing(root)
-        assert privsieve("compact", run) == 0
+        compact_run(run)
         return before
 
     monkeypatch.setattr(warehouse, "listing", listed_and_compacted)
@@ -190,7 +138,7 @@ def test_the_hash_of_the_rows_stays(tmp_path: Path) -> None:
     """An audit of the run is of its rows, however they lie."""
     run = made_run(tmp_path, SHARDS)
     before = open_warehouse(str(run)).checked.rows_sha256
-    assert privsieve("compact", run, "--rows-per-file", "30") == 0
+    compact_run(run, 30)
     assert open_warehouse(str(run)).checked.rows_sha256 == before
 
 
@@ -200,22 +148,20 @@ def test_odd_folder_names(tmp_path: Path) -> None:
         made_run(tmp_path / name, ((5,), (6,)))
     for name in ("it's [1] run*?", "date=today"):
         run = tmp_path / name / "run"
-        assert privsieve("compact", run) == 0
+        compact_run(run)
         assert open_warehouse(str(run)).select("FROM images")[0] == IMAGE_SCHEMA.names
         assert _seen(run) == [(11, 11, 0)]
     assert len(list((tmp_path / "1" / "run" / "scores").iterdir())) == 2
 
 
-def test_a_run_behind_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_behind_a_url(tmp_path: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.put(str(made_run(tmp_path, SHARDS)), "/compact-test/run", recursive=True)
     try:
-        assert privsieve("compact", "memory://compact-test/run") == 0
+        compact_run("memory://compact-test/run")
         assert memory.find("/compact-test/run/scores") == []
         assert "memory://" in setup_statements("memory://compact-test/run")
         assert list(open_warehouse("memory://compact-test/run").select("SELECT count(*) FROM images")[1]) == [(225,)]
-        assert privsieve("compact", "memory://compact-test/run") == 0
-        assert "nothing to do" in capsys.readouterr().out
     finally:
         memory.rm("/compact-test", recursive=True)
 
@@ -224,6 +170,7 @@ def test_a_run_behind_a_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 NUM_SHARDS, SLICES, ROWS = 20, 3, 20
 ROWS_PER_FILE = 120
+COMPACT = "import sys; from tests.jobs.made import compact_run; compact_run(sys.argv[1], int(sys.argv[2]))"
 
 
 @pytest.fixture(scope="module")
@@ -246,18 +193,17 @@ def _num_files(folder: Path) -> int:
     [
         pytest.param(lambda run: (run / "compact").exists(), id="the first file is begun"),
         pytest.param(lambda run: _num_files(run / "compact") >= 3, id="some files are there"),
-        pytest.param(lambda run: (run / "compact-shards.parquet").exists(), id="all files are there"),
+        pytest.param(lambda run: list((run / "compact").glob("shards-*.parquet")), id="all files are there"),
         pytest.param(lambda run: (run / MANIFEST).exists(), id="slices are being removed"),
     ],
 )
 def test_killed_and_continued(
-    large: Path, rows_of_large: pa.Table, tmp_path: Path, moment: Callable[[Path], bool]
+    large: Path, rows_of_large: pa.Table, tmp_path: Path, moment: Callable[[Path], object]
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(large, run)
     expected = [(NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS // 10)]
-    command = [sys.executable, "-m", "jobs", "compact", str(run), "--rows-per-file", str(ROWS_PER_FILE)]
-    working = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    working = subprocess.Popen([sys.executable, "-c", COMPACT, str(run), str(ROWS_PER_FILE)])
     deadline = time.monotonic() + 1500
     while not moment(run) and time.monotonic() < deadline:
         time.sleep(0.0005)
@@ -267,11 +213,14 @@ def test_killed_and_continued(
     assert moment(run)
     assert _seen(run) == expected
     made = {path.name: path.stat().st_mtime_ns for path in (run / "compact").glob("[0-9]*.parquet")}
-    assert privsieve("compact", run, "--rows-per-file", ROWS_PER_FILE) == 0
+    compact_run(run, ROWS_PER_FILE)
     assert _seen(run) == expected
     kept = {name: os.stat(run / "compact" / name).st_mtime_ns for name in made}
     assert kept == made  # what was finished is not done again
-    assert sorted(path.name[:6] for path in (run / "compact").iterdir()) == [f"{n:05d}-" for n in range(10)]
+    assert [path.name[:6] for path in sorted((run / "compact").iterdir())] == [
+        *(f"{n:05d}-" for n in range(10)),
+        "shards",
+    ]
     assert list((run / "scores").iterdir()) == []
     assert _all(run).equals(rows_of_large)
 
@@ -283,11 +232,10 @@ def test_a_second_one_takes_over_while_the_first_works(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(large, run)
-    command = [sys.executable, "-m", "jobs", "compact", str(run), "--takeover", "--rows-per-file"]
-    first = subprocess.Popen([*command, str(ROWS_PER_FILE)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    first = subprocess.Popen([sys.executable, "-c", COMPACT, str(run), str(ROWS_PER_FILE)], stderr=subprocess.DEVNULL)
     while first.poll() is None and _num_files(run / "compact") < 2:
         time.sleep(0.0005)
-    assert privsieve(*command[3:], rows_per_file) == 0
+    compact_run(run, rows_per_file)
     first.communicate(timeout=1500)
     assert _all(run).equals(rows_of_large)
     where = place(str(run))
@@ -296,78 +244,108 @@ def test_a_second_one_takes_over_while_the_first_works(
         assert set(rows_at(where, known.of(f"{n:05d}.tar"))["shard"].to_pylist()) == {f"{n:05d}.tar"}
 
 
-def test_nothing_is_removed_where_the_large_files_are_not_what_was_decided(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_removed_where_the_large_files_are_not_what_was_decided(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
     shutil.copytree(run / "scores", tmp_path / "before")
-    assert privsieve("compact", run, "--rows-per-file", "100") == 0
+    compact_run(run, 100)
     shutil.copytree(tmp_path / "before", run / "scores", dirs_exist_ok=True)
     second = sorted((run / "compact").iterdir())[1]
     second.write_bytes(second.read_bytes()[:-1])
     slices = sorted((run / "scores").iterdir())
-    assert privsieve("compact", run) == 2
-    error = capsys.readouterr().err
-    assert f"{second} is not what compact.json says; nothing was removed; delete compact.json and" in error
+    with pytest.raises(RunError, match=f"{second} is not what compact.json says; nothing was removed"):
+        compact_run(run)
     assert sorted((run / "scores").iterdir()) == slices
-    (run / MANIFEST).unlink()
-    (run / "compact" / "00007-of-another-attempt.parquet").write_bytes(b"")
-    assert privsieve("compact", run, "--rows-per-file", "100") == 0
-    assert _seen(run) == [(225, 225, 21)]
-    assert len(list((run / "compact").iterdir())) == len(score_files(place(str(run)))) == 3
-    assert list((run / "scores").iterdir()) == []
 
 
-def test_where_the_rows_of_a_shard_lie_must_be_given_for_the_same_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_the_rows_of_a_shard_lie_must_be_given_for_the_same_files(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
     shutil.copytree(run, tmp_path / "other")
-    assert privsieve("compact", run, "--rows-per-file", "100") == 0
-    assert privsieve("compact", tmp_path / "other", "--rows-per-file", "70") == 0
-    shutil.copy(tmp_path / "other" / "compact-shards.parquet", run)
-    assert privsieve("compact", run) == 2
-    assert "compact-shards.parquet does not fit the files that compact.json names" in capsys.readouterr().err
+    compact_run(run, 100)
+    compact_run(tmp_path / "other", 70)
+    [mine], [other] = (list((folder / "compact").glob("shards-*")) for folder in (run, tmp_path / "other"))
+    shutil.copy(other, mine)
+    with pytest.raises(RunError, match=r"does not fit the files that compact\.json names"):
+        results(place(str(run)))
 
 
-def test_slices_that_were_not_removed_yet_are_not_seen_twice(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_slices_that_were_not_removed_yet_are_not_seen_twice(tmp_path: Path) -> None:
     run = made_run(tmp_path, SHARDS)
     shutil.copytree(run / "scores", tmp_path / "before")
-    assert privsieve("compact", run) == 0
+    compact_run(run)
     for path in sorted((tmp_path / "before").iterdir())[5:]:
         shutil.copy(path, run / "scores")
     (run / "scores" / "notes.txt").write_text("not ours")
     assert _seen(run) == [(225, 225, 21)]
     assert len(score_files(place(str(run)))) == 1
-    capsys.readouterr()
-    assert privsieve("compact", run) == 0
-    assert (
-        "was compacted: 225 rows of 5 shards in 1 file; the last 7 small files are removed" in capsys.readouterr().out
-    )
+    compact_run(run)
     assert [path.name for path in (run / "scores").iterdir()] == ["notes.txt"]
     assert _seen(run) == [(225, 225, 21)]
 
 
-# ---- the other verbs --------------------------------------------------------------------------------------------
+# ---- scans ------------------------------------------------------------------------------------------------------
 
 
-def test_scan_status_and_filter_on_a_compacted_run(
-    corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def _scan(corpus: Path, run: Path) -> int:
+    return privsieve("scan", corpus, "--run", run, "--engine", "canned", "--quiet")
+
+
+def test_a_scan_compacts_at_its_end_and_takes_what_the_source_gains_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("jobs.scanning.compacting.COMPACT_FROM", 2)
+    corpus, run = tmp_path / "corpus", tmp_path / "run"
+    corpus.mkdir()
+    for number in range(2):
+        shard(corpus / f"{number:05d}.tar", 20 * number, 20)
+    assert _scan(corpus, run) == 0
+    assert "40 images in 2 of 2 shards: 34 scored, 6 quarantined" in capsys.readouterr().out
+    assert list((run / "scores").iterdir()) == []
+    compacted = sorted(path for path in run.rglob("*") if path.is_file())
+    assert _scan(corpus, run) == 0
+    assert "40 images in 2 of 2 shards: 34 scored, 6 quarantined" in capsys.readouterr().out
+    assert sorted(path for path in run.rglob("*") if path.is_file()) == compacted
+    shard(corpus / "00002.tar", 40, 10)  # one more: it stays as it is
+    assert _scan(corpus, run) == 0
+    assert "50 images in 3 of 3 shards" in capsys.readouterr().out
+    assert len(list((run / "scores").iterdir())) == 1
+    assert _seen(run) == [(50, 50, 0)]
+    shard(corpus / "00000a.tar", 50, 10)  # two more, of which one sorts before others
+    assert _scan(corpus, run) == 0
+    assert list((run / "scores").iterdir()) == []
+    assert _seen(run) == [(60, 60, 0)]
+    assert len(score_files(place(str(run)))) == 2
+    assert len(list((run / "compact").iterdir())) == 3
+    known = results(place(str(run)))
+    for name, keys in (("00000.tar", range(20)), ("00000a.tar", range(50, 60)), ("00002.tar", range(40, 50))):
+        assert rows_at(place(str(run)), known.of(name))["key"].to_pylist() == [f"{n:09d}" for n in keys]
+    assert privsieve("report", run, "--format", "json") == 0
+    assert '"is_complete": true' in capsys.readouterr().out
+
+
+def test_a_shard_that_was_replaced_after_the_run_was_compacted_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("jobs.scanning.compacting.COMPACT_FROM", 2)
+    corpus, run = tmp_path / "corpus", tmp_path / "run"
+    corpus.mkdir()
+    for number in range(2):
+        shard(corpus / f"{number:05d}.tar", 20 * number, 20)
+    assert _scan(corpus, run) == 0
+    shard(corpus / "00001.tar", 100, 20)
+    assert _scan(corpus, run) == 1
+    assert "00001.tar changed between two scans of this run" in capsys.readouterr().err
+
+
+def test_filter_decides_the_same_on_a_compacted_run(
+    scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, policy = tmp_path / "run", Path("scoring/policies/strict.yaml")
     shutil.copytree(scanned, run)
     wanted = ("filter", run, "--policy", policy, "--dry-run", "--out", tmp_path / "out")
     assert privsieve(*wanted) == 0
     decided = capsys.readouterr().out
-    assert privsieve("compact", run) == 0
-    capsys.readouterr()
+    compact_run(run)
     assert privsieve(*wanted) == 0
     assert capsys.readouterr().out == decided
-    compacted = sorted(path for path in run.rglob("*") if path.is_file())
-    assert privsieve("scan", corpus, "--run", run, "--engine", "canned", "--quiet") == 0
-    assert "35 images in 2 of 2 shards: 30 scored, 5 quarantined (not_an_image 5)" in capsys.readouterr().out
-    assert sorted(path for path in run.rglob("*") if path.is_file()) == compacted
     assert privsieve("status", run) == 0
     assert _seen(run) == [(35, 35, 0)]

@@ -268,9 +268,6 @@ CASES: tuple[Case, ...] = (
     ("screen", lambda made: ["fit", f"absent-{ODD}", "--labels", made.labels(), "--out", made.folder / "screen"]),
     ("screen", lambda made: ["fit", made.corpus, "--labels", made.labels(), "--out", made.folder / f"{ODD}"]),
     ("screen", lambda made: ["evaluate", f"absent-{ODD}", made.corpus, "--labels", made.labels()]),
-    ("compact", lambda made: [f"absent-{ODD}"]),
-    ("compact", lambda made: [made.half()]),
-    ("compact", lambda made: [made.busy()]),
 )
 
 

@@ -14,7 +14,6 @@ from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
 
 INLINE = ("--executor", "inline")
-ENDED = "privsieve: ended from outside or by an image, before its work was done; run the same scan again to continue"
 
 
 @pytest.fixture
@@ -49,8 +48,7 @@ def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
     drill, options = {sha256(8): deed}, (*INLINE, "--processes", "1", "--stall-seconds", str(stall_s), "--quiet")
     for _ in range(2):
         ended, out, err = finish(start_scan(corpus, tmp_path / "run", *options, drill=drill))
-        assert (ended, out) == (code, "")
-        assert err.startswith(ENDED)
+        assert (ended, out, err) == (code, "", "")
     ended, out, err = finish(start_scan(corpus, tmp_path / "run", *options, drill=drill))
     assert (ended, err) == (0, "")
     assert _reasons(tmp_path / "run") == {8: reason}
@@ -73,7 +71,7 @@ def test_a_killed_scan_goes_on_where_it_was(corpus: Path, tmp_path: Path) -> Non
     (first,) = (run / "scores").glob("*.parquet")
     written = first.stat().st_mtime_ns
     scan.send_signal(signal.SIGKILL)
-    assert finish(scan)[2].startswith(ENDED)
+    finish(scan)
     assert finish(start_scan(corpus, run, *INLINE))[0] == 0
     assert _reasons(run) == {}
     assert first.stat().st_mtime_ns == written

@@ -3,14 +3,13 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ingest import __version__
-from jobs.runtime import on_worker
-from scoring.taxonomy import TAXONOMY, TAXONOMY_VARIABLE
+from jobs.runtime.on_worker import code_hash, other_program
+from scoring.taxonomy import TAXONOMY_VARIABLE
 from tests.faults.drill import make_shards
 from tests.records import SHOP_KEYS, fitted_taxonomy
 
@@ -19,11 +18,10 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_THE_FILE = """
 import os, sys
 from itertools import chain
-from queue import SimpleQueue
 
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.scanning.inline import FurtherProcess, ProcessesUnderWay, Tasks
+from jobs.scanning.inline import FurtherProcess, Work
 from jobs.scanning.isolation import isolated_rows
 from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
@@ -36,10 +34,10 @@ source, run = open_source("corpus", None, None), place("run")
 settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
 tasks = list(chain.from_iterable(slices_left(settings, shard, None, Ledger({}, {})) for shard in source.shards))
 print(*next(isolated_rows(settings, tasks[0].slice)).column_names)
-ended = SimpleQueue()
-process = FurtherProcess(1, settings, Tasks(iter(tasks), ended.put), ended.put, ProcessesUnderWay(lambda _: None), 0)
+work = Work(iter(tasks), lambda _: None)
+process = FurtherProcess(1, settings, work, 0)
 process.start()
-print(*[(counts.num_rows, counts.failure) for counts in iter(ended.get, None)])
+print(*[(counts.num_rows, counts.failure) for counts in iter(work.ended.get, None)])
 process.stop()
 """
 
@@ -62,11 +60,8 @@ def test_further_processes_and_isolated_pictures_need_no_file_of_the_taxonomy(tm
     assert counts == "(3, '') (3, '')"
 
 
-def test_a_machine_with_another_taxonomy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as of_the_command:
-        of_the_command.setattr(on_worker, "TAXONOMY", replace(TAXONOMY, version="shop-1-0a1b2c3d"))
-        other_program = on_worker.check_of_program()
-    assert other_program(__version__, on_worker.code_hash()) == (
+def test_a_machine_with_another_taxonomy_is_named() -> None:
+    assert other_program((__version__, code_hash(), "shop-1-0a1b2c3d")) == (
         "it uses the taxonomy cprt-1, and the command shop-1-0a1b2c3d: unset PRIVSIEVE_TAXONOMY on the machine, which "
         "gets the taxonomy of the command"
     )

@@ -5,14 +5,13 @@ import os
 import signal
 import time
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.scanning.inline import FurtherProcess, ProcessesUnderWay, Tasks
-from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, slices_left
+from jobs.scanning.inline import FurtherProcess, Work
+from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
@@ -104,13 +103,11 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     source = open_source(str(corpus), None, None)
     run = place(str(tmp_path / "run"))
     settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
-    ended = SimpleQueue[SliceCounts | None]()
     listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
-    process = FurtherProcess(
-        1, settings, Tasks(listed, ended.put), ended.put, ProcessesUnderWay(lambda _: None), after_s=0
-    )
+    work = Work(listed, lambda _: None)
+    process = FurtherProcess(1, settings, work, after_s=0)
     process.start()
-    found = list(iter(ended.get, None))
+    found = list(iter(work.ended.get, None))
     process.stop()
     assert [(counts.num_rows, counts.failure) for counts in found if counts is not None] == [(5, "")] * 4
     reasons = [row["reason"] for row in rows(tmp_path / "run")]

@@ -316,16 +316,3 @@ def test_what_is_never_ruled_out_and_was_not_found_is_not_called_unassessed(make
     found = ran(report, make_run(rows=[("a", answer(location=None))])).stdout
     (line,) = (line for line in found.splitlines() if line.strip().startswith("location"))
     assert line.split() == ["location", "3", "0", "0", "1", "never", "found"]
-
-
-def test_a_report_of_many_small_files_says_what_makes_it_faster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = made_run(tmp_path, ((2, 2, 2),))
-    monkeypatch.setattr("jobs.reporting.reporting.MANY_FILES", 2)
-    assert privsieve("report", run, "--format", "json") == 0
-    advice = f"{run} has 3 score files, and every question of a report opens each; privsieve compact {run} joins them\n"
-    assert advice in capsys.readouterr().err
-    assert privsieve("compact", run) == 0
-    assert privsieve("report", run, "--format", "json") == 0
-    assert "score files" not in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 from ingest.storage.place import place
 from jobs.releases.files import sha256_of
 from scoring.labels.table import read_labels_and_origin
-from tests.jobs.made import privsieve
+from tests.jobs.made import compact_run, privsieve
 from tests.written_by_1_0.make import FOLDER, QUESTION, corpus, said, scan
 
 
@@ -45,7 +45,7 @@ def test_a_run_that_was_interrupted_is_continued_and_compacted_to_the_same_rows(
     next((written / "run" / "scores").glob("1.tar-*")).unlink()
     assert "8 images in 2 of 2 shards" in scan(written / "run")
     assert asked(written / "run") == expected()
-    said("compact", written / "run")
+    compact_run(written / "run")
     assert asked(written / "run") == expected()
 
 

@@ -74,9 +74,8 @@ def test_the_large_files_of_a_compacted_run_are_read_in_parts(tmp_path: Path) ->
     whole = rows_at(place(a), list(row_ranges(listed)))
     (tmp_path / "a" / "compact").mkdir()
     pq.write_table(whole, tmp_path / "a" / "compact" / "p.parquet", row_group_size=4)
-    compacted = RunListing(
-        [], Manifest.model_construct(files=(CompactFile(name="p.parquet", num_rows=9, num_bytes=1),))
-    )
+    manifest = Manifest.model_construct(files=(CompactFile(name="p.parquet", num_rows=9, num_bytes=1),))
+    compacted = RunListing([], [], manifest, ())
     parts = list(row_ranges(compacted, rows_at_once=2))
     assert [(part.first_row, part.num_rows) for part in parts] == [(0, 2), (2, 2), (4, 2), (6, 2), (8, 1)]
     assert rows_at(place(a), parts).equals(whole)
