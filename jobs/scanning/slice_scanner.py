@@ -58,7 +58,7 @@ def keep_freed_memory() -> None:
     """Let glibc keep up to 64 MB of freed memory per arena for the next picture.
 
     By default it gives the pixels of each picture back to the system, which must then clear the same pages again for
-    the next picture: a tenth of the CPU time of a scan (tests.benchmarks.overhead). Other C libraries have no mallopt.
+    the next picture: a tenth of the CPU time of a scan (benchmarks.overhead). Other C libraries have no mallopt.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

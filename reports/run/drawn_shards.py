@@ -19,7 +19,7 @@ Intervals use the t distribution, in the form of a smaller effective size (Korn 
 are m - 1, or fewer if a few shards make up most of the variance: 2 (sum e_i^2)^2 / (sum e_i^4 - (sum e_i^2)^2 / m).
 This follows from the variance of the estimated variance (Satterthwaite). Two sources with very different shards and
 0.5 % private were simulated, with 500 draws each. With m - 1 alone the intervals held the rate in 76 and 87 % of the
-draws, with this formula in 96 and 99 %. Other settings: `python -m tests.benchmarks.statistics --only sources`.
+draws, with this formula in 96 and 99 %. Other settings: `python -m benchmarks.statistics --only sources`.
 
 Sources: Cochran, "Sampling Techniques", 3rd ed. 1977, sections 11.3 to 11.8; Särndal, Swensson and Wretman, "Model
 Assisted Survey Sampling", 1992, sections 4.3, 5.6 to 5.8 and 11.5; Satterthwaite, "An approximate distribution of

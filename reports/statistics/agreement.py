@@ -6,7 +6,7 @@ are the same: chance then explains every agreement.
 
 The intervals are a bootstrap over pictures with one more judged item at each end: at the lower end it has two answers
 that differ, at the upper end two that are the same. See `reports.statistics.intervals`; the coverage is
-simulated in `tests/benchmarks/statistics_evaluation.py`.
+simulated in `benchmarks/statistics_evaluation.py`.
 
 People err, and an error in a label moves a rate as an error of the engine does: 5 % wrong labels of one person turned a
 rate of 10.3 % into 14.3 % (simulated). If two people judged a picture and differ (`SecondLooks`), one of them is wrong.

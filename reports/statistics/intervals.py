@@ -8,7 +8,7 @@ distribution, where an ordinary bootstrap draws it a whole number of times. An o
 one error draws no error in a third of its draws, and its intervals of rare errors are far too narrow. Therefore each
 end also has one more picture: at the lower end one that makes the figure as low as it can be, at the upper end one that
 makes it as high. For a share these are the ends of the exact interval of Clopper and Pearson; for other figures the
-coverage was simulated (`tests/benchmarks/statistics_evaluation.py`).
+coverage was simulated (`benchmarks/statistics_evaluation.py`).
 
 Sources: Rubin, "The Bayesian bootstrap", 1981; for means Gaffke, "Three test statistics for a nonparametric one-sided
 hypothesis on the mean of a nonnegative variable", 2005, and Learned-Miller and Thomas, "A new confidence interval for
@@ -122,7 +122,7 @@ def _quantiles(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
 
 NUM_FEW = 50
 """With fewer pictures the intervals of some figures hold the true value in more than 99 of 100 simulated samples, so
-they are wider than necessary (`tests/benchmarks/statistics_evaluation.py`)."""
+they are wider than necessary (`benchmarks/statistics_evaluation.py`)."""
 
 _RIGHT_AND_WRONG = {
     "recall": ([TP], [FN]),

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from benchmarks.wrong_labels import planted
 from ingest.storage.place import place
 from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import read_labels
 from scoring.privacy import PRIVATE_CLASSES
 from scoring.taxonomy import KEYS, given_taxonomy
-from tests.benchmarks.wrong_labels import planted
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar

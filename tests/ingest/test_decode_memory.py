@@ -10,10 +10,10 @@ from math import isqrt
 import pytest
 from PIL import Image
 
+from benchmarks.decode_memory import measured_apart
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files.memory import MAX_PICTURE_BYTES, Views, decoding_bytes, gif_canvas, opened
 from ingest.images.pixels import ImageLimits
-from tests.benchmarks.decode_memory import measured_apart
 from tests.ingest.made import animated, webp
 from tests.ingest.peak import peak_mb
 

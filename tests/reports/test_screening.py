@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from benchmarks.screen import fitted, planted, scanned, true_miss
 from ingest.errors import LabelsError
 from reports.screening.bounds import (
     broken_bound,
@@ -19,7 +20,6 @@ from reports.screening.bounds import (
 from reports.statistics.shares import bound_of
 from scoring.screen.guard import GuardCounts
 from scoring.screen.record import MissBound, ScreenRecord
-from tests.benchmarks.screen import fitted, planted, scanned, true_miss
 
 NOTHING = np.empty(0)
 
@@ -140,7 +140,7 @@ def test_the_upper_end_is_that_of_clopper_and_pearson() -> None:
 
 @pytest.mark.slow
 def test_the_promised_miss_rate_holds_in_nearly_all_draws_and_drift_is_noticed() -> None:
-    """`tests.benchmarks.screen` makes 200 draws; here 6, of which 5 keep it with a probability of 97 %."""
+    """`benchmarks.screen` makes 200 draws; here 6, of which 5 keep it with a probability of 97 %."""
     misses, signs = list[float](), dict[str, list[bool]](alike=[], prevalence=[], broken=[])
     for draw in range(6):
         generator = np.random.default_rng([draw, 5])

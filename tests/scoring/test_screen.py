@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+from benchmarks.screen import fitted
 from ingest.errors import EngineError, LabelsError, NoFeaturesError
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
@@ -24,7 +25,6 @@ from scoring.screen.heads import fitted_heads
 from scoring.screen.modalities import NUM_PLACES, Caption, Features, Modality, PictureView, caption_features
 from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
 from scoring.taxonomy import KEYS
-from tests.benchmarks.screen import fitted
 from tests.jobs.made import jpeg
 
 PIXELS = np.zeros((8, 8, 3), np.uint8)

@@ -4,11 +4,11 @@ import pytest
 import torch
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
+from benchmarks.gpu.throughput import random_checkpoint
 from ingest.errors import LabelsError
 from scoring.engines.vlm.checkpoint import weight_shapes
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training import RESERVE_BYTES, Batches, batches, estimated_bytes, num_tuned_weights
-from tests.gpu.throughput import random_checkpoint
 from tests.tuning.made import BASE
 
 Shapes = dict[str, tuple[int, ...]]

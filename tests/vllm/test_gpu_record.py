@@ -1,11 +1,11 @@
-"""`python -m tests.gpu.record --dry-run`: what will be run where there is a GPU works without one."""
+"""`python -m benchmarks.gpu.record --dry-run`: what will be run where there is a GPU works without one."""
 
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.gpu.record import NOT_RUN, OUT, main, page, sheet_flops_per_s
+from benchmarks.gpu.record import NOT_RUN, OUT, main, page, sheet_flops_per_s
 
 PREFILL = {
     "side_px": 512,

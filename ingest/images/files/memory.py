@@ -1,6 +1,6 @@
 """How much memory a picture takes to be decoded or covered, from the headers of its frames, before pixels are read.
 
-The figures are the largest that `python -m tests.benchmarks.decode_memory` measures. A file of a few hundred bytes can
+The figures are the largest that `python -m benchmarks.decode_memory` measures. A file of a few hundred bytes can
 have a canvas that takes gigabytes.
 """
 

@@ -228,4 +228,4 @@ def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int
 
 
 MACHINE = "one thread of an AMD EPYC with two cores, vLLM 0.32 and transformers 5.19"
-"""Machine on which `python -m tests.benchmarks.host_cost` measured the `HOST_COST` of both engines."""
+"""Machine on which `python -m benchmarks.host_cost` measured the `HOST_COST` of both engines."""

@@ -1,17 +1,17 @@
-"""Intervals on corpora whose truth is known: see tests/benchmarks/statistics.py for every setting."""
+"""Intervals on corpora whose truth is known: see benchmarks/statistics.py for every setting."""
 
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
 
+from benchmarks import statistics, statistics_categories, statistics_evaluation
+from benchmarks.coverage import Row
 from reports.audit.words import label_errors
 from reports.statistics.agreement import MIN_TWICE, allowing_for, allowing_for_part, second_looks
 from reports.statistics.category_rates import LabelsOfCategories, category_estimates
 from reports.statistics.estimates import ABSENT, PRESENT, Estimate, evidence
 from scoring.runs.audit_files import NUM_CELLS
-from tests.benchmarks import statistics, statistics_categories, statistics_evaluation
-from tests.benchmarks.coverage import Row
 
 
 def failing(rows: Iterable[Row], least: float) -> list[Row]:

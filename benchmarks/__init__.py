@@ -1,0 +1,4 @@
+"""Scripts that measure figures of the docs, each run as `python -m benchmarks.NAME`. They print ratios and test nothing.
+
+May import: everything, the tests' made-up data included.
+"""
