@@ -20,14 +20,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.machine import num_cores
 from scoring.taxonomy import CARRIED_VARIABLES
 
 Executor = Literal["ray", "inline"]
-EXECUTORS: tuple[Executor, ...] = get_args(Executor)
 
 
 def refuse_address(executor: Executor | None, ray_address: str | None) -> None:

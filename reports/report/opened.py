@@ -96,11 +96,6 @@ class OpenRun:
         return self._run.record
 
     @property
-    def num_score_files(self) -> int:
-        """Return the number of score files: one for each slice, or few in a compacted run."""
-        return len(self._run.listed.score_files)
-
-    @property
     def connection(self) -> "duckdb.DuckDBPyConnection":
         """Return a DuckDB connection with the views of `privsieve sql`: images, scored, quarantined, damaged, rates, ….
 
