@@ -90,12 +90,17 @@ class EvaluationOptions:
 DEFAULTS = EvaluationOptions()
 
 
-def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
-    """Join a run with labels.
+def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+    """Judge the answers of a run by labels.
 
     run: folder or URL. labels: of `scoring.labels.table.read_labels`.
     LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
     """
+    return evaluation_of(judged(run, labels, options), options)
+
+
+def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
+    """Join a run with labels. Errors as with `evaluate_run`."""
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from jobs.reporting.gallery import thumbnail
-from reports.evaluation.compute import evaluation_of, judged
+from reports.evaluation.compute import evaluate_run
 from reports.evaluation.page import render
 from reports.evaluation.results import WrongAnswer
 from tests.browser.conftest import OpenPage
@@ -17,7 +17,7 @@ __all__ = ["make_run"]  # the fixture
 
 def test_a_picture_is_blurred_until_it_is_held(make_run: MakeRun, tmp_path: Path, open_page: OpenPage) -> None:
     run = make_run([("a", answered(True, 0.9)), ("b", answered(False, 0.2))], BINARY)
-    evaluation = evaluation_of(judged(str(run), by_hash("ab", private=[0, 0])))
+    evaluation = evaluate_run(str(run), by_hash("ab", private=[0, 0]))
     error = WrongAnswer("a", 0, "a.jpg", hash_of("a"), False, 0.9, ())
     jpeg = thumbnail(np.full((200, 300, 3), 90, np.uint8), (), is_clear=True)
     page_file = tmp_path / "page.html"
