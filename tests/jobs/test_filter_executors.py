@@ -210,7 +210,7 @@ def test_decisions_that_are_damaged_or_do_not_add_up_release_nothing(tmp_path: P
     out, share = place(str(tmp_path / "out")), Share("a.tar", [], 2, 0, True, "")
     where = Path(table_of(out, share, DECISIONS).path)
     where.parent.mkdir(parents=True)
-    texts = [["a.tar"] * 2, [0, 1], ["k"] * 2, [None] * 2, ["drop"] * 2, ["r"] * 2, ["w"] * 2, *[[None] * 2] * 5]
+    texts = [["a.tar"] * 2, [0, 1], ["k"] * 2, [None] * 2, ["drop"] * 2, ["r"] * 2, ["w"] * 2, *[[None] * 2] * 6]
     pq.write_table(pa.table(texts, schema=DECISIONS_SCHEMA), where)
     for num_counted, num_rows in ((3, 2), (2, 3)):
         with pytest.raises(IncompleteError, match="nothing is released; filter again with --overwrite"):

@@ -122,7 +122,7 @@ def test_labels_of_other_pictures_are_refused_with_counts(tmp_path: Path, source
 def test_labels_that_are_no_labels_are_refused(tmp_path: Path, source: Path, truth: Path) -> None:
     out = tmp_path / "set"
     refused(source, source, out, "pictures is a folder, and --labels takes a file; of a run make one with")
-    refused(source, tmp_path / "nowhere.parquet", out, "nowhere.parquet: cannot be read")
+    refused(source, tmp_path / "nowhere.parquet", out, "nowhere.parquet cannot be read")
     refused(source, made.labels(tmp_path / "none.parquet", 0, key=[]), out, "none.parquet: holds no labels")
     refused(source, truth, out, 'no label is of the split "train"; the labels name no split', split="train")
     split = made.labels(tmp_path / "s.parquet", 2, key=["a", "b"], split=["test", "val"], private=[0, 1])
