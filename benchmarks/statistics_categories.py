@@ -95,7 +95,7 @@ def category_settings() -> Iterator[Categories]:
 
 
 def categories(num_draws: int) -> Iterator[Row]:
-    """Rates of categories: those by their own labels, and those that assume alike errors."""
+    """Rates of categories: those by their own labels, and those by a model."""
     for made in category_settings():
         random = np.random.default_rng(5)
         held: dict[bool, list[float]] = {True: [], False: []}

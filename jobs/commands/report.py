@@ -140,7 +140,7 @@ def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | Non
 
 def _total(report: "Report") -> str:
     total = report.total
-    rate = "no rate" if total.privacy_rate is None else percent(total.privacy_rate)
+    rate = "no rate" if total.privacy_rate is None else percent(total.share_found, total.is_never_denied)
     if report.overall.low is not None and report.design.kind != "whole":
         rate = f"in the source {with_interval(report.overall.rate, report.overall.low, report.overall.high)}"
     unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""

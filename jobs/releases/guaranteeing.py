@@ -33,11 +33,13 @@ BY = (Col.PROB_PRIVATE, Col.HOLISTIC_SCORE, Col.S_LEX, Col.SCORE)
 """The first of these columns that the labelled private images have is used, unless the user names one."""
 
 ASSUMPTIONS: dict[Drawn, str] = {
-    "evenly": "the labelled private pictures are a random sample of the private pictures of the run, and neither the "
-    "policy nor the score was chosen by them",
-    "audit": "of the pictures that the audit drew, those without a label are like the others, and neither the policy "
-    "nor the score was chosen by them",
+    "evenly": "the labelled private pictures are a random sample of the private pictures of the run, the labels are "
+    "right, and neither the policy nor the score was chosen by them",
+    "audit": "of the pictures that the audit drew, those without a label are like the others, the labels are right, "
+    "and neither the policy nor the score was chosen by them",
 }
+"""Labels that call hard private pictures public break the promise: with half of them overlooked, a threshold for 90 %
+kept it in 61 % of simulated draws."""
 
 PROMISE = (
     "at least {recall} of the private pictures of the run are {caught}, with {confidence} confidence; a picture with "

@@ -24,6 +24,7 @@ from reports.pages import write_page
 from reports.report.opened import open_run
 from scoring.labels.reviews import caution_of_chosen
 from scoring.labels.table import contradictions, of_split, read_labels, read_labels_and_origin
+from scoring.runs.audit_files import has_sample, read_sample
 
 MAX_DRAWS = 100_000
 
@@ -98,6 +99,7 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evalu
     options = EvaluationOptions(
         request.seed, request.num_draws, request.threshold, request.by, grouped, request.ambiguous
     )
+    _refuse_audit_sample(request, labels)
     judged_run = judged(request.run, labels, options)
     evaluation = evaluation_of(judged_run, options)
     if evaluation.private is None and evaluation.score is None and not evaluation.attributes:
@@ -127,6 +129,21 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evalu
         pictures = pictures_of(request.run, evaluation.errors, feedback)
         write_page(render(evaluation, pictures), request.html)
     return evaluation
+
+
+def _refuse_audit_sample(request: EvaluateRequest, labels: pa.Table) -> None:
+    """Raise LabelsError for labels of the run's audit sample only: it was drawn with unequal probabilities, so that
+    recall and specificity of its pictures are not those of the run."""
+    root = place(request.run)
+    if not has_sample(root):
+        return
+    sample = read_sample(root)
+    drawn, hashes = set(sample.table["sha256"].to_pylist()), set(labels["sha256"].drop_null().to_pylist())
+    if hashes and hashes <= drawn and sample.table.num_rows < sample.design.num_scored:
+        raise LabelsError(
+            f"{request.labels}: all labels are of the audit sample of {request.run}, which has hard pictures more "
+            f"often than others; privsieve audit apply {request.run} {request.labels} has the figures of the run"
+        )
 
 
 def groups_of(url: str | None) -> tuple[str, pa.Table] | None:

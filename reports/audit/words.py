@@ -24,7 +24,8 @@ SENTENCES: Mapping[str, str] = {
     NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
     "attributes): {subjects}.",
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
-    TOO_FEW_FOR_CATEGORIES: "No rates of categories, since too few labels say yes, or too few say no: {subjects}.",
+    TOO_FEW_FOR_CATEGORIES: "No rates of categories, since none has 30 labels of its own, and fewer than five have 20 "
+    "images: {subjects}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
 }
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""

@@ -70,17 +70,18 @@ def _measured(whole: CorrectedRate) -> str:
     if whole.corrected_rate is None:
         why = f" ({whole.note})" if whole.note else ""
         return f"There are {labels}, but they give no corrected rate{why}."
-    if whole.sensitivity is None or whole.specificity is None:
-        return f"Measured by {labels}."
     finds = _share(whole.sensitivity, whole.sensitivity_low, whole.sensitivity_high)
-    accuses = _share(1 - whole.specificity, _rest(whole.specificity_high), _rest(whole.specificity_low))
-    return (
-        f"Measured by {labels}: the engine finds {finds} of the private images, and calls {accuses} of the others "
-        "private."
-    )
+    right = whole.specificity
+    accuses = _share(None if right is None else 1 - right, _rest(whole.specificity_high), _rest(whole.specificity_low))
+    parts = [f"finds {finds} of the private images"] if finds else []
+    parts += [f"calls {accuses} of the others private"] if accuses else []
+    return f"Measured by {labels}{': the engine ' if parts else ''}{', and '.join(parts)}."
 
 
-def _share(value: float, low: float | None, high: float | None) -> str:
+def _share(value: float | None, low: float | None, high: float | None) -> str:
+    """Return a share with its interval, its bounds if nothing else is known, or nothing."""
+    if value is None:
+        return "" if low is None else f"between {spread(low, high)}"
     return f"{percent_within(value, low, high)} ({spread(low, high)})"
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from ingest.errors import number_of
+from ingest.sample import printable
 from reports.audit.population import with_unscored
 from reports.report.headline import audit_cautions, headline_of, quality_note
 from reports.report.results import Report
@@ -33,11 +34,13 @@ def _how_much(report: Report) -> str:
     most, caveat = _most_frequent(report), f"; {figure.caveat}" if figure.caveat else ""
     if figure.rate is None:
         corrected = "; labels correct the rates of categories" if has_corrected_groups(report) else ""
-        share = percent(total.privacy_rate)
+        share = percent(total.share_found, total.is_never_denied)
         return f"{figure.basis} ({share}) were found private{most}{caveat}{corrected}."
     raw = ""
     if figure.is_corrected:
         raw = f"; the engine itself found {percent(total.share_found, total.is_never_denied)} ({counts_of(total)})"
+        if report.design.kind == "per category":  # the counts are of the run, whose categories have equal weight
+            raw = "" if report.overall.rate is None else f"; the engine itself found {percent(report.overall.rate)}"
     return f"{says(figure)}{raw}{most}{caveat}."
 
 
@@ -64,7 +67,7 @@ def has_corrected_groups(report: Report) -> bool:
 
 def _most_frequent(report: Report) -> str:
     """Say which attribute makes most images private; empty for any other than the usual meaning of private."""
-    if report.private != BY_LEVEL:
+    if report.private != BY_LEVEL or report.design.kind == "per category":
         return ""
     severe = [row for row in report.prevalence if row.level in PRIVATE_LEVELS and row.num_present]
     if not severe:
@@ -80,17 +83,33 @@ def _where(report: Report) -> str:
         return f"Only one {label} has a rate, so there is no order." if known else f"No {label} has a rate."
     if not report.has_claim:
         return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
-    raw = ", as the engine answers," if headline_of(report).is_corrected or has_corrected_groups(report) else ","
+    if has_corrected_groups(report):
+        return _where_by_labels(report)
+    raw = ", as the engine answers," if headline_of(report).is_corrected else ","
     could_be_highest = [rate for rate in known if rate.rank_low == 1]
     if len(could_be_highest) == len(known):
         return f"Which {label} has the highest rate cannot be said: there are too few images for an order."
     names = [shortened(rate.group, _MAX_NAME) for rate in could_be_highest[:_NAMED]]
+    least = could_be_highest[0].source_low if report.design.is_random else could_be_highest[0].rate_low
     if len(could_be_highest) == 1:
         others = "the other one" if len(known) == 2 else f"all {len(known) - 1:,} others"
-        return f"By {label}{raw} {names[0]} is highest (at least {percent(known[0].rate_low)}), ahead of {others}."
+        return f"By {label}{raw} {names[0]} is highest (at least {percent(least)}), ahead of {others}."
     more = len(could_be_highest) - len(names)
     listed = f"{', '.join(names)} or {more:,} more" if more else f"{', '.join(names[:-1])} or {names[-1]}"
     return f"By {label}{raw} the highest of {len(known):,} is {listed}; the table has the possible ranks of each."
+
+
+def _where_by_labels(report: Report) -> str:
+    """Say which group is highest by its corrected rate: the engine's own order would contradict the labels."""
+    rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
+    first, *others = sorted(rows, key=lambda row: -(row.low or 0.0))
+    names = [rate.group for rate in report.rates if rate.num_judged]
+    if len(rows) < len(names) or any((other.high or 1.0) >= (first.low or 0.0) for other in others):
+        return f"By {report.by_label}, labels do not show which rate is highest; the table has the corrected rates."
+    return (
+        f"By {report.by_label}, corrected by labels, {shortened(printable(first.category or ''), _MAX_NAME)} is "
+        f"highest (at least {percent(first.low)}), ahead of all {len(others):,} others."
+    )
 
 
 def headlines(report: Report) -> tuple[str, ...]:
@@ -165,7 +184,7 @@ def all_images(report: Report) -> str:
 def bounds_of_all(report: Report) -> str | None:
     """Say how far images that are in no rate could change the rate of all images; None if there are none."""
     headline, total = headline_of(report), report.total
-    if report.damage.num_parts:  # the number of images is unknown
+    if report.damage.num_parts or report.design.kind == "per category":  # how many images there are is not known
         return None
     if not headline.is_corrected:
         return bounds(total, all_images(report))

@@ -114,11 +114,15 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
 
     num_images: of the run.
     """
-    ordered = sorted(
-        rates, key=lambda of: (of.rate_low is None, -(of.rate_low or 0.0), -(of.privacy_rate or 0.0), of.group)
-    )
+    fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in rates if rate.num_judged}
+    ends = {rate.group: _interval(rate, design, fractions.get(rate.group, 0.0)) for rate in rates}
+
+    def place(rate: Rate) -> tuple[bool, float, float, str]:
+        low = ends[rate.group][0] if design.is_random else rate.rate_low
+        return low is None, -(low or 0.0), -(rate.privacy_rate or 0.0), rate.group
+
+    ordered = sorted(rates, key=place)
     judged = [rate for rate in ordered if rate.num_judged]
-    fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in judged}
     ranks = dict[str, tuple[int, int]]()
     if (design.is_exhaustive or design.is_random) and len(judged) > 1:
         counted = [
@@ -128,7 +132,7 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
         ranks = dict(zip([rate.group for rate in judged], standings(counted), strict=True))
     placed = []
     for index, rate in enumerate(ordered, 1):
-        low, high = _interval(rate, design, fractions.get(rate.group, 0.0))
+        low, high = ends[rate.group]
         rank_low, rank_high = ranks.get(rate.group, (None, None))
         rank = index if rate.group in ranks else None
         placed.append(
@@ -150,15 +154,22 @@ def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, si
 
     rates: all groups by `by`; they are the strata of a sample of each category.
     """
+    figure = _overall(total, rates, by, design, sizes)
+    if not total.is_never_denied:
+        return figure
+    caveat = "; ".join(filter(None, ("at least, since the engine rules it out in none", figure.caveat)))
+    rate = None if figure.rate is None else total.share_found
+    population = figure.population.replace("judged images", "scored images")
+    return replace(figure, rate=rate, low=None, high=None, population=population, caveat=caveat)
+
+
+def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, sizes: SourceSizes) -> Figure:
     figure = Figure(None, None, None, _population(total, design), counts_of(total), is_of_source=design.is_random)
     rate = total.privacy_rate
     if total.num_screened:
         return _with_screened(total, design, figure)
     if rate is None:
         return replace(figure, caveat="no image was judged, so there is no rate")
-    if design.is_exhaustive and total.is_never_denied:
-        caveat = "at least, since the engine found and never ruled out"
-        return replace(figure, rate=total.share_found, population="scored images", caveat=caveat)
     if design.kind == "whole":
         caveat = "" if design.is_certain else "whether these are all images of the source is not known now"
         return replace(figure, rate=rate, low=rate, high=rate, caveat=caveat)
@@ -172,14 +183,19 @@ def overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, si
         return replace(figure, rate=rate, low=total.rate_low, high=total.rate_high, basis=basis, caveat=none)
     if design.kind == "per category":
         return _weighted(rates, by, sizes, figure)
+    return replace(figure, caveat=_rest(design))
+
+
+def _rest(design: RunDesign) -> str:
+    """Say that the images of the run are not all of its source."""
     if design.kind == "damaged":
-        return replace(
-            figure, caveat="an unknown number of images could not be read, so the rest of the source can differ"
-        )
-    return replace(figure, caveat="the rest of the source can differ")
+        return "an unknown number of images could not be read, so the rest of the source can differ"
+    return "the rest of the source can differ"
 
 
 def counts_of(total: Rate) -> str:
+    if total.is_never_denied:
+        return f"{total.num_private:,} of {total.num_scored:,} scored images"
     return f"{total.num_private:,} of {total.num_judged:,} images that could be judged"
 
 
@@ -209,9 +225,14 @@ def _with_screened(total: Rate, design: RunDesign, figure: Figure) -> Figure:
         f"{figure.basis}; the share of the {total.num_screened:,} that a screen left out is estimated by "
         f"{number_of(total.num_guarded, 'guarded image')}, {total.num_missed:,} of them found private"
     )
-    figure = replace(figure, rate=over_all(total.num_missed / total.num_guarded), basis=basis, is_of_source=True)
+    if design.kind == "per category":
+        return replace(figure, caveat="that is no rate of the whole source")
+    of_source = design.kind == "whole" or design.is_random
+    rate = over_all(total.num_missed / total.num_guarded)
+    figure = replace(figure, rate=rate, basis=basis, is_of_source=of_source)
     if design.kind != "whole":
-        return replace(figure, caveat="no interval, since the images are a sample")
+        why = "the images are a sample" if design.is_random else _rest(design)
+        return replace(figure, caveat=f"no interval, since {why}")
     low, high = (over_all(float(end)) for end in clopper_pearson(total.num_missed, total.num_guarded))
     return replace(figure, low=low, high=high)
 

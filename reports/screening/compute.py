@@ -37,9 +37,9 @@ MIN_WITH_MODALITY = 10
 
 ONCE = "a picture and its near duplicates count once"
 ASSUMPTION = {
-    "evenly": f"the labelled pictures are a random sample of the pictures that are scanned; {ONCE}",
-    "audit": "the scanned pictures are those of the run whose audit drew the labelled ones, and of the drawn pictures "
-    f"those without a label are like the others; {ONCE}",
+    "evenly": f"the labels are right, and of a random sample of the pictures that are scanned; {ONCE}",
+    "audit": "the labels are right, the scanned pictures are those of the run whose audit drew the labelled ones, and "
+    f"of the drawn pictures those without a label are like the others; {ONCE}",
 }
 
 

@@ -72,8 +72,8 @@ def category_estimates(
         if num == num_images[index].sum():
             rate = float(labels.is_there[labels.categories == index].mean())
             estimates.append(CategoryEstimate(Estimate(rate, rate, rate), "difference", num))
-        elif num >= MIN_DIRECT:
-            estimates.append(CategoryEstimate(_direct(index, num_images, labels), "difference", num))
+        elif num >= MIN_DIRECT and (direct := _direct(index, num_images, labels)).value is not None:
+            estimates.append(CategoryEstimate(direct, "difference", num))
         else:
             rate_by_model = modelled.get(index)
             estimates.append(CategoryEstimate(rate_by_model, "fay-herriot", num) if rate_by_model else None)
@@ -151,6 +151,6 @@ def _fay_herriot(direct: Numbers, of_draw: Numbers, of_images: Numbers, lines: N
     total = between + of_both
     own = (between + of_images) / total
     explained = (1 - own) ** 2 * np.einsum("ij,jk,ik->i", lines, covariance, lines)
-    of_between = 2 / (1 / total**2).sum()
+    of_between = 2 * len(total) / (1 / total).sum() ** 2
     errors = own * of_draw + explained + 2 * of_draw**2 / total**3 * of_between
     return own * direct + (1 - own) * (lines @ coefficients), errors

@@ -192,11 +192,7 @@ def prevalence(known: Evidence) -> Estimate:
     sides = [_mass(known, IS_YES), _mass(known, ~IS_YES)]
     if all(side.value is not None for side in sides):
         return _rate(known, np.full(NUM_CELLS, fill_value=True))
-    return Estimate(
-        float(known.num_images @ known.rates / known.num_images.sum()),
-        sum(side.low or 0.0 for side in sides),
-        min(1.0, sum(side.high or 0.0 for side in sides)),
-    )
+    return Estimate(None, sum(side.low or 0.0 for side in sides), min(1.0, sum(side.high or 0.0 for side in sides)))
 
 
 def sensitivity(known: Evidence) -> Estimate:

@@ -337,11 +337,11 @@ def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes
     """The source has 100 offices for each other picture; they are private most often."""
     is_there, path = truth(), run / "run.json"
     per_category = {"sample": 700, "seed": 0, "per_category": True, "drawn": NUM_IMAGES}
-    path.write_text(RunRecord(**(json.loads(path.read_text()) | per_category)).model_dump_json())
-    record_hash = open_warehouse(str(run)).record.settings_hash()
+    record = RunRecord(**(json.loads(path.read_text()) | per_category))
+    path.write_text(record.model_dump_json())
     for file in (run / "scores").iterdir():  # results of other settings would be refused
         table = pq.read_table(file)
-        meta = dict(table.schema.metadata) | {b"privsieve.settings": record_hash.encode()}
+        meta = dict(table.schema.metadata) | {b"privsieve.settings": record.settings_hash().encode()}
         pq.write_table(table.replace_schema_metadata(meta), file)
     sample(run, tmp_path / "list.csv", "--n", 600, "--for", "private")
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": is_there}))

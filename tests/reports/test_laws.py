@@ -70,9 +70,9 @@ def test_what_was_not_judged_opens_the_share_of_hipaa_only_where_it_could_add_a_
 def test_the_page_says_that_a_share_is_the_most_unless_not_all_of_it_was_judged(make_run: MakeRun) -> None:
     rows = [("a", answer(beliefs=1, gender=None)), ("a", answer(gov_ids=None)), ("a", answer()), ("a", answer())]
     page = " ".join(render(summarise(open_warehouse(str(make_run(rows))))).split())
-    assert "picture shows what this article is about (at most 25.0 %): special categories of personal data" in page
+    assert "picture shows what this article is about (25.0 %): special categories of personal data" in page
     assert "picture shows what this section is about (at least 25.0 %, not all of it was judged): sensitive" in page
-    assert "So “at most” is the most that can fall under an article; “at least” is said where not all of it" in page
+    assert "counts of the engine’s answers, not corrected by labels; “at least” is said where not all of it" in page
     nothing = " ".join(
         render(summarise(open_warehouse(str(make_run([("a", answer(gov_ids=None))], name="b"))))).split()
     )

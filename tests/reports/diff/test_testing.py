@@ -21,14 +21,15 @@ def _answers(generator: np.random.Generator, is_there: Flags) -> Flags:
 @pytest.mark.parametrize("share", [0.03, 0.3])
 @pytest.mark.parametrize("num", [300, 3000])
 @pytest.mark.parametrize(
-    ("denied_a", "denied_b", "lost_a", "refused_a"),
+    ("denied_a", "denied_b", "lost_a", "refused_a", "refused_b"),
     [
-        (0, 1, 0, 0), (0.001, 1, 0, 0), (0.05, 1, 0, 0), (0.05, 0.3, 0, 0), (0.6, 1, 0, 0), (0.8, 1, 0, 0),
-        (0.9, 0.5, 0, 0), (0.8, 1, 0.2, 0), (1, 1, 0, 0.4), (0.8, 1, 0, 0.6),
+        (0, 1, 0, 0, 0), (0.001, 1, 0, 0, 0), (0.05, 1, 0, 0, 0), (0.05, 0.3, 0, 0, 0), (0.6, 1, 0, 0, 0),
+        (0.8, 1, 0, 0, 0), (0.9, 0.5, 0, 0, 0), (0.8, 1, 0.2, 0, 0), (1, 1, 0, 0.4, 0), (0.8, 1, 0, 0.6, 0),
+        (0.7, 1, 0, 0, 0.3), (0.9, 1, 0, 0, 0.1),
     ],
 )  # fmt: skip
 def test_noise_is_not_called_a_change(
-    num: int, share: float, denied_a: float, denied_b: float, lost_a: float, refused_a: float
+    num: int, share: float, denied_a: float, denied_b: float, lost_a: float, refused_a: float, refused_b: float
 ) -> None:
     """denied: share of the pictures without a finding in which the run says no; the others it leaves open. lost: share
     of all pictures that it leaves open whatever they show. refused: share of its findings that it leaves open."""
@@ -39,7 +40,7 @@ def test_noise_is_not_called_a_change(
         a, b = _answers(generator, is_there), _answers(generator, is_there)
         has_a = np.where(a, generator.random(num) >= refused_a, generator.random(num) < denied_a)
         has_a &= generator.random(num) >= lost_a
-        has_b = b | (generator.random(num) < denied_b)
+        has_b = np.where(b, generator.random(num) >= refused_b, generator.random(num) < denied_b)
         counts = [a & ~b & has_a & has_b, ~a & b & has_a & has_b, a & has_a & ~has_b, b & has_b & ~has_a]
         counts += [~a & has_a & ~has_b, ~b & has_b & ~has_a]
         seldom = [seldom_denies((x & has).sum(), (~x & has).sum(), (~has).sum()) for x, has in ((a, has_a), (b, has_b))]
