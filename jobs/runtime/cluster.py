@@ -70,16 +70,14 @@ def ray_session(address: str | None) -> Iterator[None]:
     warnings.filterwarnings("ignore", message="The minimum number of concurrent actors")
     origin = "" if address or not os.environ.get("RAY_ADDRESS") else " (the variable RAY_ADDRESS)"
     address = _resolved(address)
-    if address == "local":
-        # A Ray of our own listens on the loopback interface only, as Ray does by itself on macOS. Read at its import.
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    else:
+    if address != "local":
         _check_answers(address, origin)
     import ray
 
+    logging.getLogger("ray").setLevel(logging.ERROR)  # ray.init sets it, too, but warns of tokens before
     sigterm_before = signal.getsignal(signal.SIGTERM)
     # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
-    with native_stderr_hidden(), redirect_stdout(sys.stderr):
+    with native_stderr_hidden(), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
         try:
             _connect(address)
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
@@ -148,7 +146,8 @@ def _start() -> None:
     num_cpus = max(LOGICAL_CPUS_MIN, 2 * num_cores())
     for tries_left in reversed(range(NUM_STARTS)):
         try:
-            _init("local", num_cpus=num_cpus, include_dashboard=False)
+            with _loopback_only():
+                _init("local", num_cpus=num_cpus, include_dashboard=False)
             return
         except Exception as error:  # Ray raises bare exceptions here
             if tries_left and LATE in str(error):
@@ -157,6 +156,22 @@ def _start() -> None:
                 f"Ray did not start on this machine ({_reason(error)}); run the same command again if the machine was "
                 "busy (scan and filter need no Ray with --executor inline)"
             ) from None
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Make a Ray that is started inside listen on the loopback interface only, as Ray does by itself on macOS.
+
+    Ray has no public setting for it: its variable is read once, and a later session of this process may join a cluster.
+    """
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _join(address: str) -> None:

@@ -185,7 +185,7 @@ try:
     with ray_session(sys.argv[1] or None):
         nodes = cluster_nodes()
         cpus, gpus = sum(node.num_cpus for node in nodes), sum(node.num_gpus for node in nodes)
-        print(f"starts; machines: {len(nodes)}, logical CPUs: {cpus:g}, GPUs: {gpus:g}")
+    print(f"starts; machines: {len(nodes)}, logical CPUs: {cpus:g}, GPUs: {gpus:g}")
 except PrivsieveError as error:
     print(error)
     sys.exit(3)
