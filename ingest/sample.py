@@ -68,8 +68,8 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
     Column(SampleCol.WIDTH, pa.int64(), "px", "displayed width of the first frame, null if unknown"),
     Column(SampleCol.HEIGHT, pa.int64(), "px", "displayed height of the first frame, null if unknown"),
     Column(SampleCol.FORMAT, pa.string(), "", "image format recognised from the content, null if unknown"),
-    Column(SampleCol.NUM_FRAMES, pa.int32(), "", "frames or pages in the file, null if not decoded"),
-    Column(SampleCol.NUM_FRAMES_SCANNED, pa.int32(), "", "frames or pages that were scanned, starting with the first"),
+    Column(SampleCol.NUM_FRAMES, pa.int64(), "", "frames or pages in the file, null if not decoded"),
+    Column(SampleCol.NUM_FRAMES_SCANNED, pa.int64(), "", "frames or pages that were scanned, starting with the first"),
     Column(
         SampleCol.UNSEEN,
         pa.list_(pa.string()),

@@ -125,8 +125,7 @@ def _answers(child: LimitedChild, request: Request, tell: Ask | None) -> Iterato
     child.begin(request)
     num_rows, answer = 0, child.answer(tell)
     while answer and not answer.startswith(_END):
-        is_lost = answer.startswith(_LOST)
-        piece = LostRow(_fault(answer)) if is_lost else pa.ipc.read_record_batch(answer, request.schema)
+        piece = LostRow(_fault(answer)) if answer.startswith(_LOST) else _rows(answer, request)
         num_rows += piece.num_rows
         child.begin(None)  # so that it decodes the next rows while these are used
         try:
@@ -148,8 +147,36 @@ _LOST, _END = b"lost ", b"end "
 place of a row, `_END` after the last rows that can be decoded. After the last row the answer is empty."""
 
 
+def _rows(answer: bytes, request: Request) -> pa.RecordBatch:
+    """Return rows as the child sent them: every offset in them is checked, since the file may have taken it over."""
+    try:
+        rows = pa.ipc.read_record_batch(answer, request.schema)
+        for column in rows.columns:
+            _check(column)
+    except (pa.ArrowException, OSError):
+        raise GroupFaultError(_undecodable(request.group)) from None
+    return rows
+
+
+def _check(array: pa.Array) -> None:
+    """Raise ArrowInvalid for an offset that leads out of the array. Text need not be UTF-8: a reader makes it null."""
+    if pa.types.is_struct(array.type):
+        for child in array.flatten():
+            _check(child)
+    elif pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        array.cast(pa.binary() if pa.types.is_string(array.type) else pa.large_binary()).validate(full=True)
+    elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        array.validate()
+        _check(array.values)
+    else:
+        array.validate(full=True)
+
+
 def _fault(answer: bytes) -> Fault:
-    return Fault(**json.loads(answer[answer.index(b" ") :]))
+    try:
+        return Fault(**json.loads(answer[answer.index(b" ") :]))
+    except (TypeError, ValueError):
+        return Fault("unreadable", "a row cannot be decoded")
 
 
 def _answer(kind: bytes, fault: Fault) -> bytes:

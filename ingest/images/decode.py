@@ -227,6 +227,7 @@ def _decode(
     canvas = gif_canvas(encoded, num_decoded)
     views: list[Pixels] = []
     more: list[Pixels] = []
+    other_way_up: list[Pixels] = []
     hashes: list[str | None] = []
     unread: list[Piece] = []
     streams: list[jpeg.Stream] = []
@@ -264,14 +265,16 @@ def _decode(
             if name != "gif" and hidden.has_pattern_in_palette(image):
                 unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
         if doubtful > 1:
-            more.append(_oriented(seen[0], doubtful))
+            other_way_up.append(_oriented(seen[0], doubtful))
         for number in range(len(seen)):
             seen[number] = _oriented(seen[number], orientation)
         views.append(seen[0])
         more += seen[1:]
         if limits.has_pdq:
             hashes += [pdq_of(pixels, size) for pixels in seen]
+            hashes += [pdq_of(other_way_up[-1], size[::-1] if doubtful > 4 else size)] if doubtful > 1 else []
     del stored_frames
+    more += other_way_up  # last: a cleaned picture has all views but these
     image.close()  # the parts of the file are examined next, which takes memory too
     unseen_content = unseen.unseen_in(
         encoded,

@@ -106,8 +106,12 @@ def _in_srgb(encoded: bytes) -> bytes | None:
         return None
     check_bytes(image.size, covering_bytes(image, len(encoded), 0))
     orientation = frame_metadata(image)[1].stated or 1
-    converted = _converted(_true_colour(image))
-    return None if converted is None else _written(converted, str(image.format), KeptFacts(None, orientation), True)
+    shown = _true_colour(image)
+    shown = shown.convert("RGBA") if "transparency" in shown.info else shown
+    converted = _converted(shown)
+    if converted is None or not _is_gentle(shown, converted):
+        return None
+    return _written(converted, str(image.format), KeptFacts(None, orientation), True)
 
 
 def _converted(image: Image.Image) -> Image.Image | None:
@@ -126,6 +130,25 @@ def _converted(image: Image.Image) -> Image.Image | None:
     converted = transform.apply(image, image if mode == image.mode else None)
     del converted.info["icc_profile"]
     return converted
+
+
+_STEEPEST, _STEP = 4, 12
+"""How much more two neighbours may differ after a conversion: by this factor, and by this many levels besides."""
+
+_STRIP_ROWS = 64
+
+
+def _is_gentle(before: Image.Image, after: Image.Image) -> bool:
+    """Return whether a conversion shows no edge that the scan did not see: a table may make black and white of two
+    neighbouring levels."""
+    for top in range(0, before.height, _STRIP_ROWS):
+        box = (0, max(0, top - 1), before.width, min(before.height, top + _STRIP_ROWS))
+        strips = [np.asarray(image.crop(box).convert("RGB")).astype(np.int16) for image in (before, after)]
+        for axis in (0, 1):
+            was, now = (np.abs(np.diff(strip, axis=axis)).max(axis=2) for strip in strips)
+            if (now > _STEEPEST * was + _STEP).any():
+                return False
+    return True
 
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:

@@ -100,12 +100,18 @@ class Stream:
         return sum(marker == _SOS for marker, _, _ in self.segments)
 
 
+_MAX_SEGMENTS = 10_000
+"""Limit of the segments of a picture; each takes time and memory, and a file needs some dozens."""
+
+
 def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
     """Return the pictures that begin at `starts`; one without an end goes on to the end of the file."""
     marks, pictures = b"", []
     for start in starts:
         offset, segments = start + _SOI_BYTES, list[tuple[int, int, int]]()
         while offset + 1 < len(encoded):
+            if len(segments) > _MAX_SEGMENTS:
+                raise ValueError(f"more than {_MAX_SEGMENTS:,} segments")
             garbage = _GARBAGE_BYTES.match(encoded, offset)
             if garbage:
                 segments.append((_GARBAGE, offset, garbage.end()))

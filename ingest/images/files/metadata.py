@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from PIL import ExifTags, Image, TiffImagePlugin
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
@@ -189,13 +190,19 @@ def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
     return kinds
 
 
+MAX_CHUNKS = 2**17
+"""Limit of the chunks of a PNG. Programs that write the pixels in pieces of 8 KiB reach it with a file of 1 GiB."""
+
+
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     """Return the kinds in a PNG's text and EXIF chunks, and the PNG without chunks because of which Pillow would refuse
     a whole picture: text that is too large to be read, and what is damaged behind the pixels. The limits are Pillow's.
     """
     kinds: set[str] = set()
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
-    chunks = list(png_chunks(encoded))
+    chunks = list(islice(png_chunks(encoded), MAX_CHUNKS + 1))
+    if len(chunks) > MAX_CHUNKS:
+        raise ValueError(f"more than {MAX_CHUNKS:,} chunks")
     end = next((first for name, first, _ in chunks if name == b"IEND"), len(encoded))
     names = {b"IDAT", b"fdAT"} if any(name == b"acTL" for name, *_ in chunks) else {b"IDAT"}
     pixels = max((first for name, first, _ in chunks if name in names and first < end), default=end)

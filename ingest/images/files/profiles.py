@@ -4,7 +4,8 @@ Source: ICC.1:2022, sections 7 (header and tags) and 10 (types).
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 
 from ingest.images.files.magic import is_text
@@ -60,6 +61,8 @@ _SMALL = frozenset(
 _BYTES_OF_TYPE = {b"XYZ ": 20, b"sf32": 44}
 _PARA_NUMBERS = (1, 3, 4, 5, 7)
 _MAX_CURVE = 4096
+_STEEPEST = 10
+"""Largest slope of a curve; that of gamma 2.4 is 2.4."""
 _MAX_TABLE_BYTES = 2**20
 _TABLE_TYPES = (b"mft1", b"mft2", b"mAB ")
 """Those of `D2B` tags may take any number of steps per pixel."""
@@ -133,17 +136,19 @@ def _tags(profile: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 def _plain_tag(tag: bytes) -> bytes | None:
-    """Return a tag of numbers without what follows them; None for other types, and for a curve that goes down, which
-    may be anything else."""
+    """Return a tag of numbers without what follows them; None for other types, and for a curve not `_is_gentle`."""
     kind = tag[:4]
     if kind == b"para" and tag[8:9] == b"\0" and tag[9:10] < bytes([len(_PARA_NUMBERS)]):
         num_bytes = 12 + 4 * _PARA_NUMBERS[tag[9]]
         plain = kind + b"\0" * 4 + tag[8:10] + b"\0\0" + tag[12:num_bytes]
+        numbers = [number / 65_536 for (number,) in struct.iter_unpack(">i", tag[12:num_bytes])]
+        if len(plain) != num_bytes or not _is_gentle(_drawn(tag[9], numbers)):
+            return None
     elif kind == b"curv" and (count := int.from_bytes(tag[8:12])) <= _MAX_CURVE:
         num_bytes = 12 + 2 * count
         plain = kind + b"\0" * 4 + tag[8:num_bytes]
-        steps = [tag[at : at + 2] for at in range(12, num_bytes, 2)]
-        if steps != sorted(steps):
+        steps = [number / 65_535 for (number,) in struct.iter_unpack(">H", tag[12:num_bytes])]
+        if len(plain) != num_bytes or not _is_gentle(_drawn(0, [steps[0] * 65_535 / 256]) if count == 1 else steps):
             return None
     elif kind in _BYTES_OF_TYPE:
         num_bytes = _BYTES_OF_TYPE[kind]
@@ -151,6 +156,28 @@ def _plain_tag(tag: bytes) -> bytes | None:
     else:
         return None
     return plain if len(plain) == num_bytes else None
+
+
+def _drawn(kind: int, numbers: Sequence[float]) -> list[float] | None:
+    """Return a parametric curve at 257 places (ICC.1:2022, section 10.18); None if it has no value at one of them."""
+    gamma, a, b, c, d, e, f = (*numbers, *[0.0] * 7)[:7] if kind else (numbers[0], 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    if kind in (1, 2):  # below -b / a the curve is flat; c is an offset
+        d, e, f, c = (-b / a if a else 0.0), c, c, 0.0
+    try:
+        places = (number / 256 for number in range(257))
+        values = [(a * x + b) ** gamma + e if x >= d else c * x + f for x in places]
+        drawn = [value for value in values if isinstance(value, float)]  # else the root of a negative number
+    except (OverflowError, ZeroDivisionError):
+        return None
+    return drawn if len(drawn) == 257 else None
+
+
+def _is_gentle(curve: Sequence[float] | None) -> bool:
+    """Return whether a curve rises, and nowhere so steeply that it shows what differs by a level or two in the file."""
+    if curve is None:
+        return False
+    steepest = _STEEPEST / max(1, len(curve) - 1)
+    return all(0 <= after - before <= steepest for before, after in pairwise(curve))
 
 
 def _text(profile: bytes, words: bytes) -> bytes:
