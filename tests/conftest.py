@@ -4,6 +4,7 @@
 """
 
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -224,6 +225,7 @@ def joined(address: str) -> Iterator[None]:
     """Scans and filters of the block, and of processes that it starts, join the head at this address."""
     from ray._private.authentication.authentication_token_setup import enable_token_auth_by_default
 
+    logging.getLogger("ray").setLevel(logging.ERROR)  # it warns of the token
     enable_token_auth_by_default()  # as a Ray of one's own does; who joins has to, and Ray may be imported already
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("RAY_ADDRESS", address)

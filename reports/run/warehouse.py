@@ -19,7 +19,7 @@ Source of the interval: E. B. Wilson, "Probable inference, the law of succession
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -146,7 +146,8 @@ class Run:
             yield
         finally:
             for name in kept:
-                self.connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+                with suppress(duckdb.Error):  # after a question that was stopped the connection may be of no use
+                    self.connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
     def _run(self, text: str, watch: Watch | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a statement of our own. watch: None for the limits of what a user asks."""

@@ -227,7 +227,7 @@ def test_another_model_or_wording_is_another_description(checkpoint: Path, adapt
         ({"model": "{checkpoint}", "dtype": "float23"}, 'did you mean "float32"'),
         ({"model": "{checkpoint}", "protocol": "slotz"}, 'did you mean "slots"'),
         ({"model": "{checkpoint}", "batch_size": 4}, "the vllm engine takes no --batch-size"),
-        ({"model": "owner/never-fetched"}, "is not in the local cache"),
+        ({"model": "owner/never-fetched"}, "is not whole in the hub.s cache"),
     ],
 )
 def test_wrong_options_are_one_line(checkpoint: Path, expected: dict[str, Any], message: str) -> None:
