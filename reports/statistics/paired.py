@@ -8,9 +8,10 @@ cannot be seen, and McNemar's test calls plain noise a change.
   no, and those that answer fewer than half of the pictures, always or nearly always with yes.
 - Otherwise the test is made in nine ways: what each of the runs leaves open is left out, or not found, or found. A run
   may leave pictures open whatever they show, or what it does not find, or what it finds, as a model that refuses does,
-  and the other run for another reason; what both leave open is left out. p is the largest of the nine, and 1 if two of
-  them point in opposite directions. With noise alone it was below 0.05 in at most 5 % of simulated runs that left
-  pictures open in one of these ways (tests/reports/diff/test_testing.py).
+  and the other run for another reason. p is the largest of the nine, and 1 if two of them point in opposite
+  directions. With noise alone it was below 0.05 in at most 5 % of simulated runs that left pictures open in one of
+  these ways (tests/reports/diff/test_testing.py). What both runs leave open is left out, so noise can still look like a
+  change if each of them leaves many pictures open, one what it does not find and the other what it finds.
 """
 
 import math
