@@ -64,13 +64,17 @@ class NewFile(io.RawIOBase):
         self._stream, self._path, self._is_local = stream, path, is_local
         self._num_bytes = self._num_written_back = 0
         self._digest = hashlib.sha256()
-        self._hash = InOrder[bytes](lambda pieces: [self._digest.update(piece) for piece in pieces])
+        self._hash = InOrder(self._update)
 
     @property
     def sha256(self) -> str:
         """Hex hash of the bytes written so far."""
         self._hash.finish()
         return self._digest.hexdigest()
+
+    def _update(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self._digest.update(piece)
 
     def end_hash(self) -> None:
         """End the thread that hashes; the hash can still be read."""
