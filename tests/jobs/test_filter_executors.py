@@ -86,15 +86,6 @@ def test_ray_and_this_process_write_the_same_bytes(
     assert shown["ray"] == shown["inline"]
 
 
-def test_a_cluster_for_work_in_this_process_is_refused(
-    run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    args = ("filter", run, "--policy", policy, "--out", tmp_path / "out", "--executor", "inline")
-    assert privsieve(*args, "--ray-address", "127.0.0.1:1") == 2
-    assert "--executor inline works in this process and --ray-address names a cluster" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("address", ["http://127.0.0.1:8265", "127.0.0.1:1"])
 def test_a_cluster_that_cannot_be_joined_leaves_nothing_behind(
     run: Path,
