@@ -45,32 +45,6 @@ def test_ctrl_c_says_how_to_continue_where_there_is_something_to(
     assert capsys.readouterr().err.strip() == f"privsieve: interrupted{advice}"
 
 
-def test_a_verb_without_arguments_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("scan") == 2
-    assert capsys.readouterr().err == "privsieve: Missing argument 'SOURCE'; see privsieve scan --help\n"
-
-
-def test_sql_without_quotation_marks_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("sql", "run", "SELECT", "count(*)", "FROM", "images") == 2
-    assert capsys.readouterr().err == (
-        'privsieve: put the statement between quotation marks: privsieve sql RUN "SELECT …"\n'
-    )
-
-
-def test_a_folder_that_is_no_run_is_not_suggested_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("report", str(tmp_path)) == 2
-    assert "it has no run.json; give the folder that scan --run wrote" in capsys.readouterr().err
-    assert privsieve("report", str(tmp_path / "new")) == 2
-    assert f"it has no run.json; privsieve scan SOURCE --run {tmp_path / 'new'} makes one" in capsys.readouterr().err
-
-
-def test_a_missing_option_with_choices_is_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("labels", "export", "run", "--out", "x") == 2
-    assert capsys.readouterr().err == (
-        "privsieve: Missing option '--format'. Choose from: label-studio, csv; see privsieve labels export --help\n"
-    )
-
-
 @pytest.mark.slow
 def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(
     scanned: Path, capsys: pytest.CaptureFixture[str]

@@ -93,13 +93,6 @@ def test_the_list_has_the_rows_whose_pictures_are_kept(made: Path, tmp_path: Pat
     assert capsys.readouterr().out == "1 file and 3 rows with URLs as released, and all counts agree\n"
 
 
-def test_the_datasheet_of_a_list_counts_its_rows(made: Path, tmp_path: Path) -> None:
-    released(made, tmp_path / "list")
-    sheet = (tmp_path / "list" / "datasheet.md").read_text()
-    assert "- Subsets: 2 keep, 1 flag, 0 redact.\n- Left out: 4 of 7 rows of the table; `release.json` counts" in sheet
-    assert "- Files of pictures: none. Texts in the table: as-is.\n" in sheet
-
-
 def test_a_table_with_odd_columns_is_read(made: Path, tmp_path: Path) -> None:
     table = {
         "url": pa.array([url(0).encode(), url(1).encode()]),
@@ -132,20 +125,6 @@ def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
     rows = released(tmp_path, tmp_path / "list")
     assert [(row["url"], row["privsieve_action"]) for row in rows] == [(url(0), "keep")]
     assert privsieve("release", "verify", tmp_path / "list") == 0
-
-
-def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Capture) -> None:
-    released(made, tmp_path / "list")
-    assert privsieve("release", "lookup", tmp_path / "list", url(0)) == 0
-    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 0
-    assert pq.read_table(tmp_path / "list" / "urls" / "00000.parquet")["TEXT"].to_pylist() == ["c"]
-    card = " ".join((tmp_path / "list" / "README.md").read_text().split())
-    assert "Takedowns have since removed 2 rows. The list has 1 row." in card
-    assert privsieve("release", "verify", tmp_path / "list") == 0
-    assert privsieve("release", "lookup", tmp_path / "list", url(0)) == 1
-    capsys.readouterr()
-    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", f"pdq {'0' * 64}")) == 2
-    assert "is a list of URLs without pictures to compare" in capsys.readouterr().err
 
 
 def test_a_removed_url_that_is_in_the_list_again_is_named(made: Path, tmp_path: Path, capsys: Capture) -> None:

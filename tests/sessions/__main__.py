@@ -7,12 +7,16 @@ from pathlib import Path
 import tests.conftest
 from tests.sessions.session import TEXTS, run, sessions
 
-assert tests.conftest
+assert tests.conftest  # as in the tests
 for file in sorted(TEXTS.glob("*.txt")):
     if sys.argv[1:] and file.stem not in sys.argv[1:]:
         continue
-    parts = file.read_text().partition("== ")[:1]
+    parts = [file.read_text().partition("== ")[0].strip()]
     for session in sessions(file):
         with tempfile.TemporaryDirectory() as folder:
-            parts += (session.written(run(session, Path(folder))),)
-    file.write_text(parts[0] + "\n".join(parts[1:]))
+            try:
+                parts += [session.written(run(session, Path(folder))).strip()]
+            except Exception as error:
+                print(f"{file.stem}: {session.name}: {error!r}")
+                parts += [session.written(session.printed).strip()]
+    file.write_text("\n\n".join(parts) + "\n")

@@ -1,7 +1,9 @@
-"""Commands of the sessions that make small corpora and show what files hold. Each takes words, as a shell gives them."""
+"""Commands of the sessions that make small corpora and show what files hold. Each takes words, as a shell gives."""
 
+import hashlib
 import json
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.jobs.made import rows, tar
-from tests.jobs.releases import PICTURES, make_corpus
+from tests.jobs.made import compact_run, rows, tar
+from tests.jobs.releases import make_corpus
 from tests.nasty import png
 
 NO_PICTURE = b"<html>not found</html>"
@@ -36,11 +38,10 @@ def tars(folder: str, *counts: str) -> None:
 
 
 def content(text: str) -> bytes:
-    """NUMBER is a picture of that shade, NUMBER+NUMBER one with a second behind it, `none` no picture; else a text, or a
-    named picture of `tests/jobs/releases.py`."""
+    """NUMBER is a picture of that shade, NUMBER+NUMBER one with a second behind it, `none` no picture; else a text."""
     if text.replace("+", "").isdecimal():
         return b"".join(picture(int(number)) for number in text.split("+"))
-    return NO_PICTURE if text == "none" else PICTURES[text] if text in PICTURES else text.encode()
+    return NO_PICTURE if text == "none" else text.encode()
 
 
 def put(folder: str, *members: str) -> None:
@@ -88,15 +89,16 @@ def policy(file: str, *lines: str) -> None:
     named = {line.partition(":")[0] for line in others}
     usual = {"name": Path(file).stem, "default": "keep", "quarantined": "keep", "rules": "[]" if not rules else ""}
     text = [f"{key}: {value}" for key, value in usual.items() if key not in named]
-    text += [f"  - {{name: rule {n}, when: {json.dumps(when)}, then: {then}, reason: reason {n}}}" for n, (when, _, then) in enumerate(rules, 1)]
+    for n, (when, _, then) in enumerate(rules, 1):
+        text.append(f"  - {{name: rule {n}, when: {json.dumps(when)}, then: {then}, reason: reason {n}}}")
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text("\n".join([*others, *text]) + "\n")
 
 
 def labelled(run: str, file: str, statement: str, private: str = "1") -> None:
     """Labels of the rows of a run: those that a condition in Python names, by `row` and `n`, are so private."""
-    chosen = [row for n, row in enumerate(rows(Path(run))) if eval(statement, {"row": row, "n": n})]  # noqa: S307
-    answers = [eval(private, {"row": row, "n": n}) for n, row in enumerate(chosen)]  # noqa: S307
+    chosen = [row for n, row in enumerate(rows(Path(run))) if eval(statement, {"row": row, "n": n})]
+    answers = [eval(private, {"row": row, "n": n}) for n, row in enumerate(chosen)]
     columns: dict[str, Any] = {"key": [row["key"] for row in chosen], "annotator": ["me"] * len(chosen)}
     write_labels(to_labels(columns | {"private": answers}, len(chosen)), file, LabelsOrigin("hand"))
 
@@ -138,6 +140,40 @@ def changed(folder: str) -> None:
     print(*(sorted(lines) or ["nothing"]), sep="\n")
 
 
+def edit(file: str, *changes: str) -> None:
+    """KEY=JSON: what a JSON file says instead; `a.b` for one below another, nothing behind `=` removes it."""
+    whole = json.loads(Path(file).read_text())
+    for change in changes:
+        name, _, text = change.partition("=")
+        *above, last = name.split(".")
+        at = whole
+        for part in above:
+            at = at[int(part)] if isinstance(at, list) else at[part]
+        if text:
+            at[last] = json.loads(text)
+        else:
+            del at[last]
+    Path(file).write_text(json.dumps(whole))
+
+
+def rehash(release: str, *names: str) -> None:
+    """The hashes of these shards in release.json are put right."""
+    whole = json.loads(Path(release, "release.json").read_text())
+    for name in names:
+        whole["sha256"][name] = hashlib.sha256(Path(release, name).read_bytes()).hexdigest()
+    Path(release, "release.json").write_text(json.dumps(whole))
+
+
+def lease(folder: str, name: str = "lease.json") -> None:
+    """As if another machine were at work there."""
+    held = {"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}
+    Path(folder, name).write_text(json.dumps(held))
+
+
+def compact(run: str) -> None:
+    compact_run(run)
+
+
 def same(one: str, other: str) -> int:
     """Whether two files or folders hold the same."""
     both = [_files(name) if Path(name).is_dir() else Path(name).read_bytes() for name in (one, other)]
@@ -152,5 +188,22 @@ def spoil(file: str, at: str = "end", text: str = "more") -> None:
 
 
 COMMANDS: dict[str, Callable[..., int | None]] = {
-    made.__name__: made for made in (tars, put, table, layout, policy, labelled, show, mark, changed, same, spoil)
+    made.__name__: made
+    for made in (
+        tars,
+        put,
+        table,
+        layout,
+        policy,
+        labelled,
+        edit,
+        rehash,
+        lease,
+        compact,
+        show,
+        mark,
+        changed,
+        same,
+        spoil,
+    )
 }
