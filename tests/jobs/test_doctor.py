@@ -273,10 +273,3 @@ def test_what_nvidia_smi_lists() -> None:
     assert first == Gpu("NVIDIA H200", "580.95.05", 143_771, 143_190)
     assert (second.memory_mib, second.free_mib > 10**9) == (0, True)
     assert gpus_of("") == []
-
-
-def test_an_unknown_engine_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("doctor", "--engine", "vlm") == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert 'unknown engine "vlm" (did you mean "vllm"?)' in output.err

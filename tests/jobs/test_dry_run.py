@@ -96,22 +96,6 @@ def test_nothing_heavy_is_loaded(corpus: Path) -> None:
     assert done.stdout.splitlines()[-1] == "loaded: []"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--engine", "opnai"), 'unknown engine "opnai" (did you mean "openai"?)'),
-        ((*OPENAI, "--protocol", "slots"), "choose --protocol json"),
-        (("--engine", "transformers", "--model", "no/such/folder"), 'the model folder "no/such/folder" does not exist'),
-    ],
-)
-def test_a_wrong_call_is_one_line(
-    corpus: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert dry_run(corpus, *arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
-
-
 # What the image processor of transformers 5.16 makes of pictures with patches of 16 px, merged by two.
 PROCESSED = [
     (25_600, (184, 138), 24),

@@ -187,15 +187,6 @@ def test_a_second_fetch_leaves_alone_what_the_first_selects(
     assert sorted(path.name for path in selected.iterdir()) == ["00000.parquet", "fetch.json"]
 
 
-def test_a_folder_with_other_files_is_left_alone(
-    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pq.write_table(LAION, tmp_path / "part.parquet")
-    assert privsieve("fetch", tmp_path / "part.parquet", "--out", foreign) == 2
-    assert "holds other files and no fetch" in capsys.readouterr().err
-    assert [p.name for p in foreign.iterdir()] == ["diary.txt"]
-
-
 @pytest.mark.slow
 def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

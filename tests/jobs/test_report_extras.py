@@ -137,36 +137,6 @@ def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_expla
     assert found["severest_note"] == "left out: 4 images that cannot be compared with it"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--gallery", "3"], "--gallery is for a page; give --html FILE as well"),
-        (["--title", "holidays"], "--title is for a page; give --html FILE as well"),
-        (["--html", "p.html", "--gallery", "3", "--no-images"], "--gallery shows images that --no-images leaves out"),
-        (["--html", "p.html", "--digest-endpoint", "http://x"], "--digest-endpoint and --digest-model go together"),
-        (["--source-size", "2"], "--source-size 2: the run has all 8 images of its source; leave it out"),
-        (["--category-sizes", "sizes.csv"], "sizes.csv, line 3: wants a category and a whole number of images"),
-        (["--category-sizes", "digits.csv"], "digits.csv, line 2: wants a category and a whole number of images"),
-        (["--category-sizes", "twice.csv"], "twice.csv, line 3: the category was named before"),
-        (["--category-sizes", "other.csv"], 'other.csv has no column "images"'),
-    ],
-)
-def test_what_cannot_be_asked_is_one_line_and_writes_no_page(
-    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    arguments: list[str], message: str,
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    Path("sizes.csv").write_text("category,images\nbeach,100\nsecret cell,-3\n")
-    Path("digits.csv").write_text(f"category,images\nbeach,{'9' * 5_000}\n")
-    Path("twice.csv").write_text("category,images\nbeach,100\nbeach,3\n")
-    Path("other.csv").write_text("category,size\nbeach,100\n")
-    assert privsieve("report", make_run(), *arguments) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"privsieve: {message}")
-    assert "secret" not in error
-    assert not Path("p.html").exists()
-
-
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[dict[str, object]]]]:
     """Answers a chat completion, and keeps what it was asked."""

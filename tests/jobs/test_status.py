@@ -83,24 +83,6 @@ def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys:
     assert "2 shards: 2 done" in capsys.readouterr().out
 
 
-def test_status_counts_images_and_says_what_is_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_shards(tmp_path / "corpus", 2, 5)
-    run = tmp_path / "run"
-    scan_in_process(tmp_path / "corpus", run)
-    assert _status(run) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "2 shards: 2 done, 0 left, 0 failed",
-        "10 images so far: 10 scored, 0 quarantined",
-        "no scan is running",
-        f"next: privsieve report {run}",
-    ]
-    next(iter(sorted((run / "scores").glob("*.parquet")))).unlink()
-    assert _status(run) == 0
-    shown = capsys.readouterr().out
-    assert "5 images so far: 5 scored, 0 quarantined" in shown
-    assert "next: run the same scan again to continue" in shown
-
-
 @pytest.mark.slow
 def test_verify_names_a_result_in_which_one_bit_of_a_page_was_flipped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
