@@ -10,6 +10,7 @@ from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg as small
 from tests.jobs.made import privsieve, tar
 from tests.jobs.releases import KEEP_ALL, asked, with_policy
+from tests.making import Patch
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def dropped(release: Path) -> list[tuple[object, object]]:
 
 
 def test_a_takedown_of_the_release_before_while_a_filter_runs_brings_nothing_back(
-    v1: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    v1: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     check = PreviousRelease.refuse_changed
 

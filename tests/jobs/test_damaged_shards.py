@@ -9,6 +9,7 @@ import privsieve as api
 from ingest.storage.place import place
 from scoring.runs.audit_files import read_sample
 from tests.jobs.made import jpeg, privsieve, tar
+from tests.making import Capture, Folders
 
 CAUTION = "1 shard is damaged (truncated_shard 1): an unknown number of its images was not seen"
 CLAIMS = ("all images of the source", "All images", "all images", "of all images", "The whole source:")
@@ -20,7 +21,7 @@ def pictures(first: int, count: int) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory: Folders) -> Path:
     """Twenty pictures in a whole tar, and a tar of as many that was cut within the ninth."""
     folder = tmp_path_factory.mktemp("damaged") / "crawl"
     folder.mkdir()
@@ -39,9 +40,7 @@ def run(corpus: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_audit_counts_images_and_knows_the_rows_of_the_run_again(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_audit_counts_images_and_knows_the_rows_of_the_run_again(run: Path, tmp_path: Path, capsys: Capture) -> None:
     shutil.copytree(run, tmp_path / "run")
     run = tmp_path / "run"
     assert privsieve("audit", "sample", run, "--n", 28, "--out", tmp_path / "list.csv") == 0

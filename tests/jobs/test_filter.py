@@ -11,13 +11,14 @@ import pytest
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
 from tests.jobs.releases import KEEP_ALL, NO_FACES, decided, files, released
+from tests.making import Capture, Folders
 
 CAST = "name: p\ndefault: keep\nrules:\n  - {name: numbers, when: 'key::INTEGER > 3', then: drop, reason: r}\n"
 NUM_SHARDS, PER_SHARD = 6, 4
 
 
 @pytest.fixture(scope="module")
-def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def policies(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("policies")
     (folder / "keep-all.yaml").write_text(KEEP_ALL)
     (folder / "no-faces.yaml").write_text(NO_FACES)
@@ -27,7 +28,7 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def crawl(tmp_path_factory: Folders) -> Path:
     """Small tars, with a sample in the first one that is only a caption."""
     folder = tmp_path_factory.mktemp("corpora") / "crawl"
     folder.mkdir()
@@ -39,7 +40,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scanned(corpus: Path, tmp_path_factory: Folders) -> Path:
     run = tmp_path_factory.mktemp("runs") / "scanned"
     scan_in_process(corpus, run)
     return run
@@ -47,7 +48,7 @@ def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_filter_keeps_whole_samples_byte_for_byte(
-    corpus: Path, scanned: Path, tmp_path: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, scanned: Path, tmp_path: Path, policies: Path, capsys: Capture
 ) -> None:
     out = tmp_path / "release"
     args = ("filter", scanned, "--policy", policies / "no-faces.yaml", "--out", out)

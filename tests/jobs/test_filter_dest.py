@@ -9,10 +9,11 @@ import pytest
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
 from tests.jobs.releases import CLEAN, KEEP_ALL, files, released
+from tests.making import Capture, Folders
 
 
 @pytest.fixture(scope="module")
-def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scanned(corpus: Path, tmp_path_factory: Folders) -> Path:
     run = tmp_path_factory.mktemp("runs") / "scanned"
     scan_in_process(corpus, run)
     return run
@@ -25,7 +26,7 @@ def policy(tmp_path: Path) -> Path:
 
 
 def test_a_second_filter_into_the_same_folder_is_refused(
-    scanned: Path, tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+    scanned: Path, tmp_path: Path, policy: Path, capsys: Capture
 ) -> None:
     out = tmp_path / "out"
     args = ("filter", scanned, "--policy", policy, "--out", out)

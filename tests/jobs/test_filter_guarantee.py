@@ -11,6 +11,7 @@ from jobs.releases.record import ReleaseIdentity
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import privsieve, rows
 from tests.jobs.releases import by_severity, decided, guaranteed, labels_of
+from tests.making import Capture
 
 FLAG = (
     "name: p\ndefault: flag\nquarantined: drop\nrules:\n  - {name: ids, when: gov_ids = 1, then: drop, reason: an ID}\n"
@@ -19,7 +20,7 @@ EXEMPT = "name: p\ndefault: keep\nrules:\n  - {name: consent, when: \"key < '000
 
 
 def test_pictures_on_which_people_differ_are_counted_as_they_lower_the_threshold(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     """Two of them lie below the private ones: as private ones they would be missed. A third lies above."""
     scored = by_severity(run)
@@ -63,7 +64,7 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
 
 
 def test_an_interrupted_guarantee_is_continued_with_the_same_labels_only(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     ordered, out = by_severity(run), tmp_path / "out"
     labels = labels_of(tmp_path, [r["key"] for r in ordered[40:]])

@@ -9,12 +9,13 @@ import pytest
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import KEEP_ALL
+from tests.making import Folders
 
 UNSAFE = "(unsafe_member)"
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source(tmp_path_factory: Folders) -> Path:
     """Tars: one of a plain sample and some with odd members, one of a single picture, and one with an odd name."""
     folder = tmp_path_factory.mktemp("corpora") / "source"
     folder.mkdir()
@@ -39,7 +40,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(source: Path, tmp_path_factory: Folders) -> Path:
     where = tmp_path_factory.mktemp("runs") / "run"
     scan_in_process(source, where)
     return where

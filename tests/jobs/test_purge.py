@@ -14,14 +14,15 @@ from jobs.scanning.purging import PurgeRequest, run_purge
 from scoring.labels.reviews import ReviewAnswers
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
-from tests.jobs.releases import Capture, files
+from tests.jobs.releases import files
+from tests.making import Capture, Folders, Patch
 
 NAME = "annasmith"
 """Begins the key of every picture."""
 
 
 @pytest.fixture(scope="module")
-def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reviewed(tmp_path_factory: Folders) -> Path:
     """A run whose pictures somebody has reviewed."""
     folder = tmp_path_factory.mktemp("purge")
     (folder / "source").mkdir()
@@ -70,7 +71,7 @@ def test_only_the_figures_and_a_record_are_left(run: Path, reviewed: Path, capsy
         assert not any(str(row["sha256"]).encode() in content for row in rows(reviewed))
 
 
-def test_an_interrupted_purge_is_finished_by_the_same_command(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_purge_is_finished_by_the_same_command(run: Path, monkeypatch: Patch) -> None:
     def full(folder: Place) -> None:
         if folder.name == "scores":
             raise StorageError("the storage does not answer")

@@ -14,6 +14,7 @@ from jobs.releases.record import ReleaseRecord
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, with_policy
+from tests.making import Patch
 
 
 def card(release: Path) -> tuple[dict[str, object], str]:
@@ -61,7 +62,7 @@ def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(releas
 
 
 @pytest.fixture
-def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def unpacked(tmp_path: Path, monkeypatch: Patch) -> None:
     """mlcroissant unpacks tars into a folder that follows from their names alone."""
     from mlcroissant._src.operation_graph.operations import extract
 

@@ -20,16 +20,8 @@ from ingest.images.pixels import ImageLimits
 from jobs.releases.matching import pdq_hashes
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import (
-    COVER,
-    FIRST_DROPPED,
-    KEEP_ALL,
-    Capture,
-    asked,
-    files,
-    stopped_at,
-    with_policy,
-)
+from tests.jobs.releases import COVER, FIRST_DROPPED, KEEP_ALL, asked, files, stopped_at, with_policy
+from tests.making import Capture, Folders, Patch, Request
 from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
@@ -61,7 +53,7 @@ PICTURES = {
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def whole(tmp_path_factory: Folders) -> dict[str, Path]:
     """A release in each layout."""
     folder = tmp_path_factory.mktemp("near")
     releases = dict[str, Path]()
@@ -86,18 +78,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return releases
 
 
-OWN = {
-    "release.json",
-    "not-for-publication",
-    "README.md",
-    "croissant.json",
-    "datasheet.md",
-    "SHA256SUMS",
-}
+OWN = {"release.json", "not-for-publication", "README.md", "croissant.json", "datasheet.md", "SHA256SUMS"}
 
 
 @pytest.fixture(params=LAYOUTS)
-def release(request: pytest.FixtureRequest, whole: dict[str, Path], tmp_path: Path) -> Path:
+def release(request: Request, whole: dict[str, Path], tmp_path: Path) -> Path:
     shutil.copytree(whole[request.param], tmp_path / request.param)
     return tmp_path / str(request.param)
 
@@ -247,7 +232,7 @@ def test_tars_that_were_extracted_lose_the_picture_by_its_key_or_by_removed_parq
 
 
 def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
-    tars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tars: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     copy, states = tmp_path / "copy", set[str]()
     command = ("release", "apply", copy, asked(tars, "three", "five"), "--quiet")

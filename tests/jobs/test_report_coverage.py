@@ -8,30 +8,31 @@ import pytest
 
 from scoring.runs.ledger import result_name
 from tests.jobs.made import made_run, privsieve
+from tests.making import Capture
 
 SHARDS = ((30, 30), (20,), (0,))
 
 
-def _headline(run: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def _headline(run: Path, capsys: Capture) -> str:
     capsys.readouterr()
     assert privsieve("report", run) == 0
     return capsys.readouterr().out.splitlines()[0]
 
 
-def _covered(run: Path, capsys: pytest.CaptureFixture[str]) -> object:
+def _covered(run: Path, capsys: Capture) -> object:
     capsys.readouterr()
     assert privsieve("report", run, "--format", "json") == 0
     return json.loads(capsys.readouterr().out)["coverage"]["is_complete"]
 
 
-def test_a_source_whose_name_holds_two_colons_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_whose_name_holds_two_colons_is_listed(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "a::B").mkdir()
     run = made_run(tmp_path / "a::B", SHARDS)
     assert _headline(run, capsys) == "all images of the source"
 
 
 @pytest.mark.slow
-def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys: Capture) -> None:
     run = made_run(tmp_path, SHARDS)
     (tmp_path / "corpus").rename(tmp_path / "elsewhere")
     assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
@@ -49,9 +50,7 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
         "file:///corpus::http://127.0.0.1:{port}/corpus",
     ],
 )
-def test_a_report_asks_no_host_that_a_foreign_run_names(
-    source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_report_asks_no_host_that_a_foreign_run_names(source: str, tmp_path: Path, capsys: Capture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         run = made_run(tmp_path, SHARDS, source=source.format(port=listening.getsockname()[1]))
         assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"

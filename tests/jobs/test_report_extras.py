@@ -23,6 +23,7 @@ from reports.report.opened import open_run
 from reports.run.figures import EvidenceCount
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
+from tests.making import Capture, Patch
 from tests.reports.conftest import MakeRun, answer, make_run
 
 __all__ = ["make_run"]
@@ -81,7 +82,7 @@ def test_blurred_pictures_keep_no_detail_and_boxes_are_drawn_on_both() -> None:
 
 
 def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "corpus" / "a.tar").unlink()
     tar(tmp_path / "corpus" / "a.tar", {f"{n}.jpg": photo(9) for n in range(4)})
@@ -92,9 +93,7 @@ def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
 
 
 @pytest.mark.slow
-def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_on_the_hash_list_is_counted_and_not_shown(run: Path, tmp_path: Path, capsys: Capture) -> None:
     with open_run(str(run)) as opened:
         (row,) = opened.sql('SELECT sha256, key FROM scored ORDER BY s_lex DESC, shard, "index" LIMIT 1').to_pylist()
     listed, key = row["sha256"], row["key"]
@@ -118,7 +117,7 @@ def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
 
 @pytest.mark.slow
 def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_explain(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     smaller = Image.open(io.BytesIO(photo(2))).resize((450, 300)).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     bits = pdqhash.compute(np.asarray(smaller))[0]
@@ -164,7 +163,7 @@ def server() -> Iterator[tuple[str, list[dict[str, object]]]]:
 
 
 def test_a_model_gets_counts_alone_and_its_words_are_marked(
-    make_run: MakeRun, tmp_path: Path, server: tuple[str, list[dict[str, object]]], capsys: pytest.CaptureFixture[str]
+    make_run: MakeRun, tmp_path: Path, server: tuple[str, list[dict[str, object]]], capsys: Capture
 ) -> None:
     seen = replace(answer(biometrics=1), evidence=("face, 30 px wide", "date"))
     folder, page = make_run([("beach", seen), ("office", seen)]), tmp_path / "page.html"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.made import privsieve, rows
+from tests.making import Capture
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +45,7 @@ def test_the_run_says_what_it_was_made_with(corpus: Path, scanned: Path) -> None
 
 @pytest.mark.slow
 def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flagged_in_the_release(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
     source, run = tmp_path / "source", tmp_path / "run"

@@ -13,9 +13,8 @@ from jobs.scanning.slice_tasks import ScanSettings, SliceTask
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs.ledger import result_name
 from tests.jobs.made import privsieve, shard
+from tests.making import Capture
 from tests.records import scanned_record
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture

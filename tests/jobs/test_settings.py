@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.made import jpeg, privsieve, rows
+from tests.making import Capture, Patch
 
 
 @pytest.fixture
@@ -25,9 +26,7 @@ def _config(folder: Path, text: str) -> Path:
     return file
 
 
-def test_the_command_line_wins_then_variables_then_the_file(
-    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_wins_then_variables_then_the_file(pictures: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     run = tmp_path / "run"
     config = _config(tmp_path, f"source: {pictures}\nrun: {run}\nengine: caned\nlimit: 1\nquiet: true\nmax-frames: 2\n")
     monkeypatch.setenv("PRIVSIEVE_SCAN_ENGINE", "canned")
@@ -39,9 +38,7 @@ def test_the_command_line_wins_then_variables_then_the_file(
     assert '"max_frames":2' in (run / "run.json").read_text().replace(" ", "")
 
 
-def test_an_error_names_the_variable_that_set_the_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_names_the_variable_that_set_the_option(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     """As the command line says it, as the work says it, and not for what the command line set."""
     for value, arguments, variables in (
         ("many", ("--out", "x.csv"), "--n was set by the variable PRIVSIEVE_AUDIT_SAMPLE_N"),
@@ -59,7 +56,7 @@ def test_an_error_names_the_variable_that_set_the_option(
             assert output.endswith(f" ({variables})\n")
 
 
-def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_variable_is_refused(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setenv("PRIVSIEVE_LABELS_AGREEMENT_FORMATT", "json")
     assert privsieve("labels", "agreement", "a") == 2
     assert capsys.readouterr().err == (
@@ -68,7 +65,7 @@ def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
     )
 
 
-def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_headings_examples_and_variables(capsys: Capture) -> None:
     assert privsieve("scan", "--help") == 0
     shown = capsys.readouterr().out
     headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith("   ")]
@@ -81,7 +78,7 @@ def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[
     assert "PRIVSIEVE_SCAN_RUN" in shown
 
 
-def test_options_of_an_engine_are_together_after_the_one_that_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_an_engine_are_together_after_the_one_that_names_it(capsys: Capture) -> None:
     assert privsieve("doctor", "--help") == 0
     own, _, of_engine = capsys.readouterr().out.partition("\nEngine:\n")
     assert "--model" not in own

@@ -8,11 +8,12 @@ import pytest
 
 from jobs.releases.files import record_of, sums
 from tests.jobs.made import privsieve
-from tests.jobs.releases import FIRST_DROPPED, Capture, asked, files, with_policy
+from tests.jobs.releases import FIRST_DROPPED, asked, files, with_policy
+from tests.making import Capture, Folders
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def key(tmp_path_factory: Folders) -> Path:
     """A private SSH key; beside it the list of who may sign."""
     path = tmp_path_factory.mktemp("keys") / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)

@@ -14,6 +14,7 @@ from jobs.cli import main
 from tests.faults.drill import finish, make_shards, sha256, start_scan
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run
+from tests.making import Capture
 
 
 def _status(run: Path, *arguments: str) -> int:
@@ -24,7 +25,7 @@ def _status(run: Path, *arguments: str) -> int:
 
 
 @pytest.mark.slow
-def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 3, 30)
     run = tmp_path / "run"
     # The first image of the second shard takes so long that the scan is killed before it is through with it.
@@ -60,7 +61,7 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
 
 
 @pytest.mark.slow
-def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 2, 5)
     broken = tmp_path / "corpus" / "00001.tar"
     broken.unlink()
@@ -84,9 +85,7 @@ def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
-def test_verify_names_a_result_in_which_one_bit_of_a_page_was_flipped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_names_a_result_in_which_one_bit_of_a_page_was_flipped(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 2, 5)
     run = tmp_path / "run"
     scan_in_process(tmp_path / "corpus", run)

@@ -14,7 +14,8 @@ from jobs.releases.matching import RemovalResult
 from jobs.releases.taking_down import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease
 from tests.jobs.made import jpeg, privsieve
-from tests.jobs.releases import Capture, asked, decisions, files, pictures, stopped_at, with_policy
+from tests.jobs.releases import asked, decisions, files, pictures, stopped_at, with_policy
+from tests.making import Capture, Patch
 
 
 def held(release: Path, layout: str | None = None) -> dict[str, bytes]:
@@ -84,7 +85,7 @@ def test_counts_of_what_was_not_scanned_follow_a_takedown(releases: dict[str, Pa
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tars-as-is", "tree-clean", "parquet-clean"])
 def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_it(
-    releases: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    releases: dict[str, Path], tmp_path: Path, monkeypatch: Patch, name: str
 ) -> None:
     request = TakedownRequest(str(tmp_path / name), str(asked(tmp_path / name, "c", "c.gif")))
     whole, ended = dict[str, bytes](), list[RemovalResult]()
@@ -117,7 +118,7 @@ def test_wherever_it_stops_the_release_is_the_old_one_or_the_next_takedown_ends_
 
 
 def test_of_two_takedowns_that_both_got_the_lease_only_the_later_one_changes_the_release(
-    tars: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tars: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     """The other one begins, and ends, just before the first would put its files into place."""
     confirm, first = Lease.confirm, asked(tars, "c")

@@ -17,6 +17,7 @@ from jobs.runtime.progress import SILENT
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import asked, files, stopped_at, with_policy
+from tests.making import Folders, Patch
 
 URL = "https://host{}.example.org/{}.jpg"
 BY_KEY = (
@@ -31,7 +32,7 @@ def url(number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: Folders) -> Path:
     """Pictures 0 to 3, of which 3 has the URL of 1; a table of the URLs 0 to 2, twice the first, and two dead ones."""
     folder = tmp_path_factory.mktemp("lists")
     (folder / "tars").mkdir()
@@ -96,7 +97,7 @@ def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["resume", "overwrite"])
 def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+    made: Path, tmp_path: Path, monkeypatch: Patch, option: str
 ) -> None:
     out, policy = tmp_path / "list", str(with_policy(tmp_path, BY_KEY))
     plan = plan_filter(FilterRequest(str(made / "run"), str(out), policy=policy, urls=str(made / "table.parquet")))

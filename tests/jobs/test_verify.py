@@ -14,13 +14,12 @@ import pytest
 from ingest.formats.released import DECISIONS, REMOVED, TAKEN_DOWN
 from tests.jobs.made import privsieve
 from tests.jobs.releases import asked
+from tests.making import Capture
 
 
 @pytest.mark.parametrize("files", ["as-is", "clean"])
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_a_whole_release_is_verified(
-    releases: dict[str, Path], layout: str, files: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_whole_release_is_verified(releases: dict[str, Path], layout: str, files: str, capsys: Capture) -> None:
     capsys.readouterr()
     assert privsieve("release", "verify", releases[f"{layout}-{files}"]) == 0
     num_files = {"tree": "4 files"}.get(layout, "1 file")
@@ -28,9 +27,7 @@ def test_a_whole_release_is_verified(
 
 
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_a_pipe_hides_no_other_fault(
-    releases: dict[str, Path], tmp_path: Path, layout: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_hides_no_other_fault(releases: dict[str, Path], tmp_path: Path, layout: str, capsys: Capture) -> None:
     """Also after a takedown, for which the pictures of the other shards are read."""
     release = tmp_path / "release"
     shutil.copytree(releases[f"{layout}-as-is"], release)
@@ -150,11 +147,7 @@ def without_tombstones(release: Path, before: Path) -> None:
     ],
 )
 def test_a_release_that_does_not_fit_its_takedowns_is_named(
-    tars: Path,
-    releases: dict[str, Path],
-    capsys: pytest.CaptureFixture[str],
-    change: Callable[[Path, Path], None],
-    faults: list[str],
+    tars: Path, releases: dict[str, Path], capsys: Capture, change: Callable[[Path, Path], None], faults: list[str]
 ) -> None:
     assert privsieve("release", "takedown", tars, asked(tars, "b", "c")) == 0
     capsys.readouterr()
