@@ -117,24 +117,6 @@ def test_the_verb_in_json_and_text(corpus: Path, tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--engine", "caned"), 'unknown engine "caned" (did you mean "canned"?)'),
-        (("--engine", "canned", "--price-per-hour", -1), "-1.0 is not in the range"),
-        (("--engine", "canned", "--price-per-hour", "nan"), "nan is no finite number"),
-        (("--engine", "vllm", "--model", "a/b", "--protocol", "slot"), 'unknown protocol "slot" (did you mean "slots'),
-    ],
-)
-def test_a_wrong_call_is_one_line(
-    corpus: Path, tmp_path: Path, args: tuple[object, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert privsieve("plan", corpus, "--run", tmp_path / "run", *args) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
     ("hours", "time"),
     [(0.163 / 3600, "0.163 s"), (0.5, "30 min"), (2.0, "2 h"), (300.0, "12.5 days"), (20_000.0, "2.28 years")],
 )
