@@ -17,7 +17,8 @@ from ingest.formats import open_source
 from ingest.formats.released import OWN_NAMES
 from jobs.releases.files import OWN_FILES, UNHASHED, record_of, sums
 from tests.jobs.made import privsieve
-from tests.jobs.releases import Capture, files
+from tests.jobs.releases import files
+from tests.making import Capture
 from tests.releases.golden import CASES, write_releases
 
 PRIVATE = "not-for-publication"
