@@ -11,10 +11,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 
-from PIL import ExifTags, Image, TiffImagePlugin
+from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -24,12 +23,10 @@ EXIF_MAGIC = b"Exif\0\0"
 IPTC_MAGIC = b"8BIM\x04\x04"
 """Photoshop's image resource that holds IPTC; a name, a length and the datasets follow."""
 XMP_OPENING, XMP_CLOSING = b"<rdf:RDF", b"</rdf:RDF"
-_XMP_NAMES = ("xmp", "XML:com.adobe.xmp")
-_XMP_ORIENTATION = re.compile(rb"tiff:Orientation(?:=[\"']|>)\s*([1-8])")
 MAX_BLOCKS = 64
 MAX_EXIF_BYTES = 2**16
 MAX_XMP_BYTES = 2**24
-_DAMAGED = (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error)
+DAMAGED = (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error)
 """Errors of a damaged EXIF block, which no reader can use; the pixels are still good."""
 
 _EXIF_KINDS: dict[int, str] = {
@@ -89,60 +86,13 @@ _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
 _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
 
 
-@dataclass(frozen=True)
-class Orientation:
-    """EXIF orientations, 1…8, of a frame."""
-
-    stated: int | None
-    """What is still to be applied to the pixels; None if EXIF states none."""
-
-    doubtful: int | None
-    """What some viewers apply to the pixels instead and others do not; None if there is no doubt."""
-
-
-def frame_metadata(image: Image.Image) -> tuple[set[str], Orientation]:
-    """Return the kinds in the frame's EXIF, and how it is turned.
-
-    A PNG is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it then and takes the
-    orientation away. Errors of the pixels are those of Pillow.
-    """
-    doubtful = without_xmp(image)
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
-        image._reload_exif()  # that of a later page was read with the XMP
-        doubtful = None if _valid(image.tag_v2.get(ExifTags.Base.Orientation)) else doubtful
-    if image.format in ("PNG", "TIFF"):
-        image.load()
-        doubtful = without_xmp(image) or doubtful
+def frame_kinds(image: Image.Image) -> set[str]:
+    """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads what follows the
+    pixels."""
     kinds = {"description"} if image.info.get("comment") else set[str]()
-    stated: object = None
-    with suppress(*_DAMAGED):
-        exif = image.getexif()
-        stated = exif.get(ExifTags.Base.Orientation)
-        kinds.update(_exif_kinds(exif))  # one by one: those before any damage are kept
-    if isinstance(stated, bytes) and len(stated) == 1:  # only some viewers take a byte for a number
-        return kinds, Orientation(None, _valid(stated[0]))
-    return kinds, Orientation(_valid(stated), None if _valid(stated) else _valid(doubtful))
-
-
-def _valid(orientation: object) -> int | None:
-    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else None
-
-
-def xmp_orientation(image: Image.Image) -> int | None:
-    """Return the orientation in the XMP of the frame, which macOS follows, and browsers, libvips and OpenCV do not."""
-    for name in _XMP_NAMES:
-        packet = image.info.get(name, b"")
-        if match := _XMP_ORIENTATION.search(packet if isinstance(packet, bytes) else str(packet).encode()):
-            return int(match[1])
-    return None
-
-
-def without_xmp(image: Image.Image) -> int | None:
-    """Return the same, and take the XMP away: Pillow would take that for EXIF, and turn a TIFF by it."""
-    found = xmp_orientation(image)
-    for name in _XMP_NAMES:
-        image.info.pop(name, None)
-    return found
+    with suppress(*DAMAGED):
+        kinds.update(_exif_kinds(image.getexif()))  # one by one: those before any damage are kept
+    return kinds
 
 
 def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
@@ -282,7 +232,7 @@ def _keyword_kinds(keyword: bytes) -> set[str]:
 
 def _block_kinds(block: bytes) -> set[str]:
     exif, kinds = Image.Exif(), set[str]()
-    with suppress(*_DAMAGED):
+    with suppress(*DAMAGED):
         exif.load(block)
         kinds.update(_exif_kinds(exif))
     return kinds
@@ -309,14 +259,5 @@ class KeptFacts:
     profile: bytes | None
     """ICC colour profile, a valid one."""
 
-    orientation: int
-    """EXIF orientation, 1…8; 1 is upright."""
-
-    @cached_property
-    def exif(self) -> bytes:
-        """A TIFF structure with the orientation alone, without "Exif" before it; empty if the picture is upright."""
-        if self.orientation == 1:
-            return b""
-        exif = Image.Exif()
-        exif[ExifTags.Base.Orientation] = self.orientation
-        return exif.tobytes().removeprefix(b"Exif\0\0")
+    exif: bytes
+    """A TIFF structure with the orientation alone; empty if the picture is upright."""

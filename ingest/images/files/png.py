@@ -127,9 +127,9 @@ def _pixels(frame: _Frame, header: bytes, index: int, number: int) -> Iterator[P
         return
     packed = b"".join(frame.packed)
     num_needed = _pixel_bytes(frame.size, header)
-    used, num_surplus = checked_bytes(packed, num_needed)
+    used, num_surplus = checked_bytes(packed, num_needed, index)
     if num_surplus < 0:
-        raise DamagedError("the pixels are truncated")
+        raise DamagedError("the pixels are truncated", index)
     kept = packed
     if used < len(packed):
         kept = zlib.compress(zlib.decompressobj().decompress(packed, num_needed))
