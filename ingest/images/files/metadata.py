@@ -146,7 +146,8 @@ MAX_CHUNKS = 2**17
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     """Return the kinds in a PNG's text and EXIF chunks, and the PNG without chunks because of which Pillow would refuse
-    a whole picture: text that is too large to be read, and what is damaged behind the pixels. The limits are Pillow's.
+    a whole picture: text that is too large to be read, faults of what a picture does not need, and what is damaged
+    behind the pixels. The limits are Pillow's.
     """
     kinds: set[str] = set()
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
@@ -154,27 +155,66 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     if len(chunks) > MAX_CHUNKS:
         raise ValueError(f"more than {MAX_CHUNKS:,} chunks")
     end = next((first for name, first, _ in chunks if name == b"IEND"), len(encoded))
-    names = {b"IDAT", b"fdAT"} if any(name == b"acTL" for name, *_ in chunks) else {b"IDAT"}
+    begin = next((first for name, first, _ in chunks if name == b"IDAT"), end)
+    unsound = {chunk for chunk in chunks if chunk[1] < begin and not _is_sound(encoded, *chunk)}
+    next_part = next((name for name, first, _ in chunks if first > begin and name in (b"fcTL", b"fdAT")), b"")
+    if next_part == b"fdAT" or any(name in _ANIMATION for name, *_ in unsound):  # viewers show the first picture
+        unsound |= {chunk for chunk in chunks if chunk[0] in _ANIMATION}
+    is_animated = any(name == b"acTL" for name, *_ in set(chunks) - unsound)
+    names = {b"IDAT", b"fdAT"} if is_animated else {b"IDAT"}
     pixels = max((first for name, first, _ in chunks if name in names and first < end), default=end)
     for name, first, last in chunks:
         if name == b"eXIf":
             kinds |= _block_kinds(EXIF_MAGIC + encoded[first : min(last, first + MAX_EXIF_BYTES)])
         is_cut = last == len(encoded) < first + int.from_bytes(encoded[first - 8 : first - 4])
-        if pixels < first < end and (is_cut or name not in _READ_BEHIND_PIXELS):
+        is_damaged = pixels < first < end and (is_cut or name not in _READ_BEHIND_PIXELS)
+        is_damaged |= (name, first, last) in unsound
+        if name in _TEXT_CHUNKS:
+            keyword, _, value = encoded[first:last].partition(b"\0")
+            text = chunk_text(name, value, room)
+            room = max(0, room - (MAX_TEXT_CHUNK if text is None else len(text)))
+            if text is None:
+                kinds |= {"unread", *_keyword_kinds(keyword)}
+                is_damaged = True
+            elif text.strip(b" \t\r\n\0"):
+                kinds |= _text_kinds(keyword, text)
+        if is_damaged:
             rest.append(encoded[copied : first - 8])
             copied = min(last + 4, len(encoded))
-        if name not in _TEXT_CHUNKS:
-            continue
-        keyword, _, value = encoded[first:last].partition(b"\0")
-        text = chunk_text(name, value, room)
-        room = max(0, room - (MAX_TEXT_CHUNK if text is None else len(text)))
-        if text is None:
-            kinds |= {"unread", *_keyword_kinds(keyword)}
-            rest.append(encoded[copied : first - 8])
-            copied = last + 4
-        elif text.strip(b" \t\r\n\0"):
-            kinds |= _text_kinds(keyword, text)
     return kinds, b"".join([*rest, encoded[copied:]]) if rest else encoded
+
+
+_ANIMATION = (b"acTL", b"fcTL")
+_LEAST_BYTES = {b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"pHYs": 9}
+_LEAST_TRANSPARENCY_BYTES = {0: 2, 2: 6}
+"""Of grey and of true colour."""
+_ANCILLARY, _SIZE, _COLOUR = 0x20, slice(16, 24), 25
+"""Bit in the name of a chunk that a picture does not need; size and colour in the header."""
+
+
+def _is_sound(encoded: bytes, name: bytes, first: int, last: int) -> bool:
+    """Return whether a chunk before the pixels is needed, or Pillow accepts it."""
+    if not name[0] & _ANCILLARY:
+        return True
+    content = encoded[first:last]
+    if zlib.crc32(content, zlib.crc32(name)) != int.from_bytes(encoded[last : last + 4]):
+        return False
+    match name:
+        case b"tRNS":
+            return _LEAST_TRANSPARENCY_BYTES.get(encoded[_COLOUR], 0) <= len(content) <= 256
+        case b"iCCP":
+            packed = content.partition(b"\0")[2]
+            return packed[:1] == b"\0" and chunk_text(b"zTXt", packed, MAX_TEXT_CHUNK) is not None
+        case b"acTL":
+            return len(content) >= 8 and 0 < int.from_bytes(content[:4]) <= 2**31
+        case b"fcTL":
+            number, width, height, left, upper = struct.unpack(">5I", content[:20].rjust(20, b"\xff"))
+            across, down = struct.unpack(">2I", encoded[_SIZE])
+            is_inside = 0 < width <= across - left and 0 < height <= down - upper
+            return number == 0 and len(content) >= 26 and is_inside
+        case b"fdAT":
+            return False
+    return len(content) >= _LEAST_BYTES.get(name, 0)
 
 
 def png_chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
