@@ -169,7 +169,8 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
         case "JPEG" | "MPO":
             yield jpeg.cleaned(encoded, jpeg.streams(encoded, [0])[0], facts)
         case "PNG" if not is_deep:
-            yield png.cleaned(encoded, num_frames, facts)
+            colours = stored.StoredFrames(encoded).used_colours(num_frames) if image.mode == "P" else None
+            yield png.cleaned(png_metadata(encoded)[1], num_frames, facts, colours)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)
         case "WEBP" if not has_unused_opacity:
@@ -179,7 +180,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
         check_bytes(image.size, covering_bytes(image, len(encoded), 0))
         anew = _written(_true_colour(image), str(image.format), facts, is_lossless=True)
         image.close()
-        yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts)
+        yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts, None)
 
 
 def _is_still(image: Image.Image) -> bool:
