@@ -35,9 +35,9 @@ PRIVATE = "private"
 SUBJECTS = (PRIVATE, *KEYS)
 """Subjects that an audit estimates: pictures that are private, and that show each attribute."""
 
-NUM_CELLS = 17
+NUM_CELLS = 34
 NOT_JUDGED_CELL = 14
-"""Cells are numbered from 0. reports/audit/cells.py defines them."""
+"""Cells are numbered from 0. reports/statistics/estimates.py defines them."""
 
 MIN_PROBABILITY = 1e-12
 """Smallest valid inclusion probability; smaller ones would give absurd weights."""
