@@ -26,6 +26,7 @@ from benchmarks.statistics_corpora import (
     yes_or_no,
 )
 from benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
+from reports.audit.cells import CellCounts
 from reports.audit.compute import private_rate
 from reports.audit.population import of_source
 from reports.statistics.estimates import (
@@ -216,7 +217,10 @@ def _audited(who: People, random: Random) -> float:
             rows["private"].append(None if skip else int(is_private ^ (random.random() < who.wrong)))
     nothing = np.zeros(len(rows["key"]), np.bool_)
     judged = JudgedLabels(to_labels(rows, len(nothing)), nothing, nothing, nothing)
-    return holds(private_rate(sample, corpus.num_images, judged), float(corpus.truth.mean()))
+    return holds(
+        private_rate(sample, CellCounts((), {PRIVATE: corpus.num_images.astype(np.float64)}, {}), judged),
+        float(corpus.truth.mean()),
+    )
 
 
 def _sample(corpus: Corpus, pictures: npt.NDArray[np.int64], drawn: Counts, chance: Numbers) -> AuditSample:

@@ -68,6 +68,12 @@ _ANSWERS = _IS_ANSWERED_YES + 2 * IS_GUARDED
 IS_YES: Flags = _IS_ANSWERED_YES & ~IS_GUARDED
 """The cells whose images the run answers with 1. Of those that a guarded image represents, the engine saw no other."""
 
+
+def masses_of(guard_mass: float) -> Numbers:
+    """Return how many images an image of each cell represents. Shape (NUM_CELLS,). guard_mass: of a guarded one."""
+    return np.where(IS_GUARDED, guard_mass, 1.0)
+
+
 PRIOR = 1 / 3
 """Count that is added on each side before a variance is taken."""
 
@@ -147,9 +153,7 @@ class Evidence:
         num_images = np.where(cells, self.num_images, 0)
         shares = num_images / num_images.sum()
         with_donor = self.donors != NO_DONOR
-        of_donors, images = (
-            _sums(self.donors[with_donor], values[with_donor]) for values in (shares, self.num_images)
-        )
+        of_donors, images = (_sums(self.donors[with_donor], values[with_donor]) for values in (shares, self.num_images))
         is_open = 1 - (1 - self.openness) * self.num_images / np.maximum(images, 1e-300)
         smoothed = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
         sizes = np.where(self.sizes > 0, self.sizes, np.inf)
@@ -159,7 +163,7 @@ class Evidence:
             return of_labels
         num_guarded = num_images[IS_GUARDED].sum() / self.guard_mass
         rate = float((shares * self.smoothed_rates)[IS_GUARDED].sum()) / of_guard
-        return of_labels + of_guard**2 * rate * (1 - rate) / num_guarded * (1 - 1 / self.guard_mass)
+        return of_labels + of_guard**2 * rate * (1 - rate) / float(num_guarded) * (1 - 1 / self.guard_mass)
 
 
 def evidence(
