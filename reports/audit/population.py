@@ -4,8 +4,8 @@ Labels correct the rate of the scored images. If these are a random sample, thei
 the source, and an interval for the source has both errors; the source counts as large. If the run has the same number
 of images of each category, its pooled rate describes no real population. Then each image is weighted by the size of its
 category in the source, divided by that in the run (two-phase sampling for stratification). If shards were drawn, the
-interval is the wider of two: one takes the truth to be as alike in a shard as the answers of the run; the other is the
-jackknife of the corrected figure itself over shards (ultimate clusters), for which labels can be few.
+interval is the wider of two: one takes the truth to be as alike in a shard as the answers of the run, if these differ;
+the other is the jackknife of the corrected figure itself over shards (ultimate clusters), for which labels can be few.
 
 Sources: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapter 9; Korn and Graubard, "Analysis
 of Health Surveys", 1999, section 2.5; `reports.run.drawn_shards` for the jackknife.
@@ -21,7 +21,7 @@ from ingest.errors import QueryError
 from reports.run.drawn_shards import size_of_ratio
 from reports.run.warehouse import Run
 from reports.statistics.estimates import IS_YES, Counts, Estimate, Evidence, Flags, Numbers
-from reports.statistics.shares import Stratum, post_stratified, sampled, wilson, with_both_errors, z_of
+from reports.statistics.shares import CONFIDENCE, Stratum, post_stratified, sampled, wilson, with_both_errors, z_of
 from scoring.runs.record import ShardDraw
 
 
@@ -79,7 +79,9 @@ class DrawnShards:
             return np.asarray(counts[:, chosen] @ known.rates[chosen] + own, dtype=np.float64)
 
         yes, no, num = corrected(IS_YES), corrected(~IS_YES), counts.sum(axis=1)
-        of_answers = size_of_ratio(self.draw, counts[:, IS_YES].sum(axis=1), num)
+        answers = counts[:, IS_YES].sum(axis=1)
+        says_something = 0 < answers.sum() < num.sum()
+        of_answers = size_of_ratio(self.draw, answers, num)
         ratios = (yes + no, num), (yes, yes + no), (counts[:, ~IS_YES].sum(axis=1) - no, num - yes - no)
         found = []
         for rate, (top, bottom) in zip(rates, ratios, strict=True):
@@ -89,11 +91,13 @@ class DrawnShards:
             if of_answers is None:
                 found.append(Estimate(rate.value))
                 continue
-            by_answers = of_source(rate, float(bottom.sum()), 1 - float(num.sum()) / of_answers)
-            deviation = (rate.high - rate.low) / (2 * z_of(0.95))
+            deviation = (rate.high - rate.low) / (2 * z_of(CONFIDENCE))
             size = size_of_ratio(self.draw, top, bottom, deviation**2) or 1.0
             low, high = wilson(rate.value * size, size)
-            found.append(Estimate(rate.value, min(low, by_answers.low or 0.0), max(high, by_answers.high or 0.0)))
+            if says_something:
+                other = of_source(rate, float(bottom.sum()), 1 - float(num.sum()) / of_answers)
+                low, high = min(low, other.low or 0.0), max(high, other.high or 0.0)
+            found.append(Estimate(rate.value, low, high))
         return found
 
 
