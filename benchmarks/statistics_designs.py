@@ -57,8 +57,8 @@ def screens(num_draws: int) -> Iterator[Row]:
             held.append(list(map(holds, estimates, rates)))
             widths.append((estimates[0].high or 1.0) - (estimates[0].low or 0.0))
         name = (
-            f"{num:,} images, {rate:.0%} private, screen misses {missed:.0%} and passes {passes:.0%}, guard {guard:.1%}, "
-            f"{num_labels} labels, {false_alarms:.0%} false alarms"
+            f"{num:,} images, {rate:.0%} private, screen misses {missed:.0%} and passes {passes:.0%}, "
+            f"guard {guard:.1%}, {num_labels} labels, {false_alarms:.0%} false alarms"
         )
         said = f"width {np.mean(widths):.1%}" + (
             f", {num_bounds} of {num_draws} with bounds only" if num_bounds else ""

@@ -195,7 +195,8 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
     if any(category.method != "difference" for category in categories):
         notes.append(
             f"Rates of categories with fewer than {MIN_LABELS} labels of their own assume that the true rates scatter "
-            "alike around a line over the rates that the run answers (Fay and Herriot)."
+            "alike around a line over the rates that the run answers (Fay and Herriot). 95 % of these intervals hold "
+            "on average over categories; that of a category in which the engine errs in its own way may not."
         )
     if basis.counts.guard_mass > 1:
         notes.append(
