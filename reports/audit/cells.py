@@ -66,10 +66,8 @@ def audit_sql(run: Run, private: str) -> AuditSql:
     private: SQL condition. QueryError if it is not a condition over the rows.
     """
     engine = run.record.engine
-    num_screened = num_guarded = 0
-    if run.record.screen is not None:
-        (row,) = run.ask("audit_guard")
-        num_screened, num_guarded = row["num_screened"], row["num_guarded"]
+    (row,) = run.ask("audit_guard")
+    num_screened, num_guarded = row["num_screened"], row["num_guarded"]
     guard_mass = 1 + num_screened / num_guarded if num_guarded else 1.0
     scored = (
         f"(SELECT *, ({private_sql(private, engine)}) AS is_private, {PROBABILITY_SQL} AS chance_private, "
