@@ -29,6 +29,7 @@ ROWS = [
 
 
 UNKNOWN = SourceSizes()
+IN_SOURCE = "scored images in the source"
 
 
 def reported(make_run: MakeRun, sizes: SourceSizes = UNKNOWN, name: str = "run", **settings: Any) -> Report:
@@ -84,10 +85,8 @@ def test_a_sample_of_each_category_has_a_corrected_rate_only_if_it_is_weighted_w
     make_run: MakeRun,
 ) -> None:
     settings: dict[str, Any] = {"sample": 44, "seed": 0, "per_category": True}
-    whole = CorrectedRate(
-        "private", None, "scored images in the source", 0.05, 0.06, 0.04, 0.09, "difference", 81, None
-    )
-    beach = CorrectedRate("private", "beach", "scored images in the source", 0.5, 0.6, 0.5, 0.7, "difference", 40, None)
+    whole = CorrectedRate("private", None, IN_SOURCE, 0.05, 0.06, 0.04, 0.09, "difference", 81, None)
+    beach = CorrectedRate("private", "beach", IN_SOURCE, 0.5, 0.6, 0.5, 0.7, "difference", 40, None)
     pooled = corrected_report(make_run, Corrected((whole, beach)), **settings)
     assert "that is no rate of the whole source, since each category has the same weight" in findings(pooled)[0]
     assert findings(pooled)[0].endswith("; labels correct the rates of categories.")
@@ -96,8 +95,8 @@ def test_a_sample_of_each_category_has_a_corrected_rate_only_if_it_is_weighted_w
     weighted = corrected_report(make_run, Corrected((whole, beach), category_sizes=sizes), name="weighted", **settings)
     assert findings(weighted)[0].startswith(
         "An estimated 6.0 % of the scored images in the source are private (corrected by 81 labels of people; 95 % "
-        "interval 4.0 – 9.0 %), if labels are right and chance alone decided which pictures have one; the engine itself "
-        "found 5.0 %."
+        "interval 4.0 – 9.0 %), if labels are right and chance alone decided which pictures have one; the engine "
+        "itself found 5.0 %."
     )
 
 
