@@ -15,6 +15,8 @@ from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import compact_run, rows, tar
 from tests.jobs.releases import make_corpus
 from tests.nasty import png
+from tests.screens import planted_corpus
+from tests.screens import write_labels as write_csv_labels
 
 NO_PICTURE = b"<html>not found</html>"
 
@@ -93,6 +95,13 @@ def policy(file: str, *lines: str) -> None:
         text.append(f"  - {{name: rule {n}, when: {json.dumps(when)}, then: {then}, reason: reason {n}}}")
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text("\n".join([*others, *text]) + "\n")
+
+
+def planted(folder: str, num_private: str, num_public: str, seed: str, noise: str = "0.02") -> None:
+    """A corpus whose captions tell what the canned engine says, and FOLDER.csv with that."""
+    counts = int(num_private), int(num_public), int(seed)
+    truth = planted_corpus(Path(folder), *counts, float(noise), without_caption=0.05, for_canned=True)
+    write_csv_labels(Path(f"{folder}.csv"), truth)
 
 
 def labelled(run: str, file: str, statement: str, private: str = "1") -> None:
@@ -195,6 +204,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
         table,
         layout,
         policy,
+        planted,
         labelled,
         edit,
         rehash,
