@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.fetching.url_tables import normalised_names
+from scoring.sql.url_tables import normalised_names
 from tests.jobs.fetch_host import CAPTIONS, LAION, URLS, select
 from tests.jobs.made import privsieve
 
