@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.taxonomy import KEYS
 from tests.jobs.made import compact_run, rows, tar
 from tests.jobs.releases import make_corpus
 from tests.nasty import png
@@ -128,6 +129,13 @@ def show(file: str, *names: str) -> None:
             print(*("-" if row[name] is None else str(row[name]) for name in names), sep="  ")
 
 
+def judged(file: str, *names: str) -> None:
+    """These columns of a labels file, and each attribute that is judged."""
+    for row in read_labels(file).to_pylist():
+        given = [f"{key}={row[key]:g}" for key in KEYS if row[key] is not None]
+        print(*("-" if row[name] is None else str(row[name]) for name in ("key", *names)), *given, sep="  ")
+
+
 _MARKED: dict[str, dict[str, bytes]] = {}
 
 
@@ -211,6 +219,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
         lease,
         compact,
         show,
+        judged,
         mark,
         changed,
         same,
