@@ -48,14 +48,9 @@ def ray_cluster() -> Iterator[RayCluster]:
         head = ["--head", "--num-cpus", "2", "--temp-dir", str(folder), "--port", str(port)]
         head += ["--dashboard-port", str(dashboard)]
         second = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--temp-dir", str(folder / "second")]
-        with (
-            ray_node(head, environment, folder / "head.log"),
-            ray_node(second, environment, folder / "second.log"),
-        ):
+        with ray_node(head, environment, folder / "head.log"), ray_node(second, environment, folder / "second.log"):
             yield RayCluster(
-                address=f"127.0.0.1:{port}",
-                dashboard_url=f"http://127.0.0.1:{dashboard}",
-                environment=environment,
+                address=f"127.0.0.1:{port}", dashboard_url=f"http://127.0.0.1:{dashboard}", environment=environment
             )
 
 

@@ -117,18 +117,10 @@ def without_vision(model: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "message"),
-    [
-        (without_picture, "its chat template leaves out the picture"),
-        (without_vision, "is not a vision-language model"),
-    ],
+    [(without_picture, "its chat template leaves out the picture"), (without_vision, "is not a vision-language model")],
 )
 def test_a_model_that_cannot_be_asked(
-    damage: Damage,
-    message: str,
-    few_set: Path,
-    short_recipe: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    damage: Damage, message: str, few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(BASE, tmp_path / "model")
     damage(tmp_path / "model")
