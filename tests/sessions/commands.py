@@ -11,11 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ingest.errors import Fault
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import compact_run, rows, tar
 from tests.jobs.releases import make_corpus
 from tests.nasty import png
+from tests.records import run_record, write_result
+from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, SEVERITY, answered, found, hash_of, scored
 from tests.screens import planted_corpus
 from tests.screens import write_labels as write_csv_labels
 
@@ -103,6 +107,30 @@ def planted(folder: str, num_private: str, num_public: str, seed: str, noise: st
     counts = int(num_private), int(num_public), int(seed)
     truth = planted_corpus(Path(folder), *counts, float(noise), without_caption=0.05, for_canned=True)
     write_csv_labels(Path(f"{folder}.csv"), truth)
+
+
+def answers(run: str, *given: str) -> None:
+    """A run of one shard that no engine made. KEY=ANSWER is of KEY.jpg: `yes` or `no` with or without `:PROBABILITY`,
+    `score:NUMBER`, `rejected`, `broken`, or attributes that are there with `+` between them."""
+    facts, verdicts = list[Facts](), list[Verdict]()
+    engine = ATTRIBUTES
+    for number, one in enumerate(given):
+        key, _, answer = one.partition("=")
+        word, _, value = answer.partition(":")
+        facts.append(Facts("a", number, f"{key}.jpg", "cat", 9, hash_of(key)))
+        if word in ("yes", "no"):
+            engine = BINARY
+            verdicts.append(answered(word == "yes", float(value) if value else None))
+        elif word == "score":
+            engine = SEVERITY
+            verdicts.append(scored(float(value)))
+        elif word in ("rejected", "broken"):
+            verdicts.append(REJECTED if word == "rejected" else Fault("truncated", "the file ends early"))
+        else:
+            verdicts.append(found(**dict.fromkeys(filter(None, answer.split("+")), 1.0)))
+    Path(run, "scores").mkdir(parents=True)
+    Path(run, "run.json").write_text(run_record(engine).model_dump_json())
+    write_result(Path(run), "a", 0, True, to_table(facts, verdicts))
 
 
 def labelled(run: str, file: str, statement: str, private: str = "1") -> None:
@@ -213,6 +241,7 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
         layout,
         policy,
         planted,
+        answers,
         labelled,
         edit,
         rehash,
