@@ -233,6 +233,16 @@ class ReportsTokenUsage(Protocol):
     computed again), `generated`. What is unknown is left out."""
 
 
+@runtime_checkable
+class ReportsGpuMemory(Protocol):
+    """An engine on a GPU, whose memory may grow."""
+
+    def gpu_memory(self) -> tuple[int, int]:
+        """Return bytes that the engine takes of its GPU, and bytes that are left; of the fullest of several. Zeros
+        without one."""
+        ...
+
+
 BuiltWith = dict[str, bool | int | float | str]
 
 

@@ -478,7 +478,8 @@ def _show_prompt(preview: Preview) -> None:
     if preview.num_text_tokens is None:
         write_line("tokens     not known here: the endpoint has the tokenizer")
     else:
-        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture")
+        after = f", {n:,} of them after it: computed for each one" if (n := preview.num_tokens_after_picture) else ""
+        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture{after}")
 
 
 def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:
