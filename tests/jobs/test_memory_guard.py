@@ -22,7 +22,7 @@ from tests.ingest.made import jpeg
 from tests.jobs.made import privsieve, tar
 from tests.records import scanned_record
 
-NUM_SHARDS = 12
+NUM_SHARDS = 9
 LEFT_BYTES = 500_000_000
 
 
