@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu_waits [--images-per-s 200] [--num-images 4096]
 
-Everything is as in a scan with vLLM: shards are read, JPEGs of sizes as on the web decoded and hashed, the model's inputs
-made by vLLM's own front end and encoded for its engine process, rows written. Only the engine process is a stand-in: a step
-takes what a GPU of that speed would take, and its answers are made up. So the figures are of this machine's CPU.
+Everything is as in a scan with vLLM: shards are read, JPEGs of sizes as on the web decoded and hashed, the model's
+inputs made by vLLM's own front end and encoded for its engine process, rows written. Only the engine process is a
+stand-in: a step takes what a GPU of that speed would take, and its answers are made up. So the figures are of this
+machine's CPU.
 
 Each turn is done twice, for comparison: with all inputs prepared by vLLM itself, one after the other in one thread, and
 as a scan does it (`scoring.engines.vlm.vllm.inputs`).

@@ -1,4 +1,4 @@
-"""An engine that takes more and more memory is loaded again between two slices; one that does not start is tried again."""
+"""An engine whose memory grows is loaded again between two slices; one that does not start is tried again."""
 
 import shutil
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class LeakingEngine(canned.CannedEngine):
         self.kept.clear()
 
 
-def _settings(folder: Path, num_gpus: float = 0) -> ScanSettings:
+def _settings(folder: Path, num_gpus: int = 0) -> ScanSettings:
     (folder / "corpus").mkdir()
     for number in range(NUM_SHARDS):
         tar(folder / "corpus" / f"{number:02}.tar", {"a.jpg": jpeg(number)})

@@ -46,7 +46,9 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
     assert privsieve("scan", tmp_path / "0.tar", "--run", tmp_path / "run", "--dry-run", *arguments) == 0
     shown = capsys.readouterr().out
     (words,) = [int(count.replace(",", "")) for count in re.findall(r"^tokens +([\d,]+) of text", shown, re.MULTILINE)]
-    (after,) = [int(count) for count in re.findall(r" (\d+) of them after it: computed for each one$", shown, re.MULTILINE)]
+    (after,) = [
+        int(count) for count in re.findall(r" (\d+) of them after it: computed for each one$", shown, re.MULTILINE)
+    ]
     visual = [int(count) for count in re.findall(r" (\d+) visual tokens$", shown, re.MULTILINE)]
     assert len(set(visual)) == len(SIZES)
 

@@ -53,7 +53,9 @@ def test_an_adapter_is_merged_as_its_own_package_does(checkpoint: Path, adapter:
         theirs = PeftModel.from_pretrained(plain, folder).merge_and_unload()
         for name, weight in theirs.named_parameters():
             np.testing.assert_allclose(ours[name], weight.detach(), atol=1e-6)
-        assert sum(ours[name] is not weight for name, weight in before.items()) == len(TEXT_MODULES + VISION_MODULES) * 2
+        assert (
+            sum(ours[name] is not weight for name, weight in before.items()) == len(TEXT_MODULES + VISION_MODULES) * 2
+        )
 
 
 def test_the_first_token_with_an_adapter(engine: Callable[..., Any], views: list[View], adapter: Path) -> None:

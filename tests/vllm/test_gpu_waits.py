@@ -1,4 +1,4 @@
-"""The benchmark of what a GPU waits for runs: with the real front end of vLLM, and a stand-in for its engine process."""
+"""The benchmark of what a GPU waits for runs: with vLLM's own front end, and a stand-in for its engine process."""
 
 import re
 import subprocess
@@ -10,4 +10,7 @@ def test_the_benchmark_compares_both_ways_of_preparation() -> None:
     command = [sys.executable, "-m", "benchmarks.gpu_waits", *options]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    assert re.findall(r"^(by vLLM|as scans do) .* ms CPU a picture", ran.stdout, re.MULTILINE) == ["by vLLM", "as scans do"]
+    assert re.findall(r"^(by vLLM|as scans do) .* ms CPU a picture", ran.stdout, re.MULTILINE) == [
+        "by vLLM",
+        "as scans do",
+    ]

@@ -56,7 +56,9 @@ def test_what_vllm_was_built_with_and_how_long_it_waited_stand_in_the_run(
     assert privsieve("scan", DEMO, "--run", run, "--quiet", *arguments, *options) == 0
     record = json.loads((run / "run.json").read_text())
     (built,) = record["built_with"]
-    assert [f"{option.partition('=')[0]}={json.dumps(built[option.partition('=')[0]])}" for option in steps[:3]] == [*steps[:3]]
+    assert [f"{option.partition('=')[0]}={json.dumps(built[option.partition('=')[0]])}" for option in steps[:3]] == [
+        *steps[:3]
+    ]
     assert built["cudagraph_mode"] == "none"
     capsys.readouterr()
     assert privsieve("status", run, "--format", "json") == 0

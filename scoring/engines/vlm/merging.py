@@ -55,7 +55,9 @@ class AdapterDeltas:
                 yield name, weight
                 continue
             if weight.dtype not in PLAIN:
-                raise ValueError(f"{name} is quantized, so that no adapter can be added; merge it into the model before")
+                raise ValueError(
+                    f"{name} is quantized, so that no adapter can be added; merge it into the model before"
+                )
             missing.discard(plain(name.removesuffix(".weight")))
             yield name, (weight.float() + delta.to(weight.device)).to(weight.dtype)
         if missing:

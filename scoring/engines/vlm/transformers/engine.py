@@ -107,7 +107,7 @@ class TransformersEngine:
         """Halve the batch if memory runs out, and those that follow, until some went well; after any other failure ask
         one by one, so that it costs one view."""
         try:
-            answers = list(self._answers(batch))
+            answers: list[Answer | Unscored] = list(self._answers(batch))
             self._num_good += 1
             if self._num_good % GROW_AFTER == 0:
                 self._num_at_once = min(2 * self._num_at_once, self._batch_size)

@@ -1,6 +1,6 @@
 """GPUs: vLLM with one prefill per picture, many requests in flight.
 
-May import: `ingest`, `scoring.engines`, `scoring.protocols`.
+May import: `ingest`, `scoring.engines`, `scoring.protocols`, `scoring.weights`.
 """
 
 from dataclasses import replace

@@ -63,7 +63,9 @@ VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
     {
         "max_num_batched_tokens": VllmOption(_whole, WHOLE, "tokens in one step"),
         "max_num_seqs": VllmOption(_whole, WHOLE, "requests in one step"),
-        "performance_mode": VllmOption(_one_of("balanced", "throughput"), "balanced or throughput", "throughput doubles both defaults"),
+        "performance_mode": VllmOption(
+            _one_of("balanced", "throughput"), "balanced or throughput", "throughput doubles both defaults"
+        ),
         "gpu_memory_utilization": VllmOption(_share, "a number above 0, at most 1", "part of the GPU's memory to take"),
         "kv_cache_memory_bytes": VllmOption(_whole, WHOLE, "size of the cache, instead of all that is left"),
         "cpu_offload_gb": VllmOption(_gib, "a number from 0", "GiB of weights that stay in the machine's memory"),
