@@ -8,6 +8,7 @@ prepares every picture.
 """
 
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 
 PIXELS, GRID = "pixel_values", "image_grid_thw"
+COMPARED = ("type", "prompt_token_ids", "mm_hashes", "mm_placeholders")
+"""Entries of an input, apart from the tensors and the time."""
+
 Grid = tuple[int, ...]
 """Patches in time, height and width."""
 
@@ -71,6 +75,7 @@ class InputMaker:
             "mm_kwargs": MultiModalKwargsItems({"image": [_with_pixels(pattern, pixels)]}),
             "mm_hashes": {"image": [name]},
             "mm_placeholders": {"image": [PlaceholderRange(at, num_visual)]},
+            "arrival_time": time.time(),
         }
 
     def _input_by_vllm(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
@@ -111,10 +116,9 @@ def _with_pixels(item: MultiModalKwargsItem, pixels: torch.Tensor) -> MultiModal
 def _is_same(rendered: dict[str, Any], made: dict[str, Any]) -> bool:
     """Return whether vLLM's own input of a picture is the one that was made here."""
     theirs, ours = (each["mm_kwargs"]["image"][0][PIXELS].data for each in (rendered, made))
-    is_rest_same = all(rendered[name] == value for name, value in made.items() if name != "mm_kwargs")
-    return bool(
-        rendered.keys() == made.keys() and is_rest_same and theirs.dtype == ours.dtype and torch.equal(theirs, ours)
-    )
+    is_rest_same = all(rendered[name] == made[name] for name in COMPARED)
+    has_same_pixels = theirs.dtype == ours.dtype and torch.equal(theirs, ours)
+    return rendered.keys() == made.keys() and is_rest_same and has_same_pixels
 
 
 def _patches(image: Image, side_px: int, merged: int, frames: int) -> torch.Tensor:
