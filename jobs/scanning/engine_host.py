@@ -10,7 +10,7 @@ import gc
 import os
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
@@ -20,7 +20,7 @@ from ingest.errors import EngineError, StorageError
 from ingest.machine import available_bytes, family_bytes
 from jobs.scanning.batch import BATCH_SAMPLES, BatchScorer, Flow
 from jobs.scanning.slice_tasks import ScanSettings
-from scoring.assessment import BuiltWith, Closable, Engine, ReportsGpuMemory, ReportsTokenUsage, TakesSteps, Unscored
+from scoring.assessment import BuiltWith, Closable, Engine, ReportsGpuMemory, TakesSteps, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer, record, refuse_other_answer
 from scoring.runs import CANARY
@@ -159,10 +159,6 @@ class EngineHost:
                     gc.unfreeze()
                 self._engine.close()
                 self._engine, self._scorer = None, None
-
-    def token_usage(self) -> Counter[str] | None:
-        """Return tokens by kind since the engine was loaded; None if it does not count them."""
-        return self._engine.usage if isinstance(self._engine, ReportsTokenUsage) else None
 
     def _compare(self, engine: Engine) -> None:
         """Raise EngineError if this engine cannot answer, or answers differently from another one of the run."""
