@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pyarrow as pa
@@ -150,6 +150,8 @@ class SliceScanner:
             raise StorageError(f"{printable(slice_.shard)}: {died}")
         if before.deaths >= ISOLATE_AFTER_DEATHS:
             return self._isolated(task)
+        if self._host.has_grown():
+            self._restart()
         with self._turns:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
@@ -157,16 +159,27 @@ class SliceScanner:
             rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow)
             return list(self._counted(task, watched(rows, self._settings.stall_s)))
 
-    def _isolated(self, task: SliceTask) -> list[pa.Table]:
-        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no slice be scored within the block."""
         with self._isolating:
             for _ in range(self._settings.slices_at_once):
                 self._turns.acquire()
             try:
-                self._host.make_room()
-                return list(self._counted(task, isolated_rows(self._settings, task.slice)))
+                yield
             finally:
                 self._turns.release(self._settings.slices_at_once)
+
+    def _restart(self) -> None:
+        with self._alone():
+            if self._host.has_grown():  # else another thread was first
+                self._host.restart()
+
+    def _isolated(self, task: SliceTask) -> list[pa.Table]:
+        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
+        with self._alone():
+            self._host.make_room()
+            return list(self._counted(task, isolated_rows(self._settings, task.slice)))
 
     def _counted(self, task: SliceTask, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the rows as they come, and report how many images of the slice were scanned."""
