@@ -288,7 +288,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         audit = audit_of_sample(run, read_sample(run.root), labels, sizes, cautions)
         coverage = opened.coverage
-        kind = design_of(run.record, audit.num_images, coverage.is_complete, coverage.has_all, SourceSizes()).kind
+        kind = design_of(run.record, coverage, SourceSizes()).kind
         fractions = drawn_fractions(run, audit.private)
     state = State(
         settings=run.record.settings_hash(),

@@ -14,7 +14,7 @@ import pytest
 from ingest.errors import RunError
 from ingest.storage.place import place
 from reports.report.compute import summarise
-from reports.report.headline import audit_cautions
+from reports.report.words import audit_cautions
 from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers

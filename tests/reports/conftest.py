@@ -63,7 +63,8 @@ def make_run(tmp_path: Path) -> MakeRun:
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):
             facts = [
-                Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, "00") for i, (category, _) in enumerate(some)
+                Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, f"{part}{i:063x}")
+                for i, (category, _) in enumerate(some)
             ]
             if some:
                 write_result(folder, f"{part}.tar", 0, True, to_table(facts, [verdict for _, verdict in some]))
