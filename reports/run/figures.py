@@ -56,7 +56,7 @@ class Rate:
     rate_high: float | None
     num_quarantined: int
 
-    nums_by_level: tuple[int, ...]
+    nums_by_level: tuple[int, ...] = (0,) * 5
     """Scored images of levels 1, 2, 3, 4 and 0 of the column `severity_level`, in that order."""
 
     num_screened: int = 0

@@ -20,19 +20,19 @@ def _headline(run: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out.splitlines()[0]
 
 
-def _covered(run: Path, capsys: pytest.CaptureFixture[str]) -> object:
+def _kind(run: Path, capsys: pytest.CaptureFixture[str]) -> object:
     capsys.readouterr()
     assert privsieve("report", run, "--format", "json") == 0
-    return json.loads(capsys.readouterr().out)["coverage"]["is_complete"]
+    return json.loads(capsys.readouterr().out)["design"]["kind"]
 
 
 @pytest.mark.slow
 def test_a_finished_run_has_no_warning_compacted_or_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = made_run(tmp_path, SHARDS)
     assert _headline(run, capsys) == "all images of the source"
-    assert _covered(run, capsys) is True
+    assert _kind(run, capsys) == "whole"
     compact_run(run)
-    assert _covered(run, capsys) is True
+    assert _kind(run, capsys) == "whole"
 
 
 def test_a_source_whose_name_holds_two_colons_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_a_part_says_so_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixt
     assert err.splitlines() == [message, "MADE-UP ANSWERS: the canned engine looks at no picture"]
     assert out.startswith("group,")
     assert f"<strong>{message}</strong>" in page.read_text()
-    assert _covered(run, capsys) is False
+    assert _kind(run, capsys) == "unfinished"
 
 
 @pytest.mark.slow
@@ -73,10 +73,9 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
     run = made_run(tmp_path, SHARDS)
     (tmp_path / "corpus").rename(tmp_path / "elsewhere")
     assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
-    assert _covered(run, capsys) is None
     (run / "scores" / result_name("00000.tar", 1, True)).unlink()
     assert _headline(run, capsys).startswith("UNFINISHED: the source cannot be listed now, 1 shard not finished; run")
-    assert _covered(run, capsys) is False
+    assert _kind(run, capsys) == "unfinished"
 
 
 def test_a_limit_that_the_source_does_not_reach_is_all_of_it(
@@ -87,8 +86,6 @@ def test_a_limit_that_the_source_does_not_reach_is_all_of_it(
     assert privsieve("report", run, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["scope"], found["is_whole"]) == ("all images of the source", True)
-    assert privsieve("sql", run, "SELECT 1", "--format", "csv") == 0
-    assert "--limit" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -107,7 +104,7 @@ def test_chosen_images_are_counted(
     tar(tmp_path / "corpus" / "00002.tar", {"a.jpg": b"not scanned"})
     scope = "first {} images only (--limit): not representative" if "limit" in chosen else "random sample of {} images"
     assert _headline(run, capsys).startswith(scope.format(chosen.get("limit") or chosen["sample"]))
-    assert privsieve("sql", run, "SELECT 1", "--format", "csv") == 0
+    assert privsieve("report", run, "--format", "csv") == 0
     first, *others, made_up = capsys.readouterr().err.splitlines()
     assert first.startswith(scope.format(chosen.get("limit") or chosen["sample"]))
     assert [line.startswith(message or "-") for line in others] == ([True] if message else [])
@@ -130,7 +127,6 @@ def test_a_report_asks_no_host_that_a_foreign_run_names(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         run = made_run(tmp_path, SHARDS, source=source.format(port=listening.getsockname()[1]))
         assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
-        assert privsieve("sql", run, "SELECT 1") == 0
         listening.setblocking(False)
         with pytest.raises(BlockingIOError):
             listening.accept()

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from ingest.errors import QueryError, RunError, StorageError
 from jobs.commands.report import report
 from jobs.commands.sql import sql
-from tests.jobs.made import made_run, privsieve
+from tests.jobs.made import privsieve
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
 

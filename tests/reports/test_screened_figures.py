@@ -150,7 +150,7 @@ def test_audit_report_and_page_name_the_same_bounds_over_all_pictures(
         f"{percent_within(high, low, high)} (all of them, high end)."
     )
     assert bounds_of_all(report) == sentence
-    assert privsieve("report", run, "--html", tmp_path / "page.html") == 0
+    assert privsieve("report", run, "--full", "--html", tmp_path / "page.html") == 0
     assert sentence in capsys.readouterr().out
     page = (tmp_path / "page.html").read_text()
     assert sentence in page
