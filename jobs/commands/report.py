@@ -79,6 +79,8 @@ def write_report(report: "Report", full: bool = True) -> None:
         write_line(line)
     if not full:
         _rates(report, f"Highest privacy rates by {report.by_label}", report.highest[:NUM_SHOWN])
+        if note := words.small_groups_note(report.highest[:NUM_SHOWN]):
+            write_line(f"{FEW} {note}")
         write_line("--full has the rest; --html FILE writes it as a page")
         return
     levels = words.levels_in_words(report)

@@ -15,7 +15,7 @@ from reports.report.results import Report
 from reports.run.design import Kind, counts_of
 from reports.run.figures import SMALL_GROUP, CorrectedRate, Figure, Rate, Scores
 from reports.statistics.estimates import Estimate
-from reports.words import percent, percent_within, shortened, spread, with_interval
+from reports.words import ROUNDING, percent, percent_within, shortened, spread
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, MEANINGS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
 from scoring.runs.audit_files import MIN_LABELS, PRIVATE
 from scoring.table import Col
@@ -78,7 +78,7 @@ def says(figure: Figure) -> str:
     """Say a rate with its population, its basis and its interval."""
     rate = percent_within(figure.rate, figure.low, figure.high)
     interval = ""
-    if figure.low is not None and figure.high is not None and figure.low < figure.high:
+    if has_interval(figure.low, figure.high):
         interval = f"; 95 % interval {spread(figure.low, figure.high)}"
     estimated = "An estimated " if figure.is_of_source else ""
     found = "are" if figure.is_corrected else "were found"
@@ -178,7 +178,7 @@ def _share(value: float | None, low: float | None, high: float | None) -> str:
     """Return a share with its interval, its bounds if nothing else is known, or nothing."""
     if value is None:
         return "" if low is None else f"between {spread(low, high)}"
-    return f"{percent_within(value, low, high)} ({spread(low, high)})"
+    return f"{percent_within(value, low, high)} ({spread(low, high)})" if has_interval(low, high) else percent(value)
 
 
 def _rest(share: float | None) -> float | None:
@@ -228,7 +228,7 @@ def headlines(report: Report) -> tuple[str, ...]:
         "run": report.run,
         "source": report.source,
         "engine": f"{report.making['Engine']} · {report.making['Questions and settings']}",
-        "model": models_in_words(report) if report.models else "",
+        "model": models_in_words(report),
         "images": f"{total.num_images:,}: {total.num_scored:,} scored, {screened}{quarantined}",
         "severity": levels,
         "score": score_in_words(report.scores) if report.scores else "",
@@ -291,8 +291,8 @@ def edges_in_words(report: Report) -> list[tuple[str, int, str, str, str]]:
     rows = []
     for edge in report.scores.edges if report.scores else ():
         is_private = edge.score == MIN_PRIVATE_SCORE and report.private == BY_SCORE
-        figure = headline_of(report) if is_private else None
-        corrected = with_interval(figure.rate, figure.low, figure.high) if figure and figure.is_corrected else "–"
+        figure = headline_of(report)
+        corrected = _share(figure.rate, figure.low, figure.high) if is_private and figure.is_corrected else "–"
         name = f"≥ {edge.score:g} (level {edge.level})"
         rows.append((name, edge.num_images, *rate_and_interval(edge.figure), corrected))
     return rows
@@ -300,15 +300,20 @@ def edges_in_words(report: Report) -> list[tuple[str, int, str, str, str]]:
 
 def rate_and_interval(figure: Figure) -> tuple[str, str]:
     """Return a figure for two columns: the interval is empty where all images were counted, "–" where there is none."""
-    if figure.low == figure.high:
-        return percent(figure.rate), "–" if figure.low is None else ""
-    return percent_within(figure.rate, figure.low, figure.high), spread(figure.low, figure.high)
+    if has_interval(figure.low, figure.high):
+        return percent_within(figure.rate, figure.low, figure.high), spread(figure.low, figure.high)
+    return percent(figure.rate), "–" if figure.low is None else ""
+
+
+def has_interval(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and high - low > ROUNDING
 
 
 def models_in_words(report: Report) -> str:
-    """Name the model and its adapter with their revisions: the commit in a name of the hub, else the hash."""
+    """Name the model and its adapter with their revisions: the commit in a name of the hub, else the hash.
+    Empty where the engine has no weights here."""
     models = [name if "@" in name else f"{name} (SHA-256 {sha256})" for name, sha256 in report.models.items()]
-    return f"{len(models)} files of weights" if len(models) > 2 else ", ".join(models) or "no weights of its own"
+    return f"{len(models)} files of weights" if len(models) > 2 else ", ".join(models)
 
 
 def not_assessed_in_words(report: Report, names: Mapping[str, str] | None = None) -> str:

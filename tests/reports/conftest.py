@@ -52,6 +52,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         name: str = "run",
         assessed: Sequence[str] = KEYS,
         only_affirmed: Sequence[str] = ("beliefs", "location"),
+        **other: object,
     ) -> Path:
         folder = tmp_path / name
         (folder / "scores").mkdir(parents=True)
@@ -59,7 +60,7 @@ def make_run(tmp_path: Path) -> MakeRun:
             "assessed": list(assessed),
             "only_affirmed": list(only_affirmed),
         }
-        (folder / "run.json").write_text(run_record(engine).model_dump_json())
+        (folder / "run.json").write_text(run_record(engine | other).model_dump_json())
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):
             facts = [

@@ -15,7 +15,6 @@ from reports.run.figures import CorrectedRate
 from reports.run.warehouse import open_warehouse
 from reports.statistics.shares import wilson
 from scoring.assessment import Assessment, not_assessed
-from scoring.runs.record import read_record
 from tests.reports.conftest import MakeRun
 
 REVISION = "c0ffee" * 6 + "c0ff"
@@ -23,11 +22,7 @@ WEIGHTS = {f"owner/model@{REVISION}": "ab" * 32, "adapter privacy": "cd" * 32}
 
 
 def run_of(make_run: MakeRun, protocol: str, rows: list[tuple[str, Assessment]]) -> Path:
-    folder = make_run(rows, assessed=(), only_affirmed=())
-    _, record = read_record(str(folder))
-    engine = record.engine | {"name": "vllm", "protocol": protocol, "weights": WEIGHTS}
-    (folder / "run.json").write_text(record.model_copy(update={"engine": engine, "is_fake": False}).model_dump_json())
-    return folder
+    return make_run(rows, assessed=(), only_affirmed=(), protocol=protocol, weights=WEIGHTS)
 
 
 SCORES = (0.9, 0.72, 0.6, 0.55, 0.4, 0.3, 0.1, 0.0)
@@ -86,9 +81,9 @@ def test_of_a_sample_the_mean_and_the_shares_have_intervals(severity: Path) -> N
 def test_labels_correct_the_share_that_is_private(severity: Path) -> None:
     whole = CorrectedRate("private", None, 0.5, 0.25, 0.2, 0.3, "difference", 400, None)
     found = replace(summary(severity), corrected=(whole,))
-    assert [corrected for *_, corrected in edges_in_words(found)] == ["–", "25.0 % (95 % interval 20.0 – 30.0 %)", "–"]
+    assert [corrected for *_, corrected in edges_in_words(found)] == ["–", "25.0 % (20.0 – 30.0 %)", "–"]
     assert findings(found)[0].startswith("25.0 % of the scored images are private (corrected by 400 labels of people")
-    assert "25.0 % (95 % interval 20.0 – 30.0 %)" in render(found)
+    assert "25.0 % (20.0 – 30.0 %)" in render(found)
 
 
 def test_text_and_page_name_the_model_and_say_in_one_line_that_no_attribute_was_asked_for(severity: Path) -> None:
