@@ -42,18 +42,9 @@ def summary(folder: Path, **settings: object) -> Report:
 def test_severity_has_mean_distribution_and_the_share_from_each_edge_on(severity: Path) -> None:
     found = summary(severity)
     assert found.scores is not None
-    assert (found.scores.num_images, found.scores.mean) == (8, pytest.approx(sum(SCORES) / 8))
+    assert found.scores.mean == pytest.approx(sum(SCORES) / 8)
     assert (found.scores.low, sum(found.scores.histogram)) == (None, 8)
-    assert [place for place, num in enumerate(found.scores.histogram) for _ in range(num)] == [
-        0,
-        2,
-        6,
-        8,
-        11,
-        12,
-        14,
-        18,
-    ]
+    assert [place for place, num in enumerate(found.scores.histogram) if num] == [0, 2, 6, 8, 11, 12, 14, 18]
     assert [(edge.level, edge.score, edge.num_images) for edge in found.scores.edges] == [
         (1, 0.711, 2),
         (2, 0.514, 4),
@@ -112,7 +103,8 @@ def test_yes_and_no_have_the_distribution_of_their_probability_and_the_reasons(m
     rows = [("ward", says(0.9, "private", "reason: face")), ("ward", says(0.7, "private")), ("sky", says(0.2))]
     found = summary(run_of(make_run, "binary:ours-1,reason", rows))
     assert found.scores is not None
-    assert (found.scores.mean, found.scores.edges) == (pytest.approx(0.6), ())
+    assert found.scores.mean == pytest.approx(0.6)
+    assert found.scores.edges == ()
     assert [(image.key, image.level, image.score) for image in found.severest] == [
         ("secret-key-0", None, 0.9),
         ("secret-key-1", None, 0.7),
