@@ -64,7 +64,7 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
             yield "", time, spread, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
         yield "CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", "speed × time of decoding, downscaling and preparing"
     if result.result_gigabytes is not None:
-        yield "results", in_unit(Figure(*[result.result_gigabytes] * 3), SIZES)[0], "", "from rows of the run"
+        yield "results", in_unit(Figure(result.result_gigabytes), SIZES)[0], "", "from rows of the run"
 
 
 def in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:

@@ -39,15 +39,6 @@ def test_the_help_of_a_group_says_what_each_of_its_commands_does_to_the_end(caps
     assert "..." not in commands
 
 
-@pytest.mark.parametrize("topic", ["lables", "../README", "index", "/etc/passwd", "measured", ""])
-def test_a_topic_that_is_none_is_one_line(topic: str, capsys: Capture) -> None:
-    assert privsieve("help", topic) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f'privsieve: no page is about "{topic}"')
-    assert error.count("\n") == 1
-    assert ('did you mean "labels"?' in error) is (topic == "lables")
-
-
 def test_a_command_without_a_page_of_its_name_leads_to_the_one_that_describes_it(capsys: Capture) -> None:
     for verb in sorted(VERBS.keys() - {*TOPICS, "help"}):
         assert privsieve("help", verb) == 2

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats.origins import leads_to_origin, without_origins
-from jobs.fetching.url_tables import COLUMNS, RESERVED
+from scoring.sql.url_tables import COLUMNS, RESERVED
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.jobs.releases import CLEAN, COVER, Capture, files, with_gps, with_policy

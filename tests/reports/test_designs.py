@@ -231,11 +231,7 @@ def test_of_a_models_reasons_the_known_kinds_are_counted_and_nothing_else(make_r
     def says(*kinds: str) -> Any:
         return replace(answer(biometrics=1), evidence=("private (high probability)", *kinds))
 
-    rows = [
-        ("a", says("reason: face", "reason: home")),
-        ("a", says("reason: face")),
-        ("b", says()),
-    ]
+    rows = [("a", says("reason: face", "reason: home")), ("a", says("reason: face")), ("b", says())]
     run = open_warehouse(str(make_run(rows)))
     engine = run.record.engine | {"protocol": "binary:ours-1,reason-3 abc"}
     found = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})), private="level = 1")

@@ -28,6 +28,7 @@ from scoring.table import FULL, GUARD, SCREEN, Facts, FirstLook, ScreenedOut, Ve
 from scoring.taxonomy import KEYS
 from tests.auditing.made import write
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.records import run_record, write_result
 
 NUM_HASHES = 60_000
@@ -93,9 +94,7 @@ def reported(answers: Answers, tmp_path: Path) -> Callable[..., Report]:
 
 
 @pytest.mark.slow
-def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
-    reported: Callable[..., Report],
-) -> None:
+def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(reported: Callable[..., Report]) -> None:
     """Also where the screen misses more than it promises: the guarded pictures show it."""
     truth = reported(0, None)
     assert truth.overall.rate == NUM_PRIVATE / NUM_IMAGES
@@ -112,9 +111,7 @@ def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
         assert overall.high - overall.low < 0.12
 
 
-def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(
-    reported: Callable[..., Report],
-) -> None:
+def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(reported: Callable[..., Report]) -> None:
     found = reported(1, 0.01)
     assert found.total.privacy_rate is not None
     assert found.total.privacy_rate > 0.3  # the screen left out nearly all public pictures
@@ -123,11 +120,7 @@ def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(
 
 @pytest.mark.parametrize("num_quarantined", [0, 100])
 def test_audit_report_and_page_name_the_same_bounds_over_all_pictures(
-    reported: Callable[..., Report],
-    answers: Answers,
-    num_quarantined: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    reported: Callable[..., Report], answers: Answers, num_quarantined: int, tmp_path: Path, capsys: Capture
 ) -> None:
     """What a screen left out is in no corrected rate, as what could not be read."""
     run = reported(2, 0.0, num_quarantined).run
