@@ -77,8 +77,9 @@ def write_report(report: "Report", full: bool = True) -> None:
 
     for line in words.headlines(report):
         write_line(line)
+    highest = f"Highest privacy rates by {report.by_label}, by the lower end of a 95 % interval"
     if not full:
-        _rates(report, f"Highest privacy rates by {report.by_label}", report.highest[:NUM_SHOWN])
+        _rates(report, highest, report.highest[:NUM_SHOWN])
         if note := words.small_groups_note(report.highest[:NUM_SHOWN]):
             write_line(f"{FEW} {note}")
         write_line("--full has the rest; --html FILE writes it as a page")
@@ -92,8 +93,8 @@ def write_report(report: "Report", full: bool = True) -> None:
     edges = [[edge, f"{number:,}", *shares] for edge, number, *shares in words.edges_in_words(report)]
     _table("Scores that the model gave", ["score", "images", "share", "95 % interval", "corrected"], edges)
     _attributes(report)
-    _rates(report, f"Highest privacy rates by {report.by_label}", report.highest)
-    _rates(report, f"Lowest privacy rates by {report.by_label}", report.lowest)
+    _rates(report, highest, report.highest)
+    _rates(report, f"Lowest privacy rates by {report.by_label}, by the upper end of a 95 % interval", report.lowest)
     for sentence in words.endnotes(report):
         write_line(sentence)
     _reasons(report)
@@ -156,7 +157,7 @@ def _reasons(report: "Report") -> None:
 
 
 def _corrected(report: "Report") -> None:
-    from reports.report.words import correction_note, population
+    from reports.report.words import correction_note
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 
@@ -164,15 +165,16 @@ def _corrected(report: "Report") -> None:
         subject = row.subject if row.category is None else shortened(row.category)
         is_lower_bound = row.category is None and row.subject in never_ruled_out
         rates = [percent(row.raw_rate, is_lower_bound), percent_within(row.corrected_rate, row.low, row.high)]
-        return [subject, *rates, spread(row.low, row.high), f"{row.num_labels:,}"]
+        return [subject, *rates, spread(row.low, row.high), f"{row.num_labels:,}", percent(row.sensitivity)]
 
-    heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
-    whole = [line(row) for row in report.corrected if row.category is None]
-    _table(f"Rates of {population(report)}, corrected by labels of people", heads, whole)
+    heads = ["rate of", "raw", "corrected", "95 % interval", "labels", "sensitivity"]
+    whole = [row for row in report.corrected if row.category is None]
+    population = whole[0].population if whole else ""
+    _table(f"Rates of the {population}, corrected by labels of people", heads, list(map(line, whole)))
     groups = report.corrected_groups
     more = f", the first {report.top} of {len(groups)}" if len(groups) > report.top else ""
-    title = f"Corrected privacy rates by {report.by_label}{more}"
-    _table(title, heads[:-1], [line(row)[:-1] for row in groups[: report.top]])
+    title = f"Corrected privacy rates by {report.by_label}, by the lower end of the interval{more}"
+    _table(title, heads, list(map(line, groups[: report.top])))
     if note := correction_note(report):
         write_line(note)
 

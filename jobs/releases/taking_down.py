@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import (
     DECISIONS,
+    HASHED,
     REDACTIONS,
     RELEASE,
     SHA256SUMS,
@@ -35,7 +36,6 @@ from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.entries import Entry, PdqDistance, Why, entries_of, write_tombstones
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
-    OWN_FILES,
     content_of,
     read_own,
     read_release,
@@ -159,7 +159,7 @@ def _staged(
         urls=urls,
         takedowns=[*release.takedowns, takedown],
         sha256=hashes,
-        own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in OWN_FILES},
+        own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in HASHED},
     )
     release, content, described = write_descriptions(staged, release, request.sign_key)
     staged.at(RELEASE).write(content)

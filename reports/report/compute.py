@@ -13,7 +13,7 @@ from ingest import __version__
 from ingest.errors import QueryError
 from ingest.sample import printable
 from reports.report import answers
-from reports.report.results import Report, of_reported_images, read_audit
+from reports.report.results import Report, read_audit
 from reports.run.design import RunDesign, SourceSizes, design_of, in_source, overall
 from reports.run.figures import Edge, Pair, Rate, Scores
 from reports.run.warehouse import Run
@@ -93,11 +93,10 @@ def _summarised(
         copies = answers.copies_of(run, by_sql, asked)
         total = replace(total, **copies[None])
         rates = tuple(replace(rate, **copies.get(names[rate.group]["group_name"], {})) for rate in rates)
-    audited, corrected = read_audit(run, by, private)
-    sizes = details.sizes
+    design, sizes = design_of(record, coverage, details.sizes, run.damage), details.sizes
+    audited, corrected = read_audit(run, by, private, design.kind)
     if not sizes.by_category and by == "category":
         sizes = replace(sizes, by_category=audited.category_sizes)
-    design = design_of(record, coverage, details.sizes, run.damage)
     rates = in_source(rates, design, sizes, total.num_images)
     prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
     pairs = (Pair(**row) for row in run.ask("cooccurrence"))
@@ -130,7 +129,7 @@ def _summarised(
         left_out=answers.left_out(run),
         severest=answers.severest(run) if details.names_images else (),
         evidence=(),
-        corrected=of_reported_images(corrected, design, audited.category_sizes),
+        corrected=corrected,
         audited=audited,
     )
     # An image of unknown privacy is not private here, so the plain condition is enough; it reads fewer columns.

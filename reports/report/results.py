@@ -5,9 +5,9 @@ people (`CorrectedRate`) are read from the run if `audit apply` has stored some.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 
-from reports.run.design import RunDesign
+from reports.run.design import Kind, RunDesign
 from reports.run.figures import (
     CorrectedRate,
     EvidenceCount,
@@ -41,10 +41,11 @@ class Audited:
     """Whether the audit is of other rows than the run has now, so that its rates are left out."""
 
 
-def read_audit(run: Run, by: str, private: str) -> tuple[Audited, tuple[CorrectedRate, ...]]:
+def read_audit(run: Run, by: str, private: str, kind: Kind) -> tuple[Audited, tuple[CorrectedRate, ...]]:
     """Read the audit of a run, and the corrected rates that fit a report. RunError in one line if it is damaged.
 
-    by, private: as in the report; rates of another condition or of other groups are left out.
+    by, private: as in the report; rates of another condition or of other groups are left out. kind: how the images were
+    chosen. A run with as many images of each category describes no whole without the sizes of categories.
     """
     stored = read_stored(run.root)
     if stored is None:
@@ -54,29 +55,14 @@ def read_audit(run: Run, by: str, private: str) -> tuple[Audited, tuple[Correcte
         return Audited(is_stale=True), ()
     rows = table.select([field_.name for field_ in fields(CorrectedRate)]).to_pylist()
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"] or row["corrected_rate"] is not None)
+    is_pooled = kind == "per category" and not state.category_sizes
     fitting = tuple(
         rate
         for rate in rates
-        if (rate.subject != PRIVATE or state.private == private) and (rate.category is None or by == "category")
+        if (rate.subject != PRIVATE or state.private == private)
+        and (not is_pooled if rate.category is None else by == "category")
     )
     return Audited(state.gaps, state.category_sizes, None if state.private == private else state.private), fitting
-
-
-def of_reported_images(
-    corrected: tuple[CorrectedRate, ...], design: RunDesign, sizes: Mapping[str, int]
-) -> tuple[CorrectedRate, ...]:
-    """Return the rates of the images that the report is of: those of the source, if the run is a sample of it.
-
-    sizes: those by which the audit weighted. If the run has as many images of each category, rates of the whole run are
-    left out without them.
-    """
-    if not design.is_random:
-        return corrected
-    return tuple(
-        replace(row, low=row.source_low, high=row.source_high)
-        for row in corrected
-        if row.category is not None or design.kind != "per category" or sizes
-    )
 
 
 @dataclass(frozen=True)

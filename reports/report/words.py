@@ -8,16 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.population import with_unscored
-from reports.audit.results import ALL_LABELLED
+from reports.audit.results import ALL_LABELLED, IN_SOURCE, of_shards
 from reports.audit.words import label_errors
 from reports.labels.agreed import in_words
 from reports.report.results import Report
-from reports.run.design import Kind, counts_of
-from reports.run.figures import SMALL_GROUP, CorrectedRate, Figure, Rate, Scores
+from reports.run.design import Kind
+from reports.run.figures import CorrectedRate, Figure, Rate, Scores
+from reports.statistics.category_rates import MIN_LABELS
 from reports.statistics.estimates import Estimate
+from reports.statistics.shares import SMALL_GROUP
 from reports.words import ROUNDING, percent, percent_within, shortened, spread
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, MEANINGS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
-from scoring.runs.audit_files import MIN_LABELS, PRIVATE
+from scoring.runs.audit_files import PRIVATE
 from scoring.table import Col
 from scoring.taxonomy import LEVELS
 
@@ -34,21 +36,21 @@ _MAX_NAME = 60
 def headline_of(report: Report) -> Figure:
     """Return the main figure, the share of private images: corrected by labels where an audit allows it, else as the
     engine answers."""
-    whole, raw = report.corrected_of(PRIVATE), report.overall
+    whole = report.corrected_of(PRIVATE)
     if whole is None or whole.corrected_rate is None:
-        return raw
-    # With sizes of categories the rate is of the source, though the report may be grouped in another way.
-    is_of_source = report.design.is_random and (raw.rate is not None or bool(report.audited.category_sizes))
-    noun = f"scored images in the source{' that could be read' if report.design.is_damaged else ''}"
+        return report.overall
+    is_of_source = whole.population.endswith(IN_SOURCE)
+    shards = f", and {of_shards(report.total.num_shards or 0)}" if report.design.kind == "shards" else ""
     return Figure(
         whole.corrected_rate,
         whole.low,
         whole.high,
-        population=noun if is_of_source else "scored images",
+        population=f"{whole.population}{' that could be read' if is_of_source and report.design.is_damaged else ''}",
         basis=f"corrected by {number_of(whole.num_labels, 'label')} of people",
         caveat="" if is_of_source or report.design.kind == "whole" else "the others can differ",
         is_of_source=is_of_source,
         is_corrected=True,
+        assumption=f"if labels are right and chance alone decided which pictures have one{shards}",
     )
 
 
@@ -66,11 +68,9 @@ def _how_much(report: Report) -> str:
         corrected = "; labels correct the rates of categories" if report.corrected_groups else ""
         share = percent(total.share_found, total.is_never_denied)
         return f"{figure.basis} ({share}) were found private{most}{caveat}{corrected}."
-    raw = ""
-    if figure.is_corrected:
-        raw = f"; the engine itself found {percent(total.share_found, total.is_never_denied)} ({counts_of(total)})"
-        if report.design.kind == "per category":  # the counts are of the run, whose categories have equal weight
-            raw = "" if report.overall.rate is None else f"; the engine itself found {percent(report.overall.rate)}"
+    whole, raw = report.corrected_of(PRIVATE), ""
+    if figure.is_corrected and whole is not None and whole.raw_rate is not None:
+        raw = f"; the engine itself found {percent(whole.raw_rate, total.is_never_denied)}"
     return f"{says(figure)}{raw}{most}{caveat}."
 
 
@@ -82,12 +82,8 @@ def says(figure: Figure) -> str:
         interval = f"; 95 % interval {spread(figure.low, figure.high)}"
     estimated = "An estimated " if figure.is_of_source else ""
     found = "are" if figure.is_corrected else "were found"
-    return f"{estimated}{rate} of the {figure.population} {found} private ({figure.basis}{interval})"
-
-
-def population(report: Report) -> str:
-    """Say which images the corrected rates are of."""
-    return "the scored images in the source" if headline_of(report).is_of_source else "the scored images"
+    assumption = f", {figure.assumption}" if figure.assumption else ""
+    return f"{estimated}{rate} of the {figure.population} {found} private ({figure.basis}{interval}){assumption}"
 
 
 def _most_frequent(report: Report) -> str:
@@ -164,6 +160,9 @@ def _measured(whole: CorrectedRate) -> str:
     """Say what labels found of the private decision."""
     labels = f"{number_of(whole.num_labels, 'label')} of people"
     if whole.corrected_rate is None:
+        if whole.low is not None and whole.high is not None and whole.num_labels:
+            bounds = f"only show that {spread(whole.low, whole.high)} of the {whole.population} are private"
+            return f"There are {labels}, but they {bounds}: label more of the sample."
         why = f" ({whole.note})" if whole.note else ""
         return f"There are {labels}, but they give no corrected rate{why}."
     finds = _share(whole.sensitivity, whole.sensitivity_low, whole.sensitivity_high)
@@ -372,12 +371,12 @@ def bounds_of_all(report: Report) -> str | None:
     if not headline.is_corrected:
         return bounds(total, all_images(report))
     corrected = Estimate(headline.rate, headline.low, headline.high)
-    ends = with_unscored(corrected, total.num_scored, total.num_images)
-    if ends is None or not total.num_without_score:
+    ends = with_unscored(corrected, total.num_images - total.num_quarantined, total.num_images)
+    if ends is None or not total.num_quarantined:
         return None
     low, high = ends
-    left_out = _images((total.num_quarantined, total.num_screened), ("quarantined", "screened-out"))
-    them = "it" if total.num_without_score == 1 else "them"
+    left_out = _images((total.num_quarantined,), ("quarantined",))
+    them = "it" if total.num_quarantined == 1 else "them"
     return (
         f"The corrected rate leaves out {left_out}. With {them} it is between "
         f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
@@ -388,17 +387,16 @@ def bounds_of_all(report: Report) -> str | None:
 def correction_note(report: Report) -> str | None:
     """Say what corrected rates of groups rest on; None if there are none."""
     rows = report.corrected_groups
+    if not rows:
+        return None
+    sentence = f"Corrected rates of groups are of the {rows[0].population}."
     assumed = [row for row in rows if row.method != "difference"]
     if not assumed:
-        return None
-    which = (
-        "Corrected rates of groups"
-        if len(assumed) == len(rows)
-        else f"Those with fewer than {MIN_LABELS} labels of their own"
-    )
+        return sentence
+    which = "They" if len(assumed) == len(rows) else f"Those with fewer than {MIN_LABELS} labels of their own"
     return (
-        f"{which} are by a model of all groups (Fay and Herriot): it assumes that the true rates scatter alike around "
-        "a line over the rates that the engine answers."
+        f"{sentence} {which} are by a model of all groups (Fay and Herriot): it assumes that the true rates scatter "
+        "alike around a line over the rates that the engine answers."
     )
 
 
@@ -431,17 +429,20 @@ def notes(report: Report) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+_RANKS = (
+    "Ranks hold for all groups at once with 95 % confidence, which takes longer intervals than those shown: groups "
+    "whose intervals do not overlap can still share ranks."
+)
 _AS_IF_DRAWN = (
     "Intervals (95 %, Wilson) and ranks say how sure the order would be if these images were drawn at random from many "
-    "more of their kind."
+    f"more of their kind. {_RANKS}"
 )
 _INTERVAL_NOTES: Mapping[Kind, str] = {
     "whole": f"Rates are counts of all images. {_AS_IF_DRAWN}",
     "damaged": f"Rates are counts of the images that could be read. {_AS_IF_DRAWN}",
     "shards": "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
-    "images of a single shard. Ranks hold jointly with 95 % confidence.",
-    "per category": "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % "
-    "confidence.",
+    f"images of a single shard. {_RANKS}",
+    "per category": f"Intervals (95 %) are of the rate of each category in the source. {_RANKS}",
 }
 _NO_INTERVALS = (
     "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
@@ -452,7 +453,7 @@ def interval_note(report: Report) -> str:
     """Explain the intervals and ranks."""
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
-        return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
+        return f"Intervals (95 %) are of the rate in the source, {size}. {_RANKS}"
     return _INTERVAL_NOTES.get(report.design.kind, _NO_INTERVALS)
 
 

@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-SMALL_GROUP = 20
-"""A group with fewer judged images is marked: its rate says little."""
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -31,6 +28,9 @@ class Figure:
 
     is_corrected: bool = False
     """Corrected by labels of people, else as the engine answers."""
+
+    assumption: str = ""
+    """Condition under which the interval holds."""
 
 
 @dataclass(frozen=True)
@@ -296,6 +296,10 @@ class CorrectedRate:
 
     subject: str
     category: str | None
+
+    population: str
+    """Images that the rates are shares of, in the plural."""
+
     raw_rate: float | None
     corrected_rate: float | None
     low: float | None
@@ -305,7 +309,7 @@ class CorrectedRate:
     note: str | None
 
     sensitivity: float | None = None
-    """Share of the private images that the engine finds, and its 95 % interval; only of the whole run."""
+    """Share of the private images that the engine finds, and its 95 % interval; unknown with few labels."""
 
     sensitivity_low: float | None = None
     sensitivity_high: float | None = None
@@ -315,8 +319,3 @@ class CorrectedRate:
 
     specificity_low: float | None = None
     specificity_high: float | None = None
-
-    source_low: float | None = None
-    """95 % interval of the rate in the source, if the run is a random sample of it."""
-
-    source_high: float | None = None

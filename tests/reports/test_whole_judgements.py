@@ -70,7 +70,7 @@ def test_of_a_sample_the_mean_and_the_shares_have_intervals(severity: Path) -> N
 
 
 def test_labels_correct_the_share_that_is_private(severity: Path) -> None:
-    whole = CorrectedRate("private", None, 0.5, 0.25, 0.2, 0.3, "difference", 400, None)
+    whole = CorrectedRate("private", None, "scored images", 0.5, 0.25, 0.2, 0.3, "difference", 400, None)
     found = replace(summary(severity), corrected=(whole,))
     assert [corrected for *_, corrected in edges_in_words(found)] == ["–", "25.0 % (20.0 – 30.0 %)", "–"]
     assert findings(found)[0].startswith("25.0 % of the scored images are private (corrected by 400 labels of people")
