@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 NUM_SEVEREST = 20
 
-NUM_LOOKED_AT = 1_000
+NUM_LOOKED_AT = 200
 """How many of the most severe images are looked at for copies of each other."""
 
 NUM_BINS = 20
@@ -201,14 +201,13 @@ def severest(run: Run) -> tuple[SevereImage, ...]:
     """Return the most severe images, copies of one picture once."""
     ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
     shown = ", ".join(f"CASE WHEN {item.key} = 1 THEN '{item.key}' END" for item in ordered)
-    rows = run.ask(
-        "severest",
-        attributes=f"[{shown}]",
-        severity=severity_sql(run.record.engine),
-        looked_at=str(NUM_LOOKED_AT),
-        most=str(NUM_SEVEREST),
-    )
-    return tuple(map(_severe_image, rows))
+    asked = {"severity": severity_sql(run.record.engine), "looked_at": str(NUM_LOOKED_AT)}
+    least = run.ask("least_severity", **asked)[0]["least"]
+    if least is None:
+        return ()
+    # As SQL a fraction would be a decimal number, which is no float of 32 bits.
+    asked |= {"least": f"{least!r}::DOUBLE" if isinstance(least, float) else str(least), "attributes": f"[{shown}]"}
+    return tuple(map(_severe_image, run.ask("severest", **asked, most=str(NUM_SEVEREST))))
 
 
 def _severe_image(row: Row) -> SevereImage:

@@ -305,6 +305,7 @@ def rate_and_interval(figure: Figure) -> tuple[str, str]:
 
 
 def has_interval(low: float | None, high: float | None) -> bool:
+    """Return whether the ends differ: they do not where all images were counted, but by the arithmetic."""
     return low is not None and high is not None and high - low > ROUNDING
 
 
