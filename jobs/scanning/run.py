@@ -37,6 +37,7 @@ from jobs.scanning.prepared import (
     refuse_foreign_list,
     refuse_other_shards,
     unread_notice,
+    with_executor,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
@@ -112,7 +113,7 @@ class _Scan:
         feedback: Feedback,
         progress: Meter,
     ) -> None:
-        self._resources = resources
+        self._resources = with_executor(resources, request)
         self._supervision = supervision
         self._feedback = feedback
         self._progress = progress
@@ -177,8 +178,8 @@ class _Scan:
 
     def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
-        executor, notice = self._resources.executor, self._feedback.notice
-        chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
+        is_on_ray, notice = self._resources.executor == "ray", self._feedback.notice
+        chosen, facts = chosen_samples(self._request, self._prepared.source, is_on_ray, notice)
         self._record = self._record.model_copy(update=facts)
         shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
         scan_left = self._executor()

@@ -90,6 +90,22 @@ def test_an_interruption_is_one_line_and_no_death(corpus: Path, tmp_path: Path, 
     assert not _attempts(run)
 
 
+@pytest.mark.slow
+def test_an_interrupted_scan_keeps_what_the_engine_has_answered(tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 1, 40)
+    run, more = tmp_path / "run", ("--processes", "1")
+    scan = start_scan(tmp_path / "corpus", run, *more, drill={"*": 0.4, sha256(20): 600.0})
+    while scan.poll() is None and not list((run / "attempts").glob("*.rows")):
+        time.sleep(0.05)
+    scan.send_signal(signal.SIGINT)
+    assert finish(scan)[0] == 130
+    # Who has an answer is not asked again: picture 3 would end the process.
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, *more, drill={sha256(3): "crash"}))
+    assert (code, out, err) == (0, "40 images in 1 of 1 shard: 40 scored, 0 quarantined\n", "")
+    assert [row["sha256"] for row in rows(run)] == [sha256(number) for number in range(40)]
+    assert not list((run / "attempts").iterdir())
+
+
 def _attempts(run: Path) -> list[Path]:
     """Of the second shard's first slice; not those that are still being written."""
     return [file for file in (run / "attempts").glob("00001*00000*") if file.suffix != PART]
