@@ -133,7 +133,7 @@ def run_plan(
         cpus = costs.speed.images_per_s * _mean(cpu_s(prepared.source, listed_shards(prepared.source), costs)).value
     else:
         if result is None:
-            images, images_origin = _images(prepared, pace.num_chosen)
+            images, images_origin = _images(prepared, pace.num_images)
         else:
             images, images_origin = Rough(result.num_images), "all scanned"
         num_done = pace.num_done if result is None else result.num_images
@@ -158,11 +158,11 @@ def run_plan(
     )
 
 
-def _images(prepared: Prepared, num_chosen: int | None) -> tuple[Rough, str]:
-    """Return the images of the whole scan, and where the number comes from."""
-    source = prepared.source
-    if num_chosen is not None:
-        return Rough(num_chosen), "those asked for"
+def _images(prepared: Prepared, number: int | None) -> tuple[Rough, str]:
+    """Return the images of the whole scan, and where the number comes from. number: if it is known for sure."""
+    source, request = prepared.source, prepared.request
+    if number is not None:
+        return Rough(number), "counted" if request.sample is None and request.limit is None else "those asked for"
     shards = listed_shards(source)
     counts = num_images(source, shards)
     if len(shards) == len(source.shards):

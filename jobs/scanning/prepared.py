@@ -148,7 +148,7 @@ def chosen_samples(
     To draw from all samples, every shard is listed first.
     """
     if request.limit is not None:
-        return first(source.shards, (_num_samples(source, shard) for shard in source.shards), request.limit), {}
+        return first(source.shards, (num_samples(source, shard) for shard in source.shards), request.limit), {}
     if request.sample is None:
         return None, {}
     shards = list(source.shards)
@@ -162,7 +162,7 @@ def chosen_samples(
         return chosen, {"drawn": sum(map(len, chosen.values()))}
     if request.shards is not None:
         shards = draw_shards(shards, request.shards, request.seed or 0)
-    counts = _of_each_shard(partial(_num_samples, source), shards, is_on_ray, "a sample")
+    counts = _of_each_shard(partial(num_samples, source), shards, is_on_ray, "a sample")
     if request.shards is None:
         return draw(shards, counts, request.sample, request.seed or 0), {}
     if request.sample > sum(counts):
@@ -185,7 +185,8 @@ def _of_each_shard(work: Callable[[str], Figure], shards: list[str], is_on_ray: 
         raise SourceError(f"{what} needs every shard listed: {error}") from None
 
 
-def _num_samples(source: Source, shard: str) -> int:
+def num_samples(source: Source, shard: str) -> int:
+    """Count the images of a shard; errors as of `Source.slices`."""
     return sum(len(slice_.locators) for slice_ in source.slices(shard))
 
 

@@ -30,7 +30,7 @@ from ingest.storage.place import Place, reason_of
 from ingest.storage.streams import SeekableReader
 from scoring.sql.expressions import check_characters, first_line, shown, without_values
 from scoring.sql.names import identifier, sql_type
-from scoring.table import COLUMNS, SCHEMA
+from scoring.table import COLUMNS, IMAGE_SCHEMA
 
 RUN_URL = "run://"
 
@@ -189,7 +189,9 @@ def refuse(error: duckdb.Error, statement: str) -> NoReturn:
         message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'
     elif isinstance(error, duckdb.BinderException) and (match := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        meant = did_you_mean(match[1], candidates or SCHEMA.names)  # DuckDB offers none for views with many columns
+        meant = did_you_mean(
+            match[1], candidates or IMAGE_SCHEMA.names
+        )  # DuckDB offers none for views with many columns
         message = (
             f'no column "{match[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
         )
