@@ -11,7 +11,7 @@ from jobs.planning.planning import Figure, PlanRequest, PlanResult, run_plan
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
 from jobs.scanning.request import ScanRequest, ScanResources
-from reports.words import percent
+from reports.words import percent, spread
 
 SIZES = (("TB", 1e3), ("GB", 1.0), ("MB", 1e-3), ("kB", 1e-6))
 """Unit -> gigabytes, the largest first."""
@@ -47,7 +47,9 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
     yield "shards", f"{result.num_shards:,}", "", "listed"
     yield "images", *shown(result.images, ",.0f"), result.images_origin
     if result.quarantined_share is not None:
-        yield "scanned", f"{result.num_done:,}", "", f"{percent(result.quarantined_share)} of them quarantined"
+        share = result.quarantined_share
+        of_all = f", {spread(share.low, share.high)} of all (95 %)" if share.low < share.high else ""
+        yield "scanned", f"{result.num_done:,}", "", f"{percent(share.value)} of them quarantined{of_all}"
     yield "speed", *shown(result.images_per_s, ",.3g", " images/s"), result.speed_origin
     if result.hours is None:
         yield "time", "unknown", "", "no image was scanned"
@@ -59,9 +61,9 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
         yield "cost", *_cost(result.cost), "hours × price"
     if result.cpus_per_gpu is not None and result.hours is not None:
         for factor in OTHER_SPEEDS:
-            time, spread = in_unit(result.hours.times(1 / factor), TIMES)
+            time, reach = in_unit(result.hours.times(1 / factor), TIMES)
             cost = "" if result.cost is None else f", cost {_cost(result.cost.times(1 / factor))[0]}"
-            yield "", time, spread, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
+            yield "", time, reach, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
         yield "CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", "speed × time of decoding, downscaling and preparing"
     if result.result_gigabytes is not None:
         yield "results", in_unit(Figure(*[result.result_gigabytes] * 3), SIZES)[0], "", "from rows of the run"

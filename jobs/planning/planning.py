@@ -20,6 +20,7 @@ from jobs.planning.measuring import Rows, begun_scan, cpu_s, listed_shards, num_
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.prepared import Prepared, prepare
 from jobs.scanning.request import ScanRequest, ScanResources
+from reports.statistics.shares import wilson
 
 Z = 1.645
 """Standard errors on each side of a figure in a range of 90 %."""
@@ -82,8 +83,8 @@ class PlanResult:
     num_done: int
     """Images that the run has rows of."""
 
-    quarantined_share: float | None
-    """Share of the images that could not be judged; None without rows."""
+    quarantined_share: Figure | None
+    """Share of the images that could not be judged, with the 95 % interval for all images; None without rows."""
 
     images_per_s: Figure
     """Speed of the scan; a recorded one is of as many engines as were asked for."""
@@ -146,7 +147,7 @@ def run_plan(
         images=images.figure(),
         images_origin=images_origin,
         num_done=num_done,
-        quarantined_share=rows.num_quarantined / rows.num if rows.num else None,
+        quarantined_share=_share(rows, images) if rows.num else None,
         images_per_s=speed.figure(),
         speed_origin=origin,
         speed_is_measured=cpus is None,
@@ -156,6 +157,11 @@ def run_plan(
         result_gigabytes=images.value * rows.num_bytes / rows.num / 1e9 if rows.num else None,
         cpus_per_gpu=cpus,
     )
+
+
+def _share(rows: Rows, images: Rough) -> Figure:
+    share = rows.num_quarantined / rows.num
+    return Figure(share, *((share, share) if rows.num >= images.value else wilson(rows.num_quarantined, rows.num)))
 
 
 def _images(prepared: Prepared, number: int | None) -> tuple[Rough, str]:

@@ -12,7 +12,23 @@ def document(similarity: Similarity) -> Document:
     return Document(list(headlines(similarity)), list(tables(similarity)), list(notes(similarity)))
 
 
+def answer(similarity: Similarity) -> str:
+    """Say in a sentence whether the changed pictures can still be recognised."""
+    asked = [of_set for of_set in similarity.sets if of_set.num_nearest_of]
+    if not asked:
+        return "Whether the changed pictures can still be recognised is not known: none could be compared."
+    found = [each for each in asked if (each.nearest_low or 0.0) > 1 / each.num_nearest_of]
+    most = max(asked, key=lambda each: each.num_nearest / each.num_nearest_of)
+    share = f"{percent(most.num_nearest / most.num_nearest_of)} ({spread(most.nearest_low, most.nearest_high)})"
+    where = f"in {shortened(most.name)} {share} of the changed pictures lead back to their own original"
+    if found:
+        of_sets = f" in {len(found)} of {len(asked)} sets" if len(asked) > 1 else ""
+        return f"The changed pictures can still be recognised{of_sets}: {where}."
+    return f"This comparison does not recognise the changed pictures: {where}, no more than by chance."
+
+
 def headlines(similarity: Similarity) -> Iterator[str]:
+    yield answer(similarity)
     drawn = f", {similarity.num_drawn:,} drawn" if similarity.num_drawn < similarity.num_originals else ""
     yield f"{number_of(similarity.num_originals, 'original')}{drawn}; {number_of(len(similarity.sets), 'set')}"
     where = "the areas that differ" if similarity.part == "areas" else "the whole pictures"

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -11,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, with_config
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from ingest.errors import RunError, number_of
+from ingest.errors import RunError, SourceError, number_of
 from ingest.formats import Source, open_source
+from ingest.formats.shard import told_before
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.file_format import FORMAT, Format, refuse_other_format
@@ -218,8 +220,18 @@ class RunRecord(BaseModel):
         return f"all images but those of the column{'s' * (len(self.unread_columns) > 1)} {names}" if names else WHOLE
 
     def open_source(self) -> Source:
-        """Open the source as the run was scanned. SourceError or StorageError."""
-        return open_source(self.source, self.source_format, self.category, image_names=self.image_columns)
+        """Open the source as the run was scanned. SourceError, also if it has moved; StorageError."""
+        try:
+            with told_before():
+                return open_source(self.source, self.source_format, self.category, image_names=self.image_columns)
+        except SourceError:
+            if "://" in self.source or place(self.source).exists():
+                raise
+            where = printable(self.source)
+            raise SourceError(
+                f"the source of the run, {where}, is not there any more; if it has moved, put a link to its new place "
+                f"there: ln -s NEW-PLACE {shlex.quote(where)}"
+            ) from None
 
 
 def read_record(url: str) -> tuple[Place, RunRecord]:
@@ -371,7 +383,9 @@ def _write(run: Place, record: RunRecord) -> None:
 
 
 def refuse_other_files(root: Place) -> None:
-    """Raise RunError if a folder without a run holds files other than those that a scan makes first."""
+    """Raise RunError if a folder without a run holds files other than those that a scan makes first, or is a file."""
+    if root.exists() and not root.is_dir():
+        raise RunError(f"{root.url} is a file, and a run is a folder; give a new folder for --run")
     unfinished = (RUN_LEASE, RUN_RECORD, PROBE)
     if not all(name == RUN_LEASE or (name.endswith(PART) and name.startswith(unfinished)) for name in root.names()):
         raise RunError(f"{root.url} holds other files and is not a run; use a new folder for --run")

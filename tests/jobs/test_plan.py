@@ -67,7 +67,7 @@ def test_what_is_scanned_whole_leaves_nothing(corpus: Path, tmp_path: Path) -> N
     request = ScanRequest(str(corpus), str(tmp_path / "run"), engine="canned")
     first = run_plan(request, INLINE)
     assert (first.images.value, first.num_done, first.hours_left) == (39, 39, Figure(0, 0, 0))
-    assert first.quarantined_share == 6 / 39
+    assert first.quarantined_share == Figure(6 / 39, 6 / 39, 6 / 39)
     assert first.result_gigabytes is not None
     assert first.cpus_per_gpu is None
     assert run_plan(request, INLINE).num_done == 39
