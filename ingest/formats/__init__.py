@@ -267,7 +267,7 @@ def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Pla
         )
     if name is None and len(paths) == 1:
         raise SourceError(
-            f"{url} is no picture, tar or Parquet file; give a folder of pictures, or name its kind with --source-format"
+            f"{url} is no picture, tar or Parquet file; give a folder of pictures, or give --source-format too"
         )
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))

@@ -162,7 +162,7 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("not scanned", ", ".join(explained.unseen)),
         ("quarantined", explained.reason),
         ("screened", explained.screened),
-        ("counted as", explained.private and f"{explained.private}; private is: {explained.private_is}"),
+        ("counted", explained.private and f"{explained.private}; private is: {explained.private_is}"),
         ("score", own_score),
         ("probability", None if explained.prob_private is None else f"{explained.prob_private:.3f} that it is private"),
         ("level", _level(explained)),

@@ -1,6 +1,7 @@
 """Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ingest.errors import number_of
 from reports.pages import fill
@@ -55,7 +56,7 @@ def tables(similarity: Similarity) -> Iterator[Table]:
             ]
             for of_set in similarity.sets
         ]
-        heads = ["set", "compared", "equal", "unreadable", "withheld", "without original", "originals without"]
+        heads = ["set", "compared", "equal", "unreadable", "withheld", "changed, no original", "original, none changed"]
         yield table("What became of the pictures", heads, rows)
 
 
@@ -80,6 +81,14 @@ def notes(similarity: Similarity) -> Iterator[str]:
             f"nearest: changed pictures that are nearer to their own original than to any other of up to {asked:,}, by "
             f"SemSim; by chance it would be {percent(1 / asked)}. Such pictures can be found again."
         )
+    named = [(each.name.partition("=")[2], each) for each in similarity.sets if each.name.startswith("solid=")]
+    blocks = sorted(((int(size), each) for size, each in named if size.isdecimal()), key=lambda block: block[0])
+    for (_, smaller), (_, larger) in pairwise(blocks):
+        if larger.num_nearest > smaller.num_nearest:
+            yield (
+                f"{larger.name} leads back to the original more often than {smaller.name}, although it covers more: "
+                "compare sets by this column, not by their strength."
+            )
     yield "SemSim, MSE and FID are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
     yield (
         "FID is the Fréchet distance of these features: it is not that of other tools, and only sets of about as many "

@@ -304,7 +304,8 @@ def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
         if "name" in keys and before.get("name") != now.get("name"):
             keys = ["name"]  # the other settings depend on it
         for key in keys:
-            yield from _differing(f"{name} {_cut(key)}".lstrip(), before.get(key), now.get(key))
+            inner = _cut(f'"{key}"' if " " in key else key)
+            yield from _differing(f"{name} {inner}".lstrip(), before.get(key), now.get(key))
     elif isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)):
         gone, new = ([_cut(str(v)) for v in some if v not in other] for some, other in ((before, now), (now, before)))
         differences = [f"had {', '.join(gone)}"] if gone else []
@@ -356,6 +357,10 @@ def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
             )
             if began_with != given
         ]
+        if before.source != record.source and "://" not in before.source:
+            remedies.insert(
+                0, f"put a link to {printable(record.source)} at {printable(before.source)} if it has moved, "
+            )
         remedy = "and ".join(remedies) + ("or " if remedies else "") + "use another --run"
         raise RunError(f"{run.url} was scanned with other settings: {different}; {remedy}")
     return before
