@@ -22,7 +22,7 @@ def help(topic: str | None) -> None:
     TOPIC is the name of a page, of a command, or a word such as policies, gdpr or heic. Options of a command: privsieve
     COMMAND --help.
     """
-    topic = topic and topic.removesuffix(".md").lower()
+    topic = topic and topic.removesuffix(".md")
     pages = resources.files("jobs") / "docs"
     about, page_of = dict[str, str](), dict[str, str]()
     for entry in _ENTRY.finditer(_text(pages, "index")):
@@ -33,8 +33,8 @@ def help(topic: str | None) -> None:
         for name, words in about.items():
             write_line(f"{name:{width}}  {words}")
         write_line("next: privsieve help TOPIC")
-    elif topic in page_of:
-        write_lines(_text(pages, page_of[topic]))
+    elif topic.lower() in page_of:
+        write_lines(_text(pages, page_of[topic.lower()]))
     else:
         raise QueryError(
             f'no page is about "{topic}"{did_you_mean(topic, page_of)}; privsieve help lists the pages, and privsieve '

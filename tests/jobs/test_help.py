@@ -1,11 +1,15 @@
 """`privsieve help`: a wheel has the documentation, and messages name pages that are there."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from jobs.cli import VERBS
+from tests.jobs.commands_page import PAGE, page
 from tests.jobs.made import privsieve
 
 ROOT = Path(__file__).parent.parent.parent
@@ -23,6 +27,17 @@ def test_every_page_can_be_shown_and_the_list_says_what_it_is_about(capsys: Capt
         if topic != "index":
             assert privsieve("help", topic) == 0
             assert capsys.readouterr().out == (ROOT / "docs" / f"{topic}.md").read_text()
+
+
+def test_the_help_of_a_command_is_on_a_page_and_shown_from_there_without_importing_it() -> None:
+    assert PAGE.read_text() == page(), "python -m tests.jobs.commands_page"
+    code = "import sys; from jobs.__main__ import main; main(); print(sorted(sys.modules))"
+    command = [sys.executable, "-c", code, "labels", "import", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONUTF8": "1"}, check=True)
+    shown, _, modules = done.stdout.rpartition("\n[")
+    assert f"\n{shown}\n" in PAGE.read_text()
+    assert shown.startswith("Usage: privsieve labels import [OPTIONS]")
+    assert not [name for name in ("click", "pydantic", "numpy", "pyarrow", "duckdb", "ray") if f"'{name}'" in modules]
 
 
 def test_a_page_may_be_named_by_its_file_as_other_pages_name_it(capsys: Capture) -> None:
