@@ -65,13 +65,13 @@ demo-tune: $(TUNE_VENV)/.installed
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/pictures --out $(DEMO_OUT)/tune/labels.parquet
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/unseen-pictures --out $(DEMO_OUT)/tune/unseen.parquet
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/before --engine transformers \
-	  --model $(TUNE_DEMO)/base --protocol binary:ours-1,first --max-pixels 4096 --executor inline
+	  --model $(TUNE_DEMO)/base --protocol binary:ours-1,first --max-pixels 4096
 	$(TUNE_BIN)/privsieve tune set $(DEMO_OUT)/tune/pictures --labels $(DEMO_OUT)/tune/labels.parquet --target binary \
 	  --exclude $(DEMO_OUT)/tune/before --out $(DEMO_OUT)/tune/set
 	$(TUNE_BIN)/privsieve tune fit $(DEMO_OUT)/tune/set --model $(TUNE_DEMO)/base --recipe $(TUNE_DEMO)/recipe.yaml \
 	  --max-pixels 4096 --out $(DEMO_OUT)/tune/adapter
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/after --engine transformers \
-	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --protocol binary:ours-1,first --executor inline
+	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --protocol binary:ours-1,first
 	$(TUNE_BIN)/privsieve evaluate $(DEMO_OUT)/tune/after --labels $(DEMO_OUT)/tune/unseen.parquet \
 	  --compare $(DEMO_OUT)/tune/before --errors 24 --html $(DEMO_OUT)/tune/evaluation.html
 	@echo "Open  $(DEMO_OUT)/tune/evaluation.html (what is still wrong is shown as pictures), $(DEMO_OUT)/tune/adapter/README.md"

@@ -6,10 +6,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ingest.storage.place import PART
+from jobs.runtime.checks import Gpu
+from jobs.scanning.prepared import with_executor
+from jobs.scanning.request import ScanRequest, ScanResources
+from scoring.assessment import EngineOptions
 from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
 
@@ -125,6 +130,27 @@ print("ray" in sys.modules)
     arguments = ("scan", str(corpus), "--run", str(tmp_path / "run"), "--engine", "canned", "--quiet", *INLINE)
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["18 images in 3 of 3 shards: 18 scored, 0 quarantined", "False"]
+
+
+def test_a_scan_takes_ray_where_a_cluster_its_engines_or_several_gpus_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    base = "jobs/demo/tuning/base"
+    detectors, model = (
+        ScanRequest("pictures", "run", engine=engine, options=options)
+        for engine, options in (("detectors", EngineOptions()), ("transformers", EngineOptions(model=base)))
+    )
+
+    def taken(request: ScanRequest = detectors, **given: Any) -> str | None:
+        return with_executor(ScanResources(**given), request).executor
+
+    assert [taken(), taken(processes=2), taken(model)] == ["inline"] * 3
+    assert [taken(num_engines=1), taken(engine_cpus=2), taken(ray_address="head:6379")] == ["ray"] * 3
+    monkeypatch.setattr("jobs.scanning.prepared.gpus", lambda: [Gpu("H100", "550", 80_000, 80_000)] * 2)
+    assert [taken(), taken(model), taken(model, executor="inline")] == ["inline", "ray", "inline"]
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert [taken(), taken(executor="inline")] == ["ray", "inline"]
 
 
 @pytest.mark.parametrize(
