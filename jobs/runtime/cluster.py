@@ -18,9 +18,11 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any, Literal
+
+import click
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.machine import num_cores
@@ -81,21 +83,30 @@ def ray_session(address: str | None) -> Iterator[None]:
 
     logging.getLogger("ray").setLevel(logging.ERROR)  # ray.init sets it, too, but warns of tokens before
     sigterm_before = signal.getsignal(signal.SIGTERM)
-    # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
-    with native_stderr_hidden(), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+    with ExitStack() as session:
+        # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
+        session.enter_context(native_stderr_hidden())
+        session.enter_context(redirect_stdout(session.enter_context(open(os.devnull, "w"))))
+        session.callback(lambda: signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL))
+        session.callback(ray.shutdown)
         try:
             _connect(address)
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
             _quiet()
             yield
-        except ray.exceptions.RayError as error:
-            # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as data.
-            raise IncompleteError(
-                f"a worker failed ({type(error).__name__}); run the same command again to continue"
-            ) from None
-        finally:
-            ray.shutdown()
-            signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)
+        except BaseException as error:
+            # A thread in which Ray Data reads ahead may ask Ray after its end, and Ray then ends the process: a command
+            # writes its line first.
+            context = click.get_current_context(silent=True)
+            if context is not None and (until_written := context.find_object(ExitStack)) is not None:
+                until_written.push(session.pop_all())
+            if isinstance(error, ray.exceptions.RayError):
+                # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as
+                # data.
+                raise IncompleteError(
+                    f"a worker failed ({type(error).__name__}); run the same command again to continue"
+                ) from None
+            raise
 
 
 def _resolved(address: str | None) -> str:
