@@ -189,8 +189,7 @@ def refuse(error: duckdb.Error, statement: str) -> NoReturn:
         message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'
     elif isinstance(error, duckdb.BinderException) and (match := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        known = candidates or IMAGE_SCHEMA.names  # DuckDB offers none for views with many columns
-        meant = did_you_mean(match[1], known)
+        meant = did_you_mean(match[1], [*candidates, *IMAGE_SCHEMA.names])  # DuckDB offers few of many columns
         message = (
             f'no column "{match[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
         )

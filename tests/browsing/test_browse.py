@@ -163,7 +163,7 @@ def test_what_a_scan_found_on_its_list_is_counted_and_nowhere_else(person: Perso
 def test_what_is_on_a_hash_list_is_never_shown_named_or_exported(run: Path, tmp_path: Path, kind: str) -> None:
     listed = SHOWN.index("walker")
     # The scan stored no PDQ hashes, so the pictures are read again.
-    text = f"sha256 {sha256(1)}" if kind == "sha256" else f"pdq {pdq(smaller_and_mirrored(content(1)))}"
+    text = f"sha256 {sha256(listed)}" if kind == "sha256" else f"pdq {pdq(smaller_and_mirrored(content(listed)))}"
     (tmp_path / "list.txt").write_text(text)
     notices = list[str]()
     feedback = replace(SILENT, notice=notices.append)
