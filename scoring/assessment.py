@@ -4,7 +4,6 @@ An engine never sees keys or file names: only pixels, the kinds of embedded meta
 declares it (`EngineDescription.uses_caption`) gets the caption too; none that asks a model may.
 """
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Protocol, TypeVar, runtime_checkable
@@ -222,15 +221,6 @@ class Closable(Protocol):
     """An engine that holds a device and can release it."""
 
     def close(self) -> None: ...
-
-
-@runtime_checkable
-class ReportsTokenUsage(Protocol):
-    """An engine that counts what its model has read and written since it was loaded."""
-
-    usage: Counter[str]
-    """Number of `requests`, and tokens by kind: `prompt` (pictures included), `cached` (part of the prompt that was not
-    computed again), `generated`. What is unknown is left out."""
 
 
 BuiltWith = dict[str, bool | int | float | str]

@@ -47,9 +47,10 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
     yield "shards", f"{result.num_shards:,}", "", "listed"
     yield "images", *shown(result.images, ",.0f"), result.images_origin
     if result.quarantined_share is not None:
-        share = result.quarantined_share
-        of_all = f", {spread(share.low, share.high)} of all (95 %)" if share.low < share.high else ""
-        yield "scanned", f"{result.num_done:,}", "", f"{percent(share.value)} of them quarantined{of_all}"
+        reach = result.quarantined_range
+        of_all = "" if reach is None else f", {spread(*reach)} of all (95 %)"
+        of_them = f"{percent(result.quarantined_share)} of them quarantined{of_all}"
+        yield "scanned", f"{result.num_done:,}", "", of_them
     yield "speed", *shown(result.images_per_s, ",.3g", " images/s"), result.speed_origin
     if result.hours is None:
         yield "time", "unknown", "", "no image was scanned"
@@ -61,12 +62,12 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
         yield "cost", *_cost(result.cost), "hours × price"
     if result.cpus_per_gpu is not None and result.hours is not None:
         for factor in OTHER_SPEEDS:
-            time, reach = in_unit(result.hours.times(1 / factor), TIMES)
+            time, width = in_unit(result.hours.times(1 / factor), TIMES)
             cost = "" if result.cost is None else f", cost {_cost(result.cost.times(1 / factor))[0]}"
-            yield "", time, reach, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
+            yield "", time, width, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
         yield "CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", "speed × time of decoding, downscaling and preparing"
     if result.result_gigabytes is not None:
-        yield "results", in_unit(Figure(*[result.result_gigabytes] * 3), SIZES)[0], "", "from rows of the run"
+        yield "results", in_unit(Figure(result.result_gigabytes), SIZES)[0], "", "from rows of the run"
 
 
 def in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:

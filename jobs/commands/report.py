@@ -77,9 +77,9 @@ def write_report(report: "Report") -> None:
         [[f"{row.level} {row.name}", f"{row.num_images:,}", percent(row.share)] for row in report.levels],
     )
     _attributes(report)
-    _rates(report, f"Highest privacy rates by {report.by_label}", report.highest)
+    _rates(report, f"Highest privacy rates by {report.by_label}, by the lower end of a 95 % interval", report.highest)
     if report.lowest:
-        _rates(report, f"Lowest privacy rates by {report.by_label}", report.lowest)
+        _rates(report, f"Lowest privacy rates by {report.by_label}, by the upper end of a 95 % interval", report.lowest)
     write_line(_total(report))
     for note in (report.private_meaning, words.interval_note(report)):
         write_line(note)
@@ -163,7 +163,7 @@ def _reasons(report: "Report") -> None:
 
 
 def _corrected(report: "Report") -> None:
-    from reports.report.words import correction_note, population
+    from reports.report.words import correction_note
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 
@@ -172,18 +172,18 @@ def _corrected(report: "Report") -> None:
         is_lower_bound = row.category is None and row.subject in never_ruled_out
         rates = [percent(row.raw_rate, is_lower_bound), percent_within(row.corrected_rate, row.low, row.high)]
         rates.append(spread(row.low, row.high))
-        return [subject, *rates, f"{row.num_labels:,}"]
+        return [subject, *rates, f"{row.num_labels:,}", percent(row.sensitivity)]
 
-    heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
+    heads = ["rate of", "raw", "corrected", "95 % interval", "labels", "sensitivity"]
     whole = [row for row in report.corrected if row.category is None]
     if whole:
-        _table(f"Rates of {population(report)}, corrected by labels of people", heads, list(map(line, whole)))
+        _table(f"Rates of the {whole[0].population}, corrected by labels of people", heads, list(map(line, whole)))
     groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
     if groups:
         groups.sort(key=lambda row: (-(row.low or 0.0), -(row.corrected_rate or 0.0), str(row.category)))
         more = f", the first {report.top} of {len(groups)}" if len(groups) > report.top else ""
-        title = f"Corrected privacy rates by {report.by_label}{more}"
-        _table(title, heads[:-1], [line(row)[:-1] for row in groups[: report.top]])
+        title = f"Corrected privacy rates by {report.by_label}, by the lower end of the interval{more}"
+        _table(title, heads, list(map(line, groups[: report.top])))
         write_line(correction_note(report) or "")
 
 

@@ -7,7 +7,7 @@ another machine may be faster or slower.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -44,31 +44,25 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure and its range; where it is exact, low and high are the figure itself."""
-
-    value: float
-    low: float
-    high: float
-
-    def times(self, factor: float) -> "Figure":
-        return Figure(self.value * factor, self.low * factor, self.high * factor)
-
-
-@dataclass(frozen=True)
-class Rough:
-    """A number, and how far chance can move it."""
+    """A figure, and how far chance can move it."""
 
     value: float
 
     error: float = 0.0
-    """Relative standard error."""
+    """Relative standard error; 0 if it is exact."""
 
-    def __truediv__(self, other: "Rough") -> "Rough":
-        return Rough(self.value / other.value, math.hypot(self.error, other.error))
+    low: float = field(init=False)
+    high: float = field(init=False)
 
-    def figure(self) -> Figure:
-        reach = Z * self.error * self.value
-        return Figure(self.value, max(0.0, self.value - reach), self.value + reach)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", self.value * max(0.0, 1 - Z * self.error))
+        object.__setattr__(self, "high", self.value * (1 + Z * self.error))
+
+    def times(self, factor: float) -> "Figure":
+        return Figure(self.value * factor, self.error)
+
+    def __truediv__(self, other: "Figure") -> "Figure":
+        return Figure(self.value / other.value, math.hypot(self.error, other.error))
 
 
 @dataclass(frozen=True)
@@ -83,8 +77,11 @@ class PlanResult:
     num_done: int
     """Images that the run has rows of."""
 
-    quarantined_share: Figure | None
-    """Share of the images that could not be judged, with the 95 % interval for all images; None without rows."""
+    quarantined_share: float | None
+    """Share of the images that could not be judged; None without rows."""
+
+    quarantined_range: tuple[float, float] | None
+    """95 % interval of that share of all images; None without rows, and if all were scanned."""
 
     images_per_s: Figure
     """Speed of the scan; a recorded one is of as many engines as were asked for."""
@@ -129,26 +126,27 @@ def run_plan(
         if costs.speed is None or resources.ray_address is not None:
             raise
         images, images_origin = _images(prepared, request.sample or request.limit)
-        speed = Rough(costs.speed.images_per_s * (resources.num_engines or 1))
+        speed = Figure(costs.speed.images_per_s * (resources.num_engines or 1))
         origin = f"not measured here: {costs.speed.origin} ({error})"
         cpus = costs.speed.images_per_s * _mean(cpu_s(prepared.source, listed_shards(prepared.source), costs)).value
     else:
         if result is None:
             images, images_origin = _images(prepared, pace.num_images)
         else:
-            images, images_origin = Rough(result.num_images), "all scanned"
+            images, images_origin = Figure(result.num_images), "all scanned"
         num_done = pace.num_done if result is None else result.num_images
         speed, rows = speed_of(pace.marks), rows_of(request.run)
         origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"
-    hours, left = _hours(images, speed), _hours(Rough(max(0.0, images.value - num_done), images.error), speed)
+    hours, left = _hours(images, speed), _hours(Figure(max(0.0, images.value - num_done), images.error), speed)
     price = None if plan is None else plan.price_per_hour
     return PlanResult(
         num_shards=len(prepared.source.shards),
-        images=images.figure(),
+        images=images,
         images_origin=images_origin,
         num_done=num_done,
-        quarantined_share=_share(rows, images) if rows.num else None,
-        images_per_s=speed.figure(),
+        quarantined_share=rows.num_quarantined / rows.num if rows.num else None,
+        quarantined_range=wilson(rows.num_quarantined, rows.num) if 0 < rows.num < images.value else None,
+        images_per_s=speed,
         speed_origin=origin,
         speed_is_measured=cpus is None,
         hours=hours,
@@ -159,56 +157,51 @@ def run_plan(
     )
 
 
-def _share(rows: Rows, images: Rough) -> Figure:
-    share = rows.num_quarantined / rows.num
-    return Figure(share, *((share, share) if rows.num >= images.value else wilson(rows.num_quarantined, rows.num)))
-
-
-def _images(prepared: Prepared, number: int | None) -> tuple[Rough, str]:
+def _images(prepared: Prepared, number: int | None) -> tuple[Figure, str]:
     """Return the images of the whole scan, and where the number comes from. number: if it is known for sure."""
     source, request = prepared.source, prepared.request
     if number is not None:
-        return Rough(number), "counted" if request.sample is None and request.limit is None else "those asked for"
+        return Figure(number), "counted" if request.sample is None and request.limit is None else "those asked for"
     shards = listed_shards(source)
     counts = num_images(source, shards)
     if len(shards) == len(source.shards):
-        return Rough(sum(counts)), "counted"
+        return Figure(sum(counts)), "counted"
     stated = stated_counts(source)
     if stated.num_images is not None and stated.difference(dict(zip(shards, counts, strict=True))) is None:
-        return Rough(stated.num_images), f"stated next to them, and right for {len(shards)} of them"
+        return Figure(stated.num_images), f"stated next to them, and right for {len(shards)} of them"
     mean = _mean(counts)
-    return Rough(mean.value * len(source.shards), mean.error), f"from {len(shards)} of the shards, at random"
+    return Figure(mean.value * len(source.shards), mean.error), f"from {len(shards)} of the shards, at random"
 
 
-def speed_of(marks: Sequence[tuple[float, int]]) -> Rough:
+def speed_of(marks: Sequence[tuple[float, int]]) -> Figure:
     """Return images per second; 0 if none was done. marks: (seconds, images), from when an engine was loaded."""
     if len(marks) < 2:
-        return Rough(0.0)
+        return Figure(0.0)
     start_s = marks[0][0] + START_SHARE * (marks[-1][0] - marks[0][0])
     after = [mark for mark in marks if mark[0] >= start_s]
     steps = np.diff(np.array(after if len(after) > MIN_STEPS else marks, np.float64), axis=0)
     seconds, images = steps.T
     if not seconds.sum():
-        return Rough(0.0)
+        return Figure(0.0)
     if len(steps) < MIN_STEPS:
-        return Rough(images.sum() / seconds.sum(), 1 / math.sqrt(len(steps)))  # as of a count of so many
+        return Figure(images.sum() / seconds.sum(), 1 / math.sqrt(len(steps)))  # as of a count of so many
     # The error of a ratio of two sums (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.11).
     per_image_s = seconds.sum() / images.sum()
     deviation = float(np.std(seconds - per_image_s * images, ddof=1))
-    return Rough(1 / per_image_s, deviation * math.sqrt(len(steps)) / seconds.sum())
+    return Figure(1 / per_image_s, deviation * math.sqrt(len(steps)) / seconds.sum())
 
 
-def _hours(images: Rough, speed: Rough) -> Figure | None:
+def _hours(images: Figure, speed: Figure) -> Figure | None:
     if not images.value:
-        return Figure(0.0, 0.0, 0.0)
-    return (images / Rough(speed.value * SECONDS_PER_HOUR, speed.error)).figure() if speed.value else None
+        return Figure(0.0)
+    return images / speed.times(SECONDS_PER_HOUR) if speed.value else None
 
 
-def _mean(values: Sequence[float]) -> Rough:
+def _mean(values: Sequence[float]) -> Figure:
     """Return the mean with its standard error; 0 without values."""
     if not values:
-        return Rough(0.0)
+        return Figure(0.0)
     mean = float(np.mean(values))
     if len(values) < 2 or not mean:
-        return Rough(mean)
-    return Rough(mean, float(np.std(values, ddof=1)) / math.sqrt(len(values)) / mean)
+        return Figure(mean)
+    return Figure(mean, float(np.std(values, ddof=1)) / math.sqrt(len(values)) / mean)

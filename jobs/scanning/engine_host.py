@@ -8,7 +8,7 @@ yet. So each moment is divided among these causes, by the number of pictures tha
 import gc
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
@@ -16,7 +16,7 @@ from importlib.metadata import version as package_version
 from ingest.errors import EngineError, StorageError
 from jobs.scanning.batch import BATCH_SAMPLES, BatchScorer, Flow
 from jobs.scanning.slice_tasks import ScanSettings
-from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
+from scoring.assessment import BuiltWith, Closable, Engine, TakesSteps, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer, record, refuse_other_answer
 from scoring.runs import CANARY
@@ -117,10 +117,6 @@ class EngineHost:
                     gc.unfreeze()
                 self._engine.close()
                 self._engine, self._scorer = None, None
-
-    def token_usage(self) -> Counter[str] | None:
-        """Return tokens by kind since the engine was loaded; None if it does not count them."""
-        return self._engine.usage if isinstance(self._engine, ReportsTokenUsage) else None
 
     def _compare(self, engine: Engine) -> None:
         """Raise EngineError if this engine cannot answer, or answers differently from another one of the run."""

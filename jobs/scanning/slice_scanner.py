@@ -8,11 +8,10 @@ import ctypes
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -25,7 +24,7 @@ from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from jobs.scanning.watchdog import watched
 from scoring.assessment import NO_ANSWER_REASONS
 from scoring.runs import ATTEMPTS, SCORES
-from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from scoring.runs.footers import shard_text, write_result
 from scoring.screen.guard import GuardCounts, guard_counts
 from scoring.table import SCHEMA, Col
@@ -37,18 +36,6 @@ empty name means that an engine is loaded."""
 
 def no_progress(slice_name: str, num_images: int) -> None:
     """Use this as `OnProgress` if progress is not shown."""
-
-
-class Metrics(Protocol):
-    """What a worker reports to the outside while it scans; see `jobs.scanning.on_ray.ScanMetrics`."""
-
-    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
-
-    def queued(self, num_images: int) -> None: ...
-
-    def tokens(self, spent: Mapping[str, int]) -> None: ...
-
-    def engine_time(self, more: EngineTime) -> None: ...
 
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 16 * 2**20), (-1, 64 * 2**20)
@@ -81,7 +68,6 @@ class SliceScanner:
     def __init__(
         self,
         settings: ScanSettings,
-        metrics: Metrics | None = None,
         crashed: Callable[[], object] = lambda: None,
         on_progress: OnProgress = no_progress,
     ):
@@ -91,7 +77,6 @@ class SliceScanner:
         self._settings = settings
         self._crashed = crashed
         self._on_progress = on_progress
-        self._metrics = metrics
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
         self._flow = Flow()
         self._host = EngineHost(settings, self._flow)
@@ -123,10 +108,9 @@ class SliceScanner:
             return SliceCounts(failure=str(error), is_fatal=True)
         try:
             with self._flow.at("slices"):
-                began = time.monotonic()
                 tables = self._tables(task, before)
                 with self._flow.at("writing"):
-                    guard = self._finish(task, tables, began)
+                    guard = self._finish(task, tables)
         except NotLoadedError as error:  # again, after its room was needed for an isolated slice
             with suppress(StorageError):
                 self._attempts.give_back(before)
@@ -148,17 +132,14 @@ class SliceScanner:
             if task.name in self._with_rows:
                 self._attempts.drop_rows(task.name)
                 self._with_rows.discard(task.name)
-        more = self._host.engine_time()
-        if more is not None and self._metrics is not None:
-            self._metrics.engine_time(more)
-        return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=more)
+        return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=self._host.engine_time())
 
     def close(self) -> None:
         """Release the device of the engine. Threads that are at work end with what they are doing."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
-    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> GuardCounts | None:
+    def _finish(self, task: SliceTask, tables: list[pa.Table]) -> GuardCounts | None:
         """Check the rows and write them. Return what the screen did; None without one."""
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
@@ -170,11 +151,6 @@ class SliceScanner:
         reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
         guard = None if self._settings.screen is None else guard_counts(table, self._settings.record.engine)
         self._write(task, table, reasons, guard)
-        if self._metrics is not None:
-            self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
-            usage = self._host.token_usage()
-            if usage is not None:
-                self._metrics.tokens(usage)
         return guard
 
     def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
@@ -191,8 +167,7 @@ class SliceScanner:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
             most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
-            queued = (lambda num_images: None) if self._metrics is None else self._metrics.queued
-            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, queued)
+            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow)
             return self._collected(task, first, watched(rows, self._settings.stall_s))
 
     def _mark(self, task: SliceTask) -> str:

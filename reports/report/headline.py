@@ -5,32 +5,33 @@ Also says how often the answers of the run are right, if the audit has measured 
 
 from ingest.errors import number_of
 from ingest.sample import printable
-from reports.audit.results import ALL_LABELLED
+from reports.audit.results import ALL_LABELLED, IN_SOURCE, of_shards
 from reports.audit.words import label_errors
 from reports.labels.agreed import in_words
 from reports.report.results import Report
 from reports.run.figures import CorrectedRate, Figure
+from reports.statistics.category_rates import MIN_LABELS
 from reports.words import percent_within, shortened, spread
-from scoring.runs.audit_files import MIN_LABELS, PRIVATE
+from scoring.runs.audit_files import PRIVATE
 
 
 def headline_of(report: Report) -> Figure:
     """Return the corrected rate where labels of this state of the run allow it, else the rate as the engine answers."""
-    whole, raw = corrected_whole(report), report.overall
+    whole = corrected_whole(report)
     if whole is None or whole.corrected_rate is None:
-        return raw
-    # With sizes of categories the rate is of the source, though the report may be grouped in another way.
-    is_of_source = report.design.is_random and (raw.rate is not None or bool(report.audited.category_sizes))
-    noun = f"scored images in the source{' that could be read' if report.design.is_damaged else ''}"
+        return report.overall
+    is_of_source = whole.population.endswith(IN_SOURCE)
+    shards = f", and {of_shards(report.total.num_shards or 0)}" if report.design.kind == "shards" else ""
     return Figure(
         whole.corrected_rate,
         whole.low,
         whole.high,
-        population=noun if is_of_source else "scored images",
+        population=f"{whole.population}{' that could be read' if is_of_source and report.design.is_damaged else ''}",
         basis=f"corrected by {number_of(whole.num_labels, 'label')} of people",
         caveat="" if is_of_source or report.design.kind == "whole" else "the others can differ",
         is_of_source=is_of_source,
         is_corrected=True,
+        assumption=f"if labels are right and chance alone decided which pictures have one{shards}",
     )
 
 
@@ -68,6 +69,9 @@ def _measured(whole: CorrectedRate) -> str:
     """Say what labels found of the private decision."""
     labels = f"{number_of(whole.num_labels, 'label')} of people"
     if whole.corrected_rate is None:
+        if whole.low is not None and whole.high is not None and whole.num_labels:
+            bounds = f"only show that {spread(whole.low, whole.high)} of the {whole.population} are private"
+            return f"There are {labels}, but they {bounds}: label more of the sample."
         why = f" ({whole.note})" if whole.note else ""
         return f"There are {labels}, but they give no corrected rate{why}."
     finds = _share(whole.sensitivity, whole.sensitivity_low, whole.sensitivity_high)

@@ -6,11 +6,8 @@ people (`Corrected`) are read from the run if `audit apply` has stored some.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
-from ingest.sample import printable
-from reports.audit.population import Fractions, drawn_fractions, of_source
-from reports.run.design import RunDesign, SourceSizes, design_of, fraction_of, in_source, overall
+from reports.run.design import RunDesign, SourceSizes, design_of, in_source, overall
 from reports.run.figures import (
     Copies,
     CorrectedRate,
@@ -28,7 +25,6 @@ from reports.run.figures import (
     UnseenContent,
 )
 from reports.run.warehouse import Run
-from reports.statistics.estimates import Estimate
 from scoring.runs.audit_files import PRIVATE, LabelGaps, read_stored
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import READABLE, WHOLE, RunRecord
@@ -49,9 +45,6 @@ class Corrected:
 
     other_condition: str | None = None
     """What the audit took as private, if that is not what the report does."""
-
-    fractions: Fractions = field(default_factory=dict)
-    """Sampled fractions of a sample of shards."""
 
     is_stale: bool = False
     """Whether the audit is of other rows than the run has now, so that its rates are left out."""
@@ -80,49 +73,7 @@ def corrected_rates(run: Run, by: str, private: str) -> Corrected:
         gaps=state.gaps,
         category_sizes=state.category_sizes,
         other_condition=None if state.private == private else state.private,
-        fractions=drawn_fractions(run, state.private),
     )
-
-
-def of_reported_images(
-    corrected: Corrected,
-    design: RunDesign,
-    rates: tuple[Rate, ...],
-    num_scored: int,
-    fraction: float,
-    fractions: Mapping[str, float],
-) -> tuple[CorrectedRate, ...]:
-    """Return the rates of the images that the report is of: those of the source, if the run is a sample of it.
-
-    If the run has the same number of images of each category, rates of the whole run are left out unless they are
-    weighted.
-    rates: of the groups. fraction, fractions: the drawn part of the source, and of each group of it; 0 if unknown.
-    """
-    if not design.is_random:
-        return corrected.rates
-    scored = {rate.group: rate.num_scored for rate in rates}
-    reported = []
-    for row in corrected.rates:
-        group = None if row.category is None else printable(row.category)
-        if group is None and design.kind == "per category":
-            reported += [row] if corrected.category_sizes else []
-            continue
-        drawn = fraction if group is None else fractions.get(group, 0.0)
-        if design.kind == "shards":
-            drawn = corrected.fractions.get((row.subject, row.category), 0.0)
-        reported.append(_of_source(row, num_scored if group is None else scored.get(group, 0), drawn))
-    return tuple(reported)
-
-
-def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> CorrectedRate:
-    share = row.corrected_rate or 0.0
-    rate = of_source(Estimate(row.corrected_rate, row.low, row.high), num_images, fraction)
-    ends: dict[str, Any] = {"low": rate.low, "high": rate.high}
-    for name, num in (("sensitivity", share * num_images), ("specificity", (1 - share) * num_images)):
-        estimate = Estimate(*(getattr(row, f"{name}{end}") for end in ("", "_low", "_high")))
-        quality = of_source(estimate, num, fraction)
-        ends |= {f"{name}_low": quality.low, f"{name}_high": quality.high}
-    return replace(row, **ends)
 
 
 @dataclass(frozen=True)
@@ -212,7 +163,7 @@ class Report:
     """Rates that labels of people have corrected; empty if there are none."""
 
     audited: Corrected = field(default_factory=Corrected)
-    """Results that an audit has stored: rates of the scored images, whatever the report is of."""
+    """Results that an audit has stored."""
 
     def covering(self, coverage: Coverage, record: RunRecord, sizes: SourceSizes) -> "Report":
         """Return this report with what is known of the source, which decides what the report may claim."""
@@ -221,9 +172,9 @@ class Report:
         if not sizes.by_category and self.by == "category":
             sizes = replace(sizes, by_category=self.audited.category_sizes)
         rates = in_source(self.rates, design, sizes, self.num_images)
-        fractions = {rate.group: fraction_of(rate, design, sizes, self.num_images) for rate in rates}
-        fraction = self.num_images / design.num_in_source if design.num_in_source else 0.0
-        corrected = of_reported_images(self.audited, design, rates, self.num_scored, min(1.0, fraction), fractions)
+        # Without sizes the whole run describes nothing, if it has the same number of images of each category.
+        is_pooled = design.kind == "per category" and not self.audited.category_sizes
+        corrected = tuple(row for row in self.audited.rates if row.category is not None or not is_pooled)
         return replace(
             self,
             coverage=coverage,

@@ -5,14 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.population import with_unscored
-from reports.report.headline import audit_cautions, headline_of, quality_note
+from reports.report.headline import audit_cautions, corrected_whole, headline_of, quality_note
 from reports.report.results import Report
-from reports.run.design import Kind, counts_of
-from reports.run.figures import SMALL_GROUP, Figure, Rate
+from reports.run.design import Kind
+from reports.run.figures import Figure, Rate
+from reports.statistics.category_rates import MIN_LABELS
 from reports.statistics.estimates import Estimate
+from reports.statistics.shares import SMALL_GROUP
 from reports.words import percent, percent_within, shortened, spread
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
-from scoring.runs.audit_files import MIN_LABELS, PRIVATE
+from scoring.runs.audit_files import PRIVATE
 from scoring.taxonomy import KEYS
 
 _NAMED = 3
@@ -36,11 +38,10 @@ def _how_much(report: Report) -> str:
         corrected = "; labels correct the rates of categories" if has_corrected_groups(report) else ""
         share = percent(total.share_found, total.is_never_denied)
         return f"{figure.basis} ({share}) were found private{most}{caveat}{corrected}."
+    whole = corrected_whole(report)
     raw = ""
-    if figure.is_corrected:
-        raw = f"; the engine itself found {percent(total.share_found, total.is_never_denied)} ({counts_of(total)})"
-        if report.design.kind == "per category":  # the counts are of the run, whose categories have equal weight
-            raw = "" if report.overall.rate is None else f"; the engine itself found {percent(report.overall.rate)}"
+    if figure.is_corrected and whole is not None and whole.raw_rate is not None:
+        raw = f"; the engine itself found {percent(whole.raw_rate, total.is_never_denied)}"
     return f"{says(figure)}{raw}{most}{caveat}."
 
 
@@ -52,12 +53,8 @@ def says(figure: Figure) -> str:
         interval = f"; 95 % interval {spread(figure.low, figure.high)}"
     estimated = "An estimated " if figure.is_of_source else ""
     found = "are" if figure.is_corrected else "were found"
-    return f"{estimated}{rate} of the {figure.population} {found} private ({figure.basis}{interval})"
-
-
-def population(report: Report) -> str:
-    """Say which images the corrected rates are of."""
-    return "the scored images in the source" if headline_of(report).is_of_source else "the scored images"
+    assumption = f", {figure.assumption}" if figure.assumption else ""
+    return f"{estimated}{rate} of the {figure.population} {found} private ({figure.basis}{interval}){assumption}"
 
 
 def has_corrected_groups(report: Report) -> bool:
@@ -189,12 +186,12 @@ def bounds_of_all(report: Report) -> str | None:
     if not headline.is_corrected:
         return bounds(total, all_images(report))
     corrected = Estimate(headline.rate, headline.low, headline.high)
-    ends = with_unscored(corrected, total.num_scored, total.num_images)
-    if ends is None or not total.num_without_score:
+    ends = with_unscored(corrected, total.num_images - total.num_quarantined, total.num_images)
+    if ends is None or not total.num_quarantined:
         return None
     low, high = ends
-    left_out = _images((total.num_quarantined, total.num_screened), ("quarantined", "screened-out"))
-    them = "it" if total.num_without_score == 1 else "them"
+    left_out = _images((total.num_quarantined,), ("quarantined",))
+    them = "it" if total.num_quarantined == 1 else "them"
     return (
         f"The corrected rate leaves out {left_out}. With {them} it is between "
         f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
@@ -205,17 +202,16 @@ def bounds_of_all(report: Report) -> str | None:
 def correction_note(report: Report) -> str | None:
     """Say what corrected rates of groups rest on; None if there are none."""
     rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
+    if not rows:
+        return None
+    sentence = f"Corrected rates of groups are of the {rows[0].population}."
     assumed = [row for row in rows if row.method != "difference"]
     if not assumed:
-        return None
-    which = (
-        "Corrected rates of groups"
-        if len(assumed) == len(rows)
-        else f"Those with fewer than {MIN_LABELS} labels of their own"
-    )
+        return sentence
+    which = "They" if len(assumed) == len(rows) else f"Those with fewer than {MIN_LABELS} labels of their own"
     return (
-        f"{which} are by a model of all groups (Fay and Herriot): it assumes that the true rates scatter alike around "
-        "a line over the rates that the engine answers."
+        f"{sentence} {which} are by a model of all groups (Fay and Herriot): it assumes that the true rates scatter "
+        "alike around a line over the rates that the engine answers."
     )
 
 
@@ -248,17 +244,20 @@ def notes(report: Report) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+_RANKS = (
+    "Ranks hold for all groups at once with 95 % confidence, which takes longer intervals than those shown: groups "
+    "whose intervals do not overlap can still share ranks."
+)
 _AS_IF_DRAWN = (
     "Intervals (95 %, Wilson) and ranks say how sure the order would be if these images were drawn at random from many "
-    "more of their kind."
+    f"more of their kind. {_RANKS}"
 )
 _INTERVAL_NOTES: Mapping[Kind, str] = {
     "whole": f"Rates are counts of all images. {_AS_IF_DRAWN}",
     "damaged": f"Rates are counts of the images that could be read. {_AS_IF_DRAWN}",
     "shards": "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
-    "images of a single shard. Ranks hold jointly with 95 % confidence.",
-    "per category": "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % "
-    "confidence.",
+    f"images of a single shard. {_RANKS}",
+    "per category": f"Intervals (95 %) are of the rate of each category in the source. {_RANKS}",
 }
 _NO_INTERVALS = (
     "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
@@ -269,7 +268,7 @@ def interval_note(report: Report) -> str:
     """Explain the intervals and ranks."""
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
-        return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
+        return f"Intervals (95 %) are of the rate in the source, {size}. {_RANKS}"
     return _INTERVAL_NOTES.get(report.design.kind, _NO_INTERVALS)
 
 

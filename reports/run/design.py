@@ -6,9 +6,10 @@ from typing import Literal
 
 from ingest.errors import number_of
 from reports.run import drawn_shards
-from reports.run.figures import SMALL_GROUP, Figure, Rate
+from reports.run.figures import Figure, Rate
 from reports.statistics.shares import (
     CONFIDENCE,
+    SMALL_GROUP,
     Stratum,
     clopper_pearson,
     post_stratified,

@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-SMALL_GROUP = 20
-"""A group with fewer judged images is marked: its rate says little."""
-
 
 @dataclass(frozen=True)
 class LevelCount:
@@ -261,6 +258,10 @@ class CorrectedRate:
 
     subject: str
     category: str | None
+
+    population: str
+    """Images that the rates are shares of, in the plural."""
+
     raw_rate: float | None
     corrected_rate: float | None
     low: float | None
@@ -270,7 +271,7 @@ class CorrectedRate:
     note: str | None
 
     sensitivity: float | None = None
-    """Share of the private images that the engine finds, and its 95 % interval; only of the whole run."""
+    """Share of the private images that the engine finds, and its 95 % interval; unknown with few labels."""
 
     sensitivity_low: float | None = None
     sensitivity_high: float | None = None
@@ -307,6 +308,9 @@ class Figure:
 
     is_corrected: bool = False
     """Corrected by labels of people, else as the engine answers."""
+
+    assumption: str = ""
+    """Condition under which the interval holds."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,7 +33,9 @@ from scoring.protocols.interface import Protocol
 from scoring.severity import levels_with_gaps, scores_with_gaps
 from scoring.taxonomy import KEYS
 
-WITHOUT = {
+TargetKind = Literal["slots", "severity", "binary", "dialogue"]
+
+WITHOUT: dict[TargetKind, str] = {
     "slots": "whose label judges no attribute",
     "severity": f"whose label has neither a score nor all {len(KEYS)} attributes",
     "binary": "whose label does not say private or public",
@@ -41,7 +43,7 @@ WITHOUT = {
 }
 """Kind of target -> description of labelled pictures without one, for messages after their number."""
 
-PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
+PROTOCOLS: dict[TargetKind, str] = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
 """Target -> default protocol of the tuned model."""
 
 Turns = tuple[tuple[str, str], ...]

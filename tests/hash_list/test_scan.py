@@ -24,10 +24,9 @@ from scoring.engines.canned import CannedEngine
 from tests.conftest import joined
 from tests.hash_list.listed import CLEAR, LISTED, SECRET, SHOWING, UNKNOWN, pdq, picture, released, rows_of
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.nasty import encoded
 from tests.records import scanned_record
-
-Capture = pytest.CaptureFixture[str]
 
 LISTED_ROW = {
     "key": "",
@@ -164,7 +163,7 @@ def test_a_scan_is_continued_with_the_same_list_only(
 
 
 def test_a_run_that_was_begun_without_a_list_is_not_continued_with_one(
-    runs: dict[str, Path], corpus: Path, hash_list: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    runs: dict[str, Path], corpus: Path, hash_list: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("PRIVSIEVE_HASH_LIST", str(hash_list))
     assert privsieve("scan", corpus, "--run", runs["plain"], "--engine", "canned") == 2

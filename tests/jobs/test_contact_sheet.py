@@ -13,6 +13,7 @@ from PIL import Image
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, make_corpus, with_policy
+from tests.making import Capture
 
 POLICY = """name: hide
 default: keep
@@ -29,9 +30,7 @@ def shown(page: Path, side: str) -> list[npt.NDArray[np.uint8]]:
 
 
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_every_layout_gives_the_same_pictures_before_and_after(
-    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_layout_gives_the_same_pictures_before_and_after(layout: str, tmp_path: Path, capsys: Capture) -> None:
     source, out, sheet = make_corpus(tmp_path, layout), tmp_path / "out", tmp_path / "sheet.html"
     scan_in_process(source, tmp_path / "run", max_frames=16)
     assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, POLICY), "--out", out) == 0
@@ -49,7 +48,7 @@ def test_every_layout_gives_the_same_pictures_before_and_after(
     assert sheet.read_text() == drawn
 
 
-def test_a_sheet_that_cannot_be_made_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sheet_that_cannot_be_made_is_one_line(tmp_path: Path, capsys: Capture) -> None:
     source, out, bare, sheet = (
         make_corpus(tmp_path, "tars"),
         tmp_path / "out",

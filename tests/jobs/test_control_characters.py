@@ -19,6 +19,7 @@ from scoring.runs.ledger import result_name
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import jpeg, privsieve, tar
+from tests.making import Capture
 from tests.records import run_record
 from tests.reports.conftest import answer
 
@@ -277,7 +278,7 @@ def test_every_verb_is_asked() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[f"{n}-{printable(verb)}" for n, (verb, _) in enumerate(CASES)])
-def test_no_control_character_reaches_the_terminal(case: Case, made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_control_character_reaches_the_terminal(case: Case, made: Made, capsys: Capture) -> None:
     verb, arguments = case
     code = privsieve(verb, *arguments(made))
     out, err = capsys.readouterr()

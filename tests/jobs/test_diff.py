@@ -11,6 +11,7 @@ from ingest.errors import Fault
 from reports.diff.compute import compare_runs
 from reports.diff.words import render
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.reports.diff.made import PictureRow, make
 from tests.reports.evaluation.conftest import found, hash_of
 
@@ -25,7 +26,7 @@ def runs(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_the_terminal_and_the_page_show_what_changed_and_escape_names(
-    runs: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: tuple[str, str], tmp_path: Path, capsys: Capture
 ) -> None:
     page = tmp_path / "page.html"
     assert privsieve("diff", *runs, "--html", page) == 0
@@ -45,7 +46,7 @@ def test_the_terminal_and_the_page_show_what_changed_and_escape_names(
     assert len(html) < 60_000
 
 
-def test_json_holds_every_count(runs: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_holds_every_count(runs: tuple[str, str], capsys: Capture) -> None:
     assert privsieve("diff", *runs, "--format", "json") == 0
     stored = json.loads(capsys.readouterr().out)
     assert stored["num_pairs"] == 2
@@ -64,9 +65,7 @@ def test_a_page_of_many_categories_stays_below_its_size(runs: tuple[str, str]) -
     assert 200_000 < len(page.encode()) < 1_500_000
 
 
-def test_wrong_input_is_one_line(
-    runs: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_input_is_one_line(runs: tuple[str, str], monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.chdir(Path(runs[0]).parent)
     for arguments, message in (
         ((runs[0], runs[0]), "is given twice; compare it with another run"),
@@ -81,9 +80,7 @@ def test_wrong_input_is_one_line(
         assert error.count("\n") == 1
 
 
-def test_nothing_is_said_of_groups_where_no_picture_could_be_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_said_of_groups_where_no_picture_could_be_read(tmp_path: Path, capsys: Capture) -> None:
     broken: list[PictureRow] = [("k1", "c1", "street", Fault("truncated", "cut"))]
     assert privsieve("diff", make(tmp_path, "a", broken), make(tmp_path, "b", broken)) == 0
     text = capsys.readouterr().out
@@ -92,7 +89,7 @@ def test_nothing_is_said_of_groups_where_no_picture_could_be_read(
 
 
 def test_pictures_on_the_hash_list_are_counted_and_not_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     keys = ("listed.jpg", "other.jpg")
     a = make(tmp_path, "a", [(key, key, "cat", found(gov_ids=1)) for key in keys])
@@ -116,7 +113,7 @@ def test_pictures_on_the_hash_list_are_counted_and_not_named(
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["key", "concat(category, '/', key)"])
 def test_a_group_that_would_name_a_picture_on_the_hash_list_is_counted_and_not_named(
-    by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    by: str, tmp_path: Path, capsys: Capture
 ) -> None:
     keys = ("one.jpg", "listed.jpg", "listed-too.jpg", "two.jpg")
     a = make(tmp_path, "a", [(key, key, "cat", found(gov_ids=1)) for key in keys])

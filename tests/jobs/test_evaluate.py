@@ -19,6 +19,7 @@ from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found, hash_of, make_run
 
 __all__ = ["make_run"]  # the fixture
@@ -90,10 +91,7 @@ def test_names_of_labels_cannot_write_to_the_terminal_or_into_the_page(run: Path
     assert len(html) < 100_000
 
 
-def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(
-    make_run: MakeRun,
-    tmp_path: Path,
-) -> None:
+def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(make_run: MakeRun, tmp_path: Path) -> None:
     run, page = make_run([("a", found(biometrics=1)), ("b", found(age=1))]), tmp_path / "page.html"
     none = {key: [0.0, 0.0] for key in KEYS}
     labels = labels_file(tmp_path, by_hash("ab", **none | {"biometrics": [1.0, 0.0], "age": [0.0, 1.0]}))
@@ -152,7 +150,7 @@ def test_what_is_to_know_of_the_labels_is_printed(run: Path, tmp_path: Path) -> 
     )
 
 
-def test_wrong_input_is_one_line_and_exit_code_2(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_input_is_one_line_and_exit_code_2(run: Path, tmp_path: Path, capsys: Capture) -> None:
     strange = tmp_path / "strange.csv"
     strange.write_text("key,private\nzzz,1\n")
     assert privsieve("evaluate", run, "--labels", strange) == 2
@@ -217,7 +215,7 @@ def test_reviews_of_chosen_pictures_are_no_figures_of_the_run(run: Path, tmp_pat
 
 
 def test_error_rates_per_group_of_people_come_with_intervals_and_a_caution(
-    run: Path, labels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, labels: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     groups = tmp_path / "skin_tone.csv"
     lines = [f"{hash_of(name)},me,{tone}" for name, tone in (("a", "dark"), ("b", "light"), ("d", "dark"))]

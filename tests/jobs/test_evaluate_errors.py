@@ -7,17 +7,15 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
+from tests.making import Capture
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, make_run
 
 __all__ = ["make_run"]  # the fixture
-
-Capture = pytest.CaptureFixture[str]
 
 
 def test_the_first_sentences_are_the_finding(make_run: MakeRun, tmp_path: Path, capsys: Capture) -> None:

@@ -1,13 +1,10 @@
 """`explain` of runs whose protocol asks for no attribute: what the model answered, and what policies decide."""
 
-import pytest
-
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.reports.evaluation.conftest import BINARY, SEVERITY, MakeRun, answered, make_run, scored
 
 __all__ = ["make_run"]  # the fixture
-
-Capture = pytest.CaptureFixture[str]
 
 
 def test_the_score_of_the_model_is_shown_and_what_policies_make_of_it(make_run: MakeRun, capsys: Capture) -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from scoring.taxonomy import KEYS
 from tests.jobs.made import made_run, privsieve
+from tests.making import Capture
 from tests.records import engine_record
 
 DETECTORS = engine_record(name="detectors", protocol="p", assessed=list(KEYS))
 CANNED = engine_record(name="canned", protocol="p", assessed=list(KEYS))
 
 
-def _said(run: Path, when: str, then: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def _said(run: Path, when: str, then: str, capsys: Capture) -> list[str]:
     policy = run.parent / "policy.yaml"
     policy.write_text(f'name: p\ndefault: keep\nrules:\n  - {{name: one, when: "{when}", then: {then}, reason: r}}\n')
     capsys.readouterr()
@@ -27,14 +28,11 @@ def _said(run: Path, when: str, then: str, capsys: pytest.CaptureFixture[str]) -
         ({"engine": DETECTORS, "limit": 21}, ["all images of the source"]),
         ({"engine": DETECTORS, "limit": 20}, ["first 20 images only (--limit): not representative"]),
         ({"engine": DETECTORS, "sample": 20, "seed": 3}, ["random sample of 20 images (seed 3)"]),
-        (
-            {"engine": CANNED},
-            ["all images of the source", "MADE-UP ANSWERS: the canned engine looks at no picture"],
-        ),
+        ({"engine": CANNED}, ["all images of the source", "MADE-UP ANSWERS: the canned engine looks at no picture"]),
     ],
 )
 def test_the_first_line_says_which_images_the_counts_are_of(
-    chosen: dict[str, object], message: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    chosen: dict[str, object], message: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
     lines = _said(made_run(tmp_path, ((20,),), **chosen), "level = 1", "drop", capsys)
     assert lines[: len(message)] == message
@@ -58,7 +56,7 @@ def test_the_first_line_says_which_images_the_counts_are_of(
     ],
 )
 def test_a_rule_that_takes_level_0_with_the_severe_ones_is_pointed_out(
-    when: str, then: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    when: str, then: str, warns: bool, tmp_path: Path, capsys: Capture
 ) -> None:
     lines = _said(made_run(tmp_path, ((20,),), engine=DETECTORS), when, then, capsys)
     message = '  rule "one" also matches images in which nothing was found, since their level is 0; write for example: '

@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import Capture, with_policy
+from tests.jobs.releases import with_policy
+from tests.making import Capture, Folders
 
 BY_KEY = (
     "name: by-key\ndefault: keep\nquarantined: drop\nrules:\n"
@@ -29,7 +30,7 @@ def photo(seed: int, quality: int, is_mirrored: bool = False) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     """In two shards: two copies of a, of which one is turned, and two of b; c is alone."""
     folder = tmp_path_factory.mktemp("groups")
     (folder / "tars").mkdir()

@@ -33,13 +33,12 @@ from tests.jobs.releases import (
     released,
     with_policy,
 )
+from tests.making import Capture
 from tests.nasty import encoded
 
 
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_a_clean_release_holds_pixels_and_nothing_else(
-    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_clean_release_holds_pixels_and_nothing_else(layout: str, tmp_path: Path, capsys: Capture) -> None:
     source, run, out = make_corpus(tmp_path, layout), tmp_path / "run", tmp_path / "out"
     scan_in_process(source, run, max_frames=16)
     assert privsieve("filter", run, "--policy", with_policy(tmp_path, CLEAN), "--out", out) == 0
@@ -240,9 +239,7 @@ def test_a_rule_spares_a_kind_of_evidence(seen: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_engine_looks_too_and_has_the_last_word(
-    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_engine_looks_too_and_has_the_last_word(seen: Path, tmp_path: Path, capsys: Capture) -> None:
     """The canned engine answers by the hash of what it is shown, so one knows what it said of each released file."""
     policy = with_policy(tmp_path, FACES + "residual_max_level: 3\nverify: {engine: canned}\n")
     options = ("--policy", policy, "--out", tmp_path / "out")
@@ -326,11 +323,7 @@ def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_pa
     ],
 )
 def test_a_second_look_that_cannot_be_is_one_line_before_anything_is_written(
-    seen: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    policy: str,
-    message: str,
+    seen: Path, tmp_path: Path, capsys: Capture, policy: str, message: str
 ) -> None:
     command = ("filter", seen, "--policy", with_policy(tmp_path, policy), "--out", tmp_path / "out")
     assert privsieve(*command) == 2
@@ -358,7 +351,7 @@ def test_a_second_look_that_cannot_be_is_one_line_before_anything_is_written(
     ],
 )
 def test_a_rule_that_cannot_be_carried_out_is_one_line_before_anything_is_written(
-    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str, message: str
+    seen: Path, tmp_path: Path, capsys: Capture, rule: str, message: str
 ) -> None:
     text = f"name: p\ndefault: keep\nrules:\n  - {{name: r, when: biometrics = 1, {rule}, reason: r}}\n"
     policy = with_policy(tmp_path, text)

@@ -54,15 +54,6 @@ def test_the_help_of_a_group_says_what_each_of_its_commands_does_to_the_end(caps
     assert "..." not in commands
 
 
-@pytest.mark.parametrize("topic", ["lables", "../README", "index", "/etc/passwd", "measured", ""])
-def test_a_topic_that_is_none_is_one_line(topic: str, capsys: Capture) -> None:
-    assert privsieve("help", topic) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f'privsieve: no page is about "{topic}"')
-    assert error.count("\n") == 1
-    assert ('did you mean "labels"?' in error) is (topic == "lables")
-
-
 def test_commands_and_words_without_a_page_of_their_name_show_the_one_that_describes_them(capsys: Capture) -> None:
     for word in sorted({*VERBS, "policies", "GDPR", "heic", "duplicates", "release"} - {*TOPICS, "help"}):
         assert privsieve("help", word) == 0

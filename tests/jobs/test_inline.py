@@ -1,6 +1,5 @@
 """A scan in the process of the command: bad images, interruptions and kills cost what they cost on Ray."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -151,28 +150,3 @@ def test_a_scan_takes_ray_where_a_cluster_its_engines_or_several_gpus_are_there(
     assert [taken(), taken(model), taken(model, executor="inline")] == ["inline", "ray", "inline"]
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     assert [taken(), taken(executor="inline")] == ["ray", "inline"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ("--ray-address", "127.0.0.1:6379"),
-            "--executor inline works in this process and --ray-address names a cluster: leave one of them out",
-        ),
-        (
-            ("--num-engines", 2),
-            "--num-engines 2: --executor inline has one engine in each of its --processes; leave one of them out",
-        ),
-        (
-            ("--max-engines", 4),
-            "--max-engines 4: --executor inline has one engine in each of its --processes; leave one of them out",
-        ),
-    ],
-)
-def test_what_only_a_cluster_can_do_is_refused(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...], message: str
-) -> None:
-    assert privsieve("scan", corpus, "--run", tmp_path / "run", *INLINE, *options) == 2
-    assert capsys.readouterr().err == f"privsieve: {message}\n"
-    assert not os.path.exists(tmp_path / "run")

@@ -14,7 +14,8 @@ from scoring.captions import CAPTION_KINDS, REMOVED, caption_kinds, masked
 from tests.ingest.crafted import jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import Capture, decided, with_policy
+from tests.jobs.releases import decided, with_policy
+from tests.making import Capture
 
 MASKED = "name: masked\ntexts: masked\nrules: []\ndefault: keep\nquarantined: drop\n"
 CAPTION = "Call Anna Maria Smith, 555-010-4477, today."

@@ -82,13 +82,7 @@ ENGINE = engine_record(
 
 
 def _record(**changes: object) -> RunRecord:
-    settings: dict[str, object] = {
-        "code": "a" * 64,
-        "source": "/c",
-        "source_format": "tree",
-        "sample": 9,
-        "seed": 0,
-    }
+    settings: dict[str, object] = {"code": "a" * 64, "source": "/c", "source_format": "tree", "sample": 9, "seed": 0}
     return RunRecord.model_validate(run_record(ENGINE).model_dump() | settings | changes)
 
 

@@ -178,8 +178,7 @@ def test_ray_gives_the_same_files(made: Path, run: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("screen", "difference"),
-    [((), "screen was set, now not set; "), (("other-screen",), "screen sha256 was ")],
+    ("screen", "difference"), [((), "screen was set, now not set; "), (("other-screen",), "screen sha256 was ")]
 )
 def test_a_run_is_continued_with_its_own_screen_only(
     made: Path, run: Path, screen: tuple[str, ...], difference: str, capsys: pytest.CaptureFixture[str]
@@ -344,12 +343,7 @@ def test_a_guarantee_without_rules_drops_what_the_engine_has_not_seen(
 
 
 @pytest.mark.parametrize(
-    ("more", "action_of"),
-    [
-        ("screened: keep\n", "keep"),
-        ("screened: drop\n", "drop"),
-        ("", "drop"),
-    ],
+    ("more", "action_of"), [("screened: keep\n", "keep"), ("screened: drop\n", "drop"), ("", "drop")]
 )
 def test_a_policy_decides_about_them_by_key_or_by_rule(run: Path, more: str, action_of: str, tmp_path: Path) -> None:
     text = SILENT + more

@@ -22,6 +22,7 @@ from scoring.screen.modalities import Features, PictureView
 from scoring.screen.model import Screener
 from scoring.screen.screen_file import read_screen
 from tests.jobs.made import privsieve, tar
+from tests.making import Capture, Folders
 from tests.scoring.test_screen import averaging_model
 from tests.screens import planted_corpus, write_labels
 
@@ -30,7 +31,7 @@ TARGET = 0.05
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("screen")
     write_labels(
         folder / "labels.csv", planted_corpus(folder / "shards", 200, 400, 1, noise=0.02, without_caption=0.05)
@@ -89,7 +90,7 @@ def test_the_bound_is_of_pictures_that_the_screen_has_not_learnt_from(corpus: Pa
 
 
 def test_other_labels_judge_a_screen_by_side_and_by_what_it_misses(
-    corpus: Path, fitted: FitResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, fitted: FitResult, tmp_path: Path, capsys: Capture
 ) -> None:
     labels = write_labels(tmp_path / "other.csv", planted_corpus(tmp_path / "other", 60, 120, 2, noise=0.02))
     capsys.readouterr()
@@ -119,7 +120,7 @@ def test_other_labels_judge_a_screen_by_side_and_by_what_it_misses(
 
 
 def test_too_few_labels_are_refused_with_the_number_that_is_missing(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     out = tmp_path / "screen"
     arguments = ("--labels", corpus / "labels.csv", "--modality", "caption", "--out", out, "--quiet")
@@ -169,7 +170,7 @@ def test_a_corpus_without_captions_is_no_corpus_for_a_screen_of_captions(corpus:
         run_screen_fit(_asked(corpus, source=str(tmp_path / "pictures"), out=str(tmp_path / "screen")))
 
 
-def test_labels_that_are_not_used_are_counted(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_are_not_used_are_counted(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     broken = b"\xff\xd8 is no picture"
     shutil.copytree(corpus / "shards", tmp_path / "shards", dirs_exist_ok=True, ignore=lambda *_: ["00000.tar"])
     tar(tmp_path / "shards" / "00000.tar", {"a.jpg": broken, "b.jpg": broken})
@@ -193,9 +194,7 @@ class FailsOnBridges:
         return Features(np.ones(1, np.float32))
 
 
-def test_a_picture_on_which_a_look_fails_is_left_out_and_counted(
-    corpus: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_on_which_a_look_fails_is_left_out_and_counted(corpus: Path, capsys: Capture) -> None:
     usable = labelled_pictures(_asked(corpus).look, {"caption": FailsOnBridges()}, on_terminal(quiet=True))
     num_left = 600 - len(usable.pictures.sha256)
     assert 0 < num_left < 300
@@ -204,7 +203,7 @@ def test_a_picture_on_which_a_look_fails_is_left_out_and_counted(
 
 
 def test_the_labels_that_chose_a_threshold_do_not_judge_it_unsaid(
-    corpus: Path, fitted: FitResult, capsys: pytest.CaptureFixture[str]
+    corpus: Path, fitted: FitResult, capsys: Capture
 ) -> None:
     assert fitted.screen.record.labels_sha256
     asked_for = (
@@ -221,7 +220,7 @@ def test_the_labels_that_chose_a_threshold_do_not_judge_it_unsaid(
 
 
 def test_an_encoder_and_captions_are_two_predictors_that_are_fused(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    corpus: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "objects.onnx").write_bytes(averaging_model())
     screen, labels = tmp_path / "screen", ("--labels", corpus / "labels.csv")
@@ -259,7 +258,7 @@ def test_an_encoder_and_captions_are_two_predictors_that_are_fused(
     ],
 )
 def test_a_wrong_option_is_one_line(
-    corpus: Path, tmp_path: Path, arguments: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]
+    corpus: Path, tmp_path: Path, arguments: tuple[str, ...], error: str, capsys: Capture
 ) -> None:
     out = tmp_path / "screen"
     assert (
@@ -283,7 +282,7 @@ def test_a_wrong_option_is_one_line(
     ids=["empty", "Git LFS"],
 )
 def test_an_encoder_that_was_not_downloaded_is_one_line(
-    corpus: Path, tmp_path: Path, content: bytes, error: str, capsys: pytest.CaptureFixture[str]
+    corpus: Path, tmp_path: Path, content: bytes, error: str, capsys: Capture
 ) -> None:
     (tmp_path / "a.onnx").write_bytes(content)
     given = ("--labels", corpus / "labels.csv", "--encoder", tmp_path / "a.onnx", "--out", tmp_path / "screen")

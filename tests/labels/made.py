@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.jobs.made import jpeg, privsieve
+from tests.making import Capture
 
 VISPR_LABELS = {
     "2017_1": ["a1_age_approx", "a4_gender", "a9_face_complete", "a2_weight_approx"],
@@ -34,10 +33,7 @@ def vispr(root: Path, labels: Mapping[str, Sequence[str]] = VISPR_LABELS, split:
 
 
 def vispr_flat(
-    root: Path,
-    labels: Mapping[str, Sequence[str]] = VISPR_LABELS,
-    split: str = "test2017",
-    first_shade: int = 0,
+    root: Path, labels: Mapping[str, Sequence[str]] = VISPR_LABELS, split: str = "test2017", first_shade: int = 0
 ) -> Path:
     """Pictures with their annotation beside them."""
     for shade, (name, given) in enumerate(labels.items(), first_shade):
@@ -92,7 +88,7 @@ def places365(root: Path, lists: Mapping[str, str], there: Sequence[str]) -> Pat
     return root
 
 
-def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, root: Path, *options: str) -> str:
+def refused(capsys: Capture, tmp_path: Path, name: str, root: Path, *options: str) -> str:
     capsys.readouterr()
     assert privsieve("labels", "import", name, root, "--out", tmp_path / "no.parquet", "--quiet", *options) == 2
     captured = capsys.readouterr()

@@ -11,6 +11,7 @@ from reports.labels.agreement import agreement_table
 from scoring.labels.judgements import judgements
 from scoring.labels.table import read_labels, to_labels
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 CLEARLY, PRIVATE, PUBLIC, OPEN = "clearly private", "private", "public", "clearly public"
 
@@ -20,7 +21,7 @@ def _csv(path: Path, head: str, *lines: str) -> Path:
     return path
 
 
-def _json(capsys: pytest.CaptureFixture[str], *command: object) -> Any:
+def _json(capsys: Capture, *command: object) -> Any:
     assert privsieve("labels", "agreement", *command, "--format", "json") == 0
     return json.loads(capsys.readouterr().out)
 
@@ -53,9 +54,7 @@ def test_pairwise_agreement_is_shown_by_class_and_category() -> None:
     assert {name: (g.num_items, g.mean, g.band) for name, g in tied.items()} == {("x", None): (1, 0, "none")}
 
 
-def test_the_numbers_of_privacyalert_run_from_private_to_public(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_numbers_of_privacyalert_run_from_private_to_public(tmp_path: Path, capsys: Capture) -> None:
     ann = _csv(tmp_path / "ann.csv", "key,annotator,vote", "a,ann,0", "b,ann,0.25", "c,ann,.75", "d,ann,1.0", "e,ann,")
     bob = _csv(tmp_path / "bob.csv", "key,annotator,vote", "a,bob,clearly private", "b,bob,private", "d,bob,public")
     assert read_labels(str(ann))["vote"].to_pylist() == [CLEARLY, PRIVATE, PUBLIC, OPEN, None]
@@ -67,7 +66,7 @@ def test_the_numbers_of_privacyalert_run_from_private_to_public(
         read_labels(str(wrong))
 
 
-def test_the_papers_rule_drops_whoever_fails_any_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_papers_rule_drops_whoever_fails_any_check(tmp_path: Path, capsys: Capture) -> None:
     keys = [f"check {number}" for number in range(5)]
     ann = _csv(tmp_path / "a.csv", "key,annotator,private", "x,ann,1", *(f"{key},ann,1" for key in keys))
     bob = _csv(tmp_path / "b.csv", "key,annotator,private", "x,bob,1", *(f"{key},bob,1" for key in keys))
@@ -93,9 +92,7 @@ def _people(tmp_path: Path) -> Path:
     )
 
 
-def test_over_and_under_prediction_is_against_the_majority_of_people(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_over_and_under_prediction_is_against_the_majority_of_people(tmp_path: Path, capsys: Capture) -> None:
     people = _people(tmp_path)
     lines = ("a,m,0,1,1", "b,m,1,0.5,1", "c,m,0,1,1", "d,m,0,,1", "e,m,1,1,1")  # of e people said nothing
     model = _csv(tmp_path / "model.csv", "key,annotator,race_ethnicity,gender,age", *lines)
@@ -113,7 +110,7 @@ def test_over_and_under_prediction_is_against_the_majority_of_people(
     assert "−25.0" in capsys.readouterr().out
 
 
-def test_a_level_is_the_mean_of_its_attributes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_level_is_the_mean_of_its_attributes(tmp_path: Path, capsys: Capture) -> None:
     head = "key,annotator,biometrics,gov_ids,unique_body_markings"
     people = _csv(tmp_path / "people.csv", head, "a,p,1,0,0", "b,p,1,0,0")
     model = _csv(tmp_path / "model.csv", head, "a,m,1,1,0", "b,m,1,1,1")
@@ -122,9 +119,7 @@ def test_a_level_is_the_mean_of_its_attributes(tmp_path: Path, capsys: pytest.Ca
     assert level["difference"] == pytest.approx((1 / 3 + 2 / 3) / 2)
 
 
-def test_people_who_judged_nothing_that_others_judged_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_people_who_judged_nothing_that_others_judged_are_refused(tmp_path: Path, capsys: Capture) -> None:
     people = _people(tmp_path)
     model = _csv(tmp_path / "model.csv", "key,annotator,private", "a,m,1", "b,m,0")
     assert privsieve("labels", "agreement", model, "--against", people) == 2
@@ -133,7 +128,7 @@ def test_people_who_judged_nothing_that_others_judged_are_refused(
     assert "no other annotator judged an attribute of a picture that these people judged" in error
 
 
-def test_unclear_cues_are_absent_by_the_papers_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unclear_cues_are_absent_by_the_papers_rule(tmp_path: Path, capsys: Capture) -> None:
     one = _csv(tmp_path / "1.csv", "key,annotator,gender", "a,ann,0.5", "b,ann,1", "c,ann,0")
     two = _csv(tmp_path / "2.csv", "key,annotator,gender", "a,bob,0", "b,bob,1", "c,bob,0.5")
     for options, identical in (((), 1 / 3), (("--paper-rule",), 1)):

@@ -13,6 +13,7 @@ from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows
 from tests.labels import made
+from tests.making import Capture
 
 
 def _imported(tmp_path: Path, name: str, root: Path, *options: str) -> dict[str, dict[str, object]]:
@@ -68,9 +69,7 @@ def test_a_scan_of_the_same_folder_joins_by_key_and_by_sha256(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("layout", [made.vispr, made.vispr_flat])
-def test_both_vispr_layouts_give_the_same_labels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], layout: object
-) -> None:
+def test_both_vispr_layouts_give_the_same_labels(tmp_path: Path, capsys: Capture, layout: object) -> None:
     assert callable(layout)
     found = _imported(tmp_path, "vispr", layout(tmp_path / "vispr"))
     shown = capsys.readouterr().out
@@ -101,7 +100,7 @@ def test_one_split_of_vispr(tmp_path: Path) -> None:
     assert len(_imported(tmp_path, "vispr", root)) == 2
 
 
-def test_the_own_mapping_replaces_that_of_the_importer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_own_mapping_replaces_that_of_the_importer(tmp_path: Path, capsys: Capture) -> None:
     mapping = tmp_path / "mine.yaml"
     head = "name: mine\nversion: 3\nsource: x\nlicence: CC0\nabsent_is_zero: false\n"
     mapping.write_text(f"{head}entries: {{passport: {{documents: 0.5}}}}\n")
@@ -184,9 +183,7 @@ def test_curated_privacyalert(tmp_path: Path) -> None:
     assert _imported(tmp_path, "privacyalert-curated", labels_only)["111.jpg"]["split"] is None
 
 
-def test_batches_of_large_curated_sets_have_two_digits_and_ipd_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_batches_of_large_curated_sets_have_two_digits_and_ipd_is_refused(tmp_path: Path, capsys: Capture) -> None:
     """Its loader fills VISPR's batches with zeros; the labels of IPD, which is made of two sets, are the other way
     round."""
     lines = "Image Name,batch,Label 2-class,Final\n2017_10000580,0,1,0\n2017_10000581,12,0,2\n"
@@ -210,9 +207,7 @@ def test_privacyalert_as_its_authors_name_the_columns_and_others_the_folder(tmp_
     }
 
 
-def test_cprt_bench_gives_scores_and_attributes_of_vispr_pictures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cprt_bench_gives_scores_and_attributes_of_vispr_pictures(tmp_path: Path, capsys: Capture) -> None:
     levels = {"level1": {"biometrics": 1, "gov_ids": 0}, "level3": {"age": 1, "hair": 1}}
     record = {"id": "2017_1", "binary_labels": levels, "level": 1, "score": 0.75}
     root = made.cprt_bench(tmp_path / "cprt", [record])
@@ -232,7 +227,7 @@ def test_cprt_bench_gives_scores_and_attributes_of_vispr_pictures(
         assert made.refused(capsys, tmp_path, "cprt-bench", made.cprt_bench(root, wrong)) == message
 
 
-def test_biv_priv_finds_the_class_in_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_biv_priv_finds_the_class_in_the_name(tmp_path: Path, capsys: Capture) -> None:
     private = ["Bank_Statement_1.jpg", "a/mortage_investment_or_retirement_report 2.png", "IMG_77.jpg"]
     root = made.biv_priv(tmp_path / "biv", private, ["1.jpg"])
     found = _imported(tmp_path, "biv-priv", root)
@@ -260,9 +255,7 @@ def test_places365_has_classes_and_no_privacy(tmp_path: Path) -> None:
     assert found["00000002.jpg"]["sha256"] is None
     assert {row["private"] for row in found.values()} == {None}
     val = made.places365(
-        tmp_path / "v",
-        {"places365_val.txt": "Places365_val_00000001.jpg 1\n"},
-        ["val_256/Places365_val_00000001.jpg"],
+        tmp_path / "v", {"places365_val.txt": "Places365_val_00000001.jpg 1\n"}, ["val_256/Places365_val_00000001.jpg"]
     )
     only = _imported(tmp_path, "places365", val)["Places365_val_00000001.jpg"]
     assert (only["class"], only["split"]) == ("bus_station/indoor", "validation")
@@ -285,7 +278,7 @@ def test_a_csv_file_beside_its_pictures(tmp_path: Path) -> None:
     assert origin.unmapped == {"unknown": 1}
 
 
-def test_further_columns_of_a_table_are_left_out_if_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_further_columns_of_a_table_are_left_out_if_asked(tmp_path: Path, capsys: Capture) -> None:
     table = tmp_path / "manifest.csv"
     table.write_text("key,file,width,private,height,a,b,c\na.jpg,x,20,1,30,,,\n")
     out = tmp_path / "labels.parquet"
@@ -307,9 +300,7 @@ def test_a_csv_by_hash_alone_and_its_annotator(tmp_path: Path) -> None:
     assert list(found) == ["ab" * 32, "cd" * 32]
 
 
-def test_copies_of_a_picture_are_one_row_and_null_where_they_contradict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_copies_of_a_picture_are_one_row_and_null_where_they_contradict(tmp_path: Path, capsys: Capture) -> None:
     root = made.privbench(tmp_path / "PrivBench", ["face_1.jpg", "public_1.jpg", "tattoo_1.jpg"])
     (root / "face_2.jpg").write_bytes((root / "face_1.jpg").read_bytes())
     (root / "public_2.jpg").write_bytes((root / "tattoo_1.jpg").read_bytes())

@@ -3,12 +3,11 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.labels import made
+from tests.making import Capture
 
 
-def test_paths_out_of_the_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_out_of_the_folder_are_refused(tmp_path: Path, capsys: Capture) -> None:
     made.picture(tmp_path / "secret.jpg", 1)
     root = made.vispr(tmp_path / "vispr", {"2017_1": ["a0_safe"]})
     name = "annotations/test2017/2017_1.json"
@@ -25,7 +24,7 @@ def test_paths_out_of_the_folder_are_refused(tmp_path: Path, capsys: pytest.Capt
         assert "line 1: the " in made.refused(capsys, tmp_path, "privacyalert", alert)
 
 
-def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: Capture) -> None:
     root = made.vispr(tmp_path / "vispr", {"2017_1": ["a0_safe"]})
     name = "annotations/test2017/2017_1.json"
     (root / name).write_text('{"labels":\n ["a0_safe" "Jane"]}')
@@ -49,7 +48,7 @@ def test_wrong_files_are_refused_with_file_and_line(tmp_path: Path, capsys: pyte
     assert "the file holiday.jpg names no class" in made.refused(capsys, tmp_path, "privbench", bench)
 
 
-def test_nothing_to_import_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_import_is_reported(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "empty").mkdir()
     assert "no labelled picture was found" in made.refused(capsys, tmp_path, "privbench", tmp_path / "empty")
     assert "no labelled picture was found" in made.refused(capsys, tmp_path, "vispr", tmp_path / "empty")
@@ -57,7 +56,7 @@ def test_nothing_to_import_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
     assert 'no importer "vipr" (did you mean "vispr"?)' in made.refused(capsys, tmp_path, "vipr", tmp_path / "empty")
 
 
-def test_a_hash_that_is_not_that_of_the_picture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hash_that_is_not_that_of_the_picture_is_refused(tmp_path: Path, capsys: Capture) -> None:
     made.picture(tmp_path / "a.jpg", 1)
     (tmp_path / "labels.csv").write_text(f"key,sha256,private\na.jpg,{'ab' * 32},1\n")
     assert "labels.csv, line 2: sha256 is not that of the picture" in made.refused(capsys, tmp_path, "csv", tmp_path)

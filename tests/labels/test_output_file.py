@@ -3,18 +3,15 @@
 import shutil
 from pathlib import Path
 
-import pytest
-
 from scoring.labels.label_files import as_csv
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.reports.evaluation.conftest import BINARY, MakeRun, answered, by_hash, make_run
 
 __all__ = ["make_run"]  # the fixture
 
 
-def test_no_command_replaces_the_file_that_out_names(
-    make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_replaces_the_file_that_out_names(make_run: MakeRun, tmp_path: Path, capsys: Capture) -> None:
     labels, edited = tmp_path / "labels.csv", b"corrected by hand"
     labels.write_bytes(as_csv(by_hash("ab", private=[0, 1])))
     run = make_run([("a", answered(True, 0.9)), ("b", answered(False, 0.2))], BINARY)

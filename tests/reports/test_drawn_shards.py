@@ -212,9 +212,11 @@ def test_corrected_rates_of_the_source_have_the_variance_between_shards(tmp_path
     degrees = math.floor(2 * squares**2 / (fourths - squares**2 / 20))
     assert degrees == 17
     size = effective([9] * 4 + [0] * 16, [10] * 20, draw) * of_t(degrees)
-    assert (whole["source_low"], whole["source_high"]) == pytest.approx(wilson(0.18 * size, size), abs=1e-6)
+    assert (whole["low"], whole["high"]) == pytest.approx(wilson(0.18 * size, size), abs=1e-6)
+    assert whole["population"] == "scored images in the source"
     with open_run(str(tmp_path / "run")) as run:
         report = run.summary()
     (shown,) = (row for row in report.corrected if row.subject == "private" and row.category is None)
-    assert (shown.low, shown.high) == pytest.approx((whole["source_low"], whole["source_high"]))
+    assert (shown.low, shown.high) == pytest.approx((whole["low"], whole["high"]))
+    assert "and if the other shards are like the 20 drawn ones, which so few cannot show" in findings(report)[0]
     assert json.loads((tmp_path / "run" / "run.json").read_text())["shards"] == 20

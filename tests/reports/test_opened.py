@@ -18,6 +18,7 @@ from reports.run import warehouse
 from reports.run.figures import Rate
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.reports.conftest import ROWS, MakeRun, answer
 
 
@@ -51,7 +52,7 @@ def counted_run(make_run: MakeRun) -> Iterator[str]:
     "command",
     [["report"], ["report", "--format", "json"], ["sql", "SELECT count(*) FROM attributes"], ["sql", "FROM rates"]],
 )
-def test_a_command_lists_the_run_once(counted_run: str, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_lists_the_run_once(counted_run: str, command: list[str], capsys: Capture) -> None:
     assert privsieve(command[0], counted_run, *command[1:]) == 0
     assert capsys.readouterr().out
     assert CountedStore.listed == ["scores"]

@@ -15,9 +15,8 @@ from reports.report.headline import headline_of, quality_note
 from reports.report.page import Digest, Extras, PagePicture, matrix, render
 from reports.report.results import HEADS, Report, group_rows
 from reports.report.words import findings
-from reports.run.figures import CorrectedRate, EvidenceCount, Figure
+from reports.run.figures import CorrectedRate, EvidenceCount
 from reports.run.warehouse import open_warehouse
-from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
 from tests.records import engine_record
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
@@ -156,7 +155,7 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
 
 def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
     def row(subject: str, category: str | None, rate: float) -> CorrectedRate:
-        return CorrectedRate(subject, category, 0.5, rate, 0.2, 0.3, "difference", 400, None)
+        return CorrectedRate(subject, category, "scored images", 0.5, rate, 0.2, 0.3, "difference", 400, None)
 
     found = replace(
         report, corrected=(row("private", None, 0.25), row("private", "beach", 0.123), row("age", None, 0.2))
@@ -175,15 +174,15 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
     (age,) = re.findall(r"<summary>Age</summary>.*?</tr>", page, re.DOTALL)
     assert "20.0 %" in age
     assert "Measured by 400 labels of people." in page
+    assert "Corrected rates of groups are of the scored images." in page
     assert "Fay and Herriot" not in page
     shifted = replace(found, corrected=(*found.corrected[:1], replace(found.corrected[1], method="fay-herriot")))
-    assert "Corrected rates of groups are by a model of all groups (Fay and Herriot)" in render(shifted)
+    assert "They are by a model of all groups (Fay and Herriot)" in render(shifted)
     assert page.index("Private, corrected by labels") < page.index("Private, as the engine answers")
-    corrected = Figure(0.25, 0.2, 0.3, "scored images", "corrected by 400 labels of people", is_corrected=True)
-    assert headline_of(found) == corrected
+    assert headline_of(found).is_corrected
     assert findings(found)[0].startswith(
-        "25.0 % of the scored images are private (corrected by 400 labels of people; 95 % interval 20.0 – 30.0 %); "
-        f"the engine itself found {percent(report.overall.rate)} ("
+        "25.0 % of the scored images are private (corrected by 400 labels of people; 95 % interval 20.0 – 30.0 %), if "
+        "labels are right and chance alone decided which pictures have one; the engine itself found 50.0 %"
     )
     rows = {row[0]: dict(zip(HEADS, row, strict=True)) for row in group_rows(found)}
     assert [rows["beach"][name] for name in ("corrected_rate", "corrected_low", "corrected_high")] == [0.123, 0.2, 0.3]

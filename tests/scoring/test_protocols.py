@@ -5,14 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from scoring.assessment import Unscored
-from scoring.protocols.interface import (
-    Image,
-    SlotAnswer,
-    Slots,
-    Text,
-    TextAnswer,
-    Token,
-)
+from scoring.protocols.interface import Image, SlotAnswer, Slots, Text, TextAnswer, Token
 from scoring.taxonomy import KEYS
 from tests.scoring.asking import ALL_NAMES, ask, assessed, form, texts_of
 

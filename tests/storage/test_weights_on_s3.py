@@ -11,6 +11,7 @@ import s3fs
 from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import checkpoint
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, Proxy
 
 BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
@@ -18,7 +19,7 @@ URL = f"s3://{BUCKET}/models/base"
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setenv("PRIVSIEVE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -54,7 +55,7 @@ def test_a_model_comes_whole_through_a_store_that_stumbles(store: Proxy, bucket:
 
 
 def test_a_fetch_that_the_store_refuses_is_continued(
-    store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
+    store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: Patch
 ) -> None:
     store.fault = lambda method, path, span: 403 if path.endswith("model.safetensors") and method == "GET" else None
     with pytest.raises(EngineError, match=r"^cannot read corpora/models/base/model.safetensors: permission denied$"):
@@ -75,7 +76,7 @@ def test_a_bucket_with_names_that_lead_elsewhere_is_refused(key: str, store: Pro
 
 
 def test_keys_are_neither_in_the_cache_nor_in_messages(
-    store: Proxy, bucket: s3fs.S3FileSystem, cache: Path, capsys: pytest.CaptureFixture[str]
+    store: Proxy, bucket: s3fs.S3FileSystem, cache: Path, capsys: Capture
 ) -> None:
     assert privsieve("models", "fetch", URL) == 0
     assert privsieve("models", "fetch", f"s3://{BUCKET}/absent") == 2
@@ -87,9 +88,7 @@ def test_keys_are_neither_in_the_cache_nor_in_messages(
         assert secret.encode() not in written
 
 
-def test_the_store_is_not_asked_offline(
-    store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_store_is_not_asked_offline(store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: Patch) -> None:
     found = checkpoint(URL, with_weights=True)
     store.seen.clear()
     monkeypatch.setenv("PRIVSIEVE_OFFLINE", "1")

@@ -148,7 +148,6 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, source: Path, truth
     refused(source, truth, out, "--keep-ambiguous is for --target slots, not binary; leave it", keep_ambiguous=True)
     refused(source, truth, out, "--dialogues is for --target dialogue, not binary", dialogues="x.jsonl")
     refused(source, truth, out, "--target dialogue needs --dialogues FILE", "dialogue")
-    refused(source, truth, out, 'there is no target "sluts"; there are: slots, severity', "sluts")
     refused(source, truth, out, "the prompt file is not written in UTF-8", prompt_file="ours_1: é".encode("utf-16"))
     refused(tmp_path / "nowhere", truth, out, "nowhere does not exist")
 

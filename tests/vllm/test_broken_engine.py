@@ -89,10 +89,7 @@ def test_a_gpu_that_does_not_take_the_model_is_reported_in_one_line(expected: st
 
 @pytest.mark.parametrize(
     "message",
-    [
-        "CUDA error: out of memory",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-    ],
+    ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"],
 )
 def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full(running: Any, message: str) -> None:
     import torch

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import EngineError
-from scoring.assessment import ReportsTokenUsage, View
+from scoring.assessment import View
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.conftest import picture, probabilities
@@ -75,8 +75,6 @@ def test_transformers_computes_the_text_before_the_picture_once(engine: Callable
 def test_transformers_tells_what_it_spent(engine: Callable[..., Any]) -> None:
     """40 pictures in batches of 16: of the second and all later ones the text before the picture is not read again."""
     running = engine("transformers", protocol="slots")
-    result: object = running
-    assert isinstance(result, ReportsTokenUsage)
     prompt = running.prompter.tokens(running._protocol.prompt).token_ids
     before_picture, num_prompt = prompt.index(running.prompter.image_token_id), len(prompt) - 1 + 96 * 128 // 32**2
     running.assess([picture(0, 96, 128)])

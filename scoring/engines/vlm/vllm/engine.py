@@ -108,7 +108,7 @@ class VllmEngine:
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
         self.usage: Counter[str] = Counter()
-        """As in `ReportsTokenUsage`, from what vLLM reports with each output."""
+        """Tokens by kind, as vLLM reports them with each output."""
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(setup.num_preparing_threads))
         self._preparing = threading.Semaphore(setup.num_preparing_threads)
