@@ -95,7 +95,8 @@ def refuse(error: duckdb.Error, statement: str) -> NoReturn:
         message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'
     elif isinstance(error, duckdb.BinderException) and (match := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        meant = did_you_mean(match[1], [*candidates, *IMAGE_SCHEMA.names])  # DuckDB offers few of many columns
+        others = [name for name in IMAGE_SCHEMA.names if name != match[1]]  # DuckDB offers few of many columns
+        meant = did_you_mean(match[1], candidates) or did_you_mean(match[1], others)
         message = (
             f'no column "{match[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
         )
