@@ -223,6 +223,16 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class ReportsGpuMemory(Protocol):
+    """An engine on a GPU, whose memory may grow."""
+
+    def gpu_memory(self) -> tuple[int, int]:
+        """Return bytes that the engine takes of its GPU, and bytes that are left; of the fullest of several. Zeros
+        without one."""
+        ...
+
+
 BuiltWith = dict[str, bool | int | float | str]
 
 

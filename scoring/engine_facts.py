@@ -66,6 +66,9 @@ class Preview:
     num_text_tokens: int | None = None
     """Tokens of the prompt without the picture; None if only the server has the tokenizer."""
 
+    num_tokens_after_picture: int = 0
+    """Those of them that are computed for each picture; the others are computed once."""
+
 
 def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
     """Return package -> version; `a|b` means the first of them that is installed. EngineError if one is missing."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from scoring.engines.vlm.transformers.engine import TransformersEngine
 
 NAME = "transformers"
-PACKAGES = ("transformers", "torch", "torchvision", "peft", "xgrammar")
+PACKAGES = ("transformers", "torch", "torchvision", "xgrammar")
 TAKEN = (*ABOUT_THE_QUESTION, "adapter", "dtype", "batch_size")
 CPU_MEMORY_FACTOR = 1.2
 """Memory on the CPU, relative to the size of the weights."""

@@ -1,15 +1,16 @@
 """GPUs: vLLM with one prefill per picture, many requests in flight.
 
-May import: `ingest`, `scoring.engines`, `scoring.protocols`.
+May import: `ingest`, `scoring.engines`, `scoring.protocols`, `scoring.weights`.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
 from scoring.engine_facts import LocalModel, Preview, Requirements, is_installed, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.settings import VlmSettings, description, preview_of, refuse_wrong_options, settings
-from scoring.engines.vlm.vllm.options import vllm_options
+from scoring.engines.vlm.vllm.options import QUANTIZATION, vllm_options
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.vllm.engine import VllmEngine
@@ -30,7 +31,11 @@ def refuse_wrong(options: EngineOptions) -> None:
 
 
 def describe(options: EngineOptions) -> EngineDescription:
-    return description(NAME, _chosen(options, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
+    described = description(NAME, _chosen(options, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
+    quantization = vllm_options(options.vllm_option).get(QUANTIZATION)
+    if quantization is None:
+        return described
+    return replace(described, protocol=f"{described.protocol}, {quantization}")
 
 
 def requirements(options: EngineOptions) -> Requirements:
