@@ -2,8 +2,9 @@
 
 It is a Poisson sample with unequal probabilities, for many subjects at once. One part of the labels is drawn evenly.
 Each subject gets another part, drawn from each cell in proportion to the standard deviation of the unknown truth there
-(Neyman's allocation). An image's inclusion probability is the sum over all parts. No probability is 0, and no weight is
-more than 5 times that of an even sample.
+(Neyman's allocation), and to the images that it represents: a guarded image those that a screen left out. An image's
+inclusion probability is the sum over all parts. No probability is 0, and no weight is more than 5 times that of an even
+sample of the scored images.
 
 Source: J. Neyman, "On the two different aspects of the representative method", 1934; Särndal, Swensson and Wretman,
 "Model Assisted Survey Sampling", 1992, sections 3.5 and 12.2.
@@ -17,9 +18,9 @@ import pyarrow as pa
 
 from ingest import __version__
 from ingest.errors import RunError
-from reports.audit.cells import audit_sql, cell_counts
+from reports.audit.cells import ALL, audit_sql, counts_by
 from reports.run.warehouse import Run
-from reports.statistics.estimates import Counts, Numbers, guesses
+from reports.statistics.estimates import Numbers, guesses, masses_of
 from scoring.privacy import private_condition
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
 from scoring.sql.names import literal
@@ -40,11 +41,12 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     """
     condition = private_condition(run.record.engine) if private is None else private
     sql = audit_sql(run, condition)
-    num_images = cell_counts(run, sql).of_run
-    num_scored = int(num_images[PRIVATE].sum())
+    _, counts = counts_by(run, sql, ALL)
+    num_images = {subject: of_run[0] for subject, of_run in counts.items()}
+    num_scored = round(float((num_images[PRIVATE] / masses_of(sql.guard_mass)).sum()))
     if not num_scored:
         raise RunError(f"{run.url} has no scored images to draw from; scan first")
-    of_cells = densities(num_images, purpose)
+    of_cells = densities(num_images, purpose, sql.guard_mass)
     density = _density_sql(of_cells, num_images)
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
@@ -78,7 +80,7 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
     return AuditSample(sample.table.take(pa.array(order)), design)
 
 
-def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Counts]) -> str:
+def _density_sql(of_cells: Mapping[str, Numbers], num_images: Mapping[str, Numbers]) -> str:
     """Return the SQL of a row's density over the columns `cell_…`; cells without images are left out."""
     terms = [f"{EVEN_SHARE}::DOUBLE"]
     for subject, values in of_cells.items():
@@ -102,19 +104,20 @@ def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
     return names
 
 
-def densities(num_images: Mapping[str, Counts], purpose: Purpose) -> dict[str, Numbers]:
+def densities(num_images: Mapping[str, Numbers], purpose: Purpose, guard_mass: float = 1.0) -> dict[str, Numbers]:
     """Return the density of the sample in each cell: subject -> shape (NUM_CELLS,).
 
     An image's density is `EVEN_SHARE` plus the densities of its cells of all subjects; its mean over all images is 1.
-    num_images: subject -> images in each cell.
+    num_images: subject -> images in each cell. guard_mass: how many of these a guarded image represents.
     """
     of_private = PRIVATE_SHARE[purpose]
     shares = {PRIVATE: of_private, **dict.fromkeys(KEYS, (1 - EVEN_SHARE - of_private) / len(KEYS))}
-    densities_ = {}
+    masses, densities_ = masses_of(guard_mass), {}
     for subject, counts in num_images.items():
         guess = guesses(counts)
-        spread = np.sqrt(guess * (1 - guess))
-        densities_[subject] = shares[subject] * spread * counts.sum() / max(1e-300, float(counts @ spread))
+        spread = np.sqrt(guess * (1 - guess)) * masses
+        num_scored = (counts / masses).sum()
+        densities_[subject] = shares[subject] * spread * num_scored / max(1e-300, float(counts @ (spread / masses)))
     return densities_
 
 

@@ -14,9 +14,11 @@ from reports.audit.results import (
     LabelCounts,
 )
 from reports.statistics.agreement import MIN_TWICE
+from reports.statistics.category_rates import MIN_CATEGORIES, MIN_LABELS
 from reports.statistics.estimates import Estimate
+from reports.statistics.shares import SMALL_GROUP
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
-from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS
+from scoring.runs.audit_files import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
 
@@ -24,15 +26,11 @@ SENTENCES: Mapping[str, str] = {
     NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
     "attributes): {subjects}.",
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
-    TOO_FEW_FOR_CATEGORIES: "No rates of categories, since none has 30 labels of its own, and fewer than five have 20 "
-    "images: {subjects}.",
+    TOO_FEW_FOR_CATEGORIES: f"No rates of categories, since none has {MIN_LABELS} labels of its own, and fewer than "
+    f"{MIN_CATEGORIES} have {SMALL_GROUP} images: {{subjects}}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
 }
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""
-
-
-def _left_out(audit: Audit) -> str:
-    return "quarantined or screened out" if audit.is_screened else "quarantined"
 
 
 def document(audit: Audit) -> Document:
@@ -41,11 +39,12 @@ def document(audit: Audit) -> Document:
 
 def headlines(audit: Audit) -> tuple[str, ...]:
     counts = audit.labels
+    screened = f"{audit.num_screened:,} screened out, " if audit.num_screened else ""
     return (
         *map(printable, audit.cautions),
         f"run      {printable(audit.run)}",
         f"private  {printable(audit.private)}",
-        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_without_score:,} {_left_out(audit)}",
+        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {screened}{audit.num_quarantined:,} quarantined",
         f"labels   {_counted(counts)}",
     )
 
@@ -79,7 +78,7 @@ def tables(audit: Audit) -> Iterator[Table]:
         for subject in audit.subjects
         if subject.num_labels
     ]
-    title = f"Share of {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
+    title = f"Share of the {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
     if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield table(title, heads, rows)
@@ -96,8 +95,8 @@ def tables(audit: Audit) -> Iterator[Table]:
             if len(with_rate) > len(shown)
             else ""
         )
-        title = f"Private by category, highest lower bound first{more}"
-        heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
+        title = f"Private share of the {audit.category_population} by category, highest lower end first{more}"
+        heads = ["category", "scored", "labels", "raw", "corrected", "sensitivity", "note"]
         yield table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))
 
 
@@ -112,11 +111,10 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     ]
     lines += map(printable, audit.notes)
     private = audit.subjects[0]
-    if audit.num_without_score and private.with_quarantined is not None:
+    if audit.num_quarantined and private.with_quarantined is not None:
         low, high = private.with_quarantined
-        why = "" if audit.is_screened else ": most cannot be shown"
         lines.append(
-            f"{audit.num_without_score:,} {_left_out(audit)} images are in no rate and were not drawn{why}. "
+            f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
             f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
         )
     looks = private.second_looks
@@ -137,7 +135,7 @@ def _category(rates: CategoryRates) -> list[Cell]:
     cells = [
         percent(rates.raw_rate, rates.is_raw_lower_bound),
         _cell(rates.corrected),
-        rates.method,
+        _cell(rates.sensitivity),
         rates.note or "",
     ]
     return [shortened(printable(rates.category)), rates.num_scored, rates.num_labels, *cells]

@@ -11,15 +11,7 @@ import pytest
 
 from ingest.errors import RunError
 from reports.run.warehouse import open_warehouse
-from tests.auditing.made import (
-    NUM_IMAGES,
-    filled,
-    make_run,
-    read_corrected_rates,
-    sample,
-    truth,
-    write,
-)
+from tests.auditing.made import NUM_IMAGES, filled, make_run, read_corrected_rates, sample, truth, write
 from tests.jobs.made import privsieve
 
 

@@ -16,7 +16,8 @@ from ingest.errors import PrivsieveError
 from ingest.formats import open_source
 from jobs.releases.files import record_of, sums
 from tests.jobs.made import privsieve
-from tests.jobs.releases import Capture, files
+from tests.jobs.releases import files
+from tests.making import Capture
 from tests.releases.golden import CASES, write_releases
 
 PRIVATE = "not-for-publication"
