@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ingest.errors import EngineError, Fault
 from ingest.images.pixels import Pixels
-from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engine_facts import Preview, Requirements
 from scoring.taxonomy import KEYS
 
 Number = TypeVar("Number", bool, float)
@@ -276,10 +276,6 @@ class EngineModule(Protocol):
 
     def preview(self, options: EngineOptions) -> Preview:
         """Return what `scan --dry-run` shows. EngineError as in `describe`."""
-        ...
-
-    def costs(self, options: EngineOptions) -> Costs:
-        """Return the costs that `privsieve plan` cannot measure, for options that `refuse_wrong` let pass."""
         ...
 
     def load(self, options: EngineOptions) -> Engine:

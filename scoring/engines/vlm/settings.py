@@ -228,7 +228,3 @@ def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int
         scale = math.sqrt(least / (width * height))
         across, down = (math.ceil(side * scale / side_px) for side in (width, height))
     return across * down
-
-
-MACHINE = "one thread of an AMD EPYC with two cores, vLLM 0.32 and transformers 5.19"
-"""Machine on which `python -m benchmarks.host_cost` measured the `HOST_COST` of both engines."""

