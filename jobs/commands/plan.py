@@ -11,7 +11,7 @@ from jobs.planning.planning import Figure, PlanRequest, PlanResult, run_plan
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
 from jobs.scanning.request import ScanRequest, ScanResources
-from reports.words import percent
+from reports.words import percent, spread
 
 SIZES = (("TB", 1e3), ("GB", 1.0), ("MB", 1e-3), ("kB", 1e-6))
 """Unit -> gigabytes, the largest first."""
@@ -44,7 +44,10 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
     yield "shards", f"{result.num_shards:,}", "", "listed"
     yield "images", *shown(result.images, ",.0f"), result.images_origin
     if result.quarantined_share is not None:
-        yield "scanned", f"{result.num_done:,}", "", f"{percent(result.quarantined_share)} of them quarantined"
+        reach = result.quarantined_range
+        of_all = "" if reach is None else f", {spread(*reach)} of all (95 %)"
+        of_them = f"{percent(result.quarantined_share)} of them quarantined{of_all}"
+        yield "scanned", f"{result.num_done:,}", "", of_them
     yield "speed", *shown(result.images_per_s, ",.3g", " images/s"), result.speed_origin
     if result.hours is None:
         yield "time", "unknown", "", "no image was scanned"

@@ -91,8 +91,8 @@ def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     ]
     listed = shards if all_shards else by_state["failed"] + by_state["left"]
     for s in listed if all_shards else listed[:MAX_LISTED]:
-        parts = [f"{s.num_slices_done} slices done"]
-        parts += [f"{s.num_slices_begun} begun"] if s.num_slices_begun else []
+        state = "a part is done" if s.num_slices_done else "begun" if s.num_slices_begun else "not begun"
+        parts = [] if s.state == "done" else [state]
         parts += [printable(s.failure)] if s.failure else []
         lines.append(f"  {s.state:6}  {s.shard}  {', '.join(parts)}")
     if not all_shards and len(listed) > MAX_LISTED:

@@ -41,8 +41,8 @@ class Pace:
         self.num_done = 0
         """Images that the run has rows of."""
 
-        self.num_chosen: int | None = None
-        """Images of the whole scan, if that is known: of a scan of a part of the source."""
+        self.num_images: int | None = None
+        """Images of the whole scan, if that is known."""
 
         self._lock, self._is_over, self._ended = threading.Lock(), False, False
 
@@ -74,7 +74,7 @@ class Pace:
                 timer.start()
             if not self.marks or meter.num_seen > self.marks[-1][1]:
                 self.marks.append((now_s, meter.num_seen))
-            self.num_done, self.num_chosen = meter.num_done, meter.num_images
+            self.num_done, self.num_images = meter.num_done, meter.num_images
 
     def _end(self) -> None:
         with self._lock:

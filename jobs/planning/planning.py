@@ -19,6 +19,7 @@ from jobs.planning.measuring import begun_scan, listed_shards, num_images, rows_
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.prepared import Prepared, prepare
 from jobs.scanning.request import ScanRequest, ScanResources
+from reports.statistics.shares import wilson
 
 Z = 1.645
 """Standard errors on each side of a figure in a range of 90 %."""
@@ -78,6 +79,9 @@ class PlanResult:
     quarantined_share: float | None
     """Share of the images that could not be judged; None without rows."""
 
+    quarantined_range: tuple[float, float] | None
+    """95 % interval of that share of all images; None without rows, and if all were scanned."""
+
     images_per_s: Figure
     """Speed of the scan."""
 
@@ -111,7 +115,7 @@ def run_plan(
     refuse_without_pictures(prepared.source, request.source)
     pace, result = begun_scan(request, resources, feedback)
     if result is None:
-        images, images_origin = _images(prepared, pace.num_chosen)
+        images, images_origin = _images(prepared, pace.num_images)
     else:
         images, images_origin = Figure(result.num_images), "all scanned"
     num_done = pace.num_done if result is None else result.num_images
@@ -125,6 +129,7 @@ def run_plan(
         images_origin=images_origin,
         num_done=num_done,
         quarantined_share=rows.num_quarantined / rows.num if rows.num else None,
+        quarantined_range=wilson(rows.num_quarantined, rows.num) if 0 < rows.num < images.value else None,
         images_per_s=speed,
         speed_origin=origin,
         hours=hours,
@@ -134,11 +139,11 @@ def run_plan(
     )
 
 
-def _images(prepared: Prepared, num_chosen: int | None) -> tuple[Figure, str]:
-    """Return the images of the whole scan, and where the number comes from."""
-    source = prepared.source
-    if num_chosen is not None:
-        return Figure(num_chosen), "those asked for"
+def _images(prepared: Prepared, number: int | None) -> tuple[Figure, str]:
+    """Return the images of the whole scan, and where the number comes from. number: if it is known for sure."""
+    source, request = prepared.source, prepared.request
+    if number is not None:
+        return Figure(number), "counted" if request.sample is None and request.limit is None else "those asked for"
     shards = listed_shards(source)
     counts = num_images(source, shards)
     if len(shards) == len(source.shards):

@@ -1,8 +1,8 @@
 """Where the work of a command runs: in this process, or on Ray, which is started quietly and on the right cluster.
 
-`ray` spreads the work over the cores of a machine or a cluster. `inline` does the same work with the same results,
-without the seconds that Ray takes to start: for notebooks, debugging and one machine. A scan may then use further
-processes; other commands do one piece after the other.
+`ray` spreads the work over the machines of a cluster, or over the GPUs of one. `inline` does the same work with the
+same results, without the seconds that Ray takes to start: for one machine. A scan may then use further processes; other
+commands do one piece after the other.
 
 A bare `ray.init()` attaches to any cluster that it finds on the host. So the address is always given: "local" unless
 --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
@@ -51,6 +51,11 @@ LATE = "timed out during startup"
 REASON_LENGTH = 200
 """Characters of Ray's own last line that are shown."""
 PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
+
+
+def names_cluster(address: str | None) -> bool:
+    """Return whether an option or `RAY_ADDRESS` says which Ray to use; inside of a submitted job Ray sets that."""
+    return bool(address or os.environ.get("RAY_ADDRESS"))
 
 
 def is_this_machine(address: str | None) -> bool:

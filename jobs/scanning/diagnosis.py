@@ -3,7 +3,6 @@
 The work is in `jobs.runtime`.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -28,7 +27,7 @@ from jobs.runtime.checks import (
     finding,
     gpus,
 )
-from jobs.runtime.cluster import default_variable, is_this_machine, ray_session
+from jobs.runtime.cluster import default_variable, is_this_machine, names_cluster, ray_session
 from jobs.runtime.machines import cluster_nodes, gpus_of_engine, share_of_gpu
 from jobs.runtime.on_worker import on_worker
 from jobs.runtime.progress import SILENT, Feedback
@@ -141,8 +140,7 @@ def _of_machine(request: DoctorRequest) -> list[Check]:
 
 
 def _of_ray(request: DoctorRequest) -> list[Check]:
-    is_asked = request.ray_address is not None or bool(os.environ.get("RAY_ADDRESS"))
-    return [("ray", partial(check_ray, request.ray_address))] if is_asked else []
+    return [("ray", partial(check_ray, request.ray_address))] if names_cluster(request.ray_address) else []
 
 
 def _of_engine(request: DoctorRequest, screen: FittedScreen | None = None) -> list[Check]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ingest.errors import (
     IncompleteError,
     RunError,
+    SourceError,
     StorageError,
     number_of,
 )
@@ -35,12 +36,14 @@ from jobs.scanning.prepared import (
     gpus_per_engine,
     is_on_cluster,
     no_category,
+    num_samples,
     own_names_notice,
     prepare,
     record_of,
     refuse_foreign_list,
     refuse_other_shards,
     unread_notice,
+    with_executor,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
@@ -81,7 +84,10 @@ FURTHER_AFTER_S = 2.0
 
 
 MAX_COUNTED_FILES = 2000
-"""Results whose rows are counted before a scan continues, so that progress begins there; more take too long."""
+"""Results whose rows are counted before a scan continues, so that progress begins there; more take too long. So do the
+images of more folders and tables."""
+
+MAX_COUNTED_TARS = 16
 
 
 ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
@@ -117,7 +123,7 @@ class _Scan:
         feedback: Feedback,
         progress: Meter,
     ) -> None:
-        self._resources = resources
+        self._resources = with_executor(resources, request)
         self._supervision = supervision
         self._feedback = feedback
         self._progress = progress
@@ -183,8 +189,8 @@ class _Scan:
 
     def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
-        executor, notice = self._resources.executor, self._feedback.notice
-        chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
+        is_on_ray, notice = self._resources.executor == "ray", self._feedback.notice
+        chosen, facts = chosen_samples(self._request, self._prepared.source, is_on_ray, notice)
         self._record = self._record.model_copy(update=facts)
         shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
         scan_left = self._executor()
@@ -207,9 +213,10 @@ class _Scan:
         if unfinished:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
             if chosen is None and self._progress.is_shown:
-                self._progress.phase("reading the counts next to the shards", is_logged=False)
+                self._progress.phase("counting images", is_logged=False)
                 self._stated = stated_counts(self._prepared.source)
                 self._progress.expect_about(self._stated.num_images)
+                self._expect_counted()
             self._progress.phase(f"loading {self._request.engine}")
             with closing(scan_left(settings, unfinished, chosen, before.ledger, self._progress.under_way)) as counts:
                 failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
@@ -218,6 +225,14 @@ class _Scan:
         result = self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
         compact(self._run, shards, begun.settings_hash(), own_lease, self._progress)
         return result
+
+    def _expect_counted(self) -> None:
+        """Count the images for the progress, if that takes moments: names of a folder, footers of tables, few tars."""
+        source = self._prepared.source
+        most = MAX_COUNTED_TARS if source.format == "webdataset" else MAX_COUNTED_FILES
+        if source.root.is_local and len(source.shards) <= most:
+            with suppress(SourceError, StorageError):  # the scan says what is wrong with a shard
+                self._progress.expect(sum(num_samples(source, shard) for shard in source.shards))
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
         """Return the number of rows that the run has, for progress; 0 if it is hidden, or counting would be slow."""

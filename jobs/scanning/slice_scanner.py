@@ -6,6 +6,7 @@ than anything but the model. A slice whose worker died or hung is tried again, t
 
 import ctypes
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +16,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
-from ingest.sample import printable
+from ingest.sample import Slice, printable
 from jobs.scanning.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scanning.engine_host import EngineHost, NotLoadedError
 from jobs.scanning.isolation import IsolationError, isolated_rows
 from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from jobs.scanning.watchdog import watched
+from scoring.assessment import NO_ANSWER_REASONS
 from scoring.runs import ATTEMPTS, SCORES
 from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from scoring.runs.footers import shard_text, write_result
@@ -52,6 +54,10 @@ def keep_freed_memory() -> None:
         mallopt(*TRIM_THRESHOLD)
 
 
+KEEP_EVERY_S = 5.0
+"""How often the rows of a slice under way are stored: the most that an interruption costs, with the batch at work."""
+
+
 class WorkerCrash(Exception):  # noqa: N818 (the worker crashed; its caller decides whether the process ends)
     """An unforeseen exception. It is recorded as a death; the worker must not scan this slice further."""
 
@@ -78,6 +84,8 @@ class SliceScanner:
         self._turns = threading.Semaphore(settings.slices_at_once)
         self._isolating = threading.Lock()
         self._crashing = threading.Lock()
+        self._with_rows = set[str]()
+        """Names of slices of which the run may have the first rows."""
         self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
         self._broken = ""
         """Why there is no engine here; empty if there is one."""
@@ -121,6 +129,9 @@ class SliceScanner:
             raise WorkerCrash(type(error).__name__) from None
         with suppress(StorageError):  # a file that stays counts as a death, no more
             self._attempts.end(task.name)
+            if task.name in self._with_rows:
+                self._attempts.drop_rows(task.name)
+                self._with_rows.discard(task.name)
         return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=self._host.engine_time())
 
     def close(self) -> None:
@@ -148,8 +159,10 @@ class SliceScanner:
             last = f", last of {before.cause}" if before.cause else ""
             died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
             raise StorageError(f"{printable(slice_.shard)}: {died}")
+        first = self._attempts.kept(task.name, self._mark(task))
+        slice_ = replace(slice_, locators=slice_.locators[first.num_rows :])
         if before.deaths >= ISOLATE_AFTER_DEATHS:
-            return self._isolated(task)
+            return self._isolated(task, slice_, first)
         if self._host.has_grown():
             self._restart()
         with self._turns:
@@ -157,7 +170,12 @@ class SliceScanner:
             samples = self._settings.source.read(slice_)
             most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
             rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow)
-            return list(self._counted(task, watched(rows, self._settings.stall_s)))
+            return self._collected(task, first, watched(rows, self._settings.stall_s))
+
+    def _mark(self, task: SliceTask) -> str:
+        """Return a text of all that the rows of a slice depend on."""
+        settings = self._settings
+        return " ".join([settings.settings_hash, settings.code, task.listing_digests, task.version_mark])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -175,19 +193,32 @@ class SliceScanner:
             if self._host.has_grown():  # else another thread was first
                 self._host.restart()
 
-    def _isolated(self, task: SliceTask) -> list[pa.Table]:
+    def _isolated(self, task: SliceTask, slice_: Slice, first: pa.Table) -> list[pa.Table]:
         """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
         with self._alone():
             self._host.make_room()
-            return list(self._counted(task, isolated_rows(self._settings, task.slice)))
+            return self._collected(task, first, isolated_rows(self._settings, slice_))
 
-    def _counted(self, task: SliceTask, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows as they come, and report how many images of the slice were scanned."""
-        num_images = 0
+    def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table]) -> list[pa.Table]:
+        """Return the first rows and those that come; report how many there are, and store them meanwhile.
+
+        Rows after one to which the engine gave no answer are not stored: it may be breaking, and they are asked again.
+        """
+        tables, num_images, stored_s, is_sound = [first], first.num_rows, time.monotonic(), True
+        if num_images:
+            self._with_rows.add(task.name)
+            self._on_progress(task.name, num_images)
         for table in rows:
+            tables.append(table)
             num_images += table.num_rows
             self._on_progress(task.name, num_images)
-            yield table
+            is_sound = is_sound and NO_ANSWER_REASONS.isdisjoint(table[Col.REASON].to_pylist())
+            if is_sound and time.monotonic() - stored_s >= KEEP_EVERY_S:
+                self._with_rows.add(task.name)
+                with suppress(StorageError):  # the result itself will say so
+                    self._attempts.keep(task.name, pa.concat_tables(tables), self._mark(task))
+                stored_s = time.monotonic()
+        return tables
 
     def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: GuardCounts | None) -> None:
         texts = {

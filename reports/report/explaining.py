@@ -13,7 +13,7 @@ from reports.report.opened import MayName, OpenRun, all_named
 from reports.words import MAX_RATIONALE, boxes_in_words, whole_boxes
 from scoring.policies.policy import Policy
 from scoring.policies.reserved import ReservedRule
-from scoring.privacy import private_of_rows
+from scoring.privacy import MEANINGS, private_condition, private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
 from scoring.table import GUARD, SCHEMA, SCREEN, Col
@@ -77,7 +77,10 @@ class Explanation:
 
     reason: str | None
     private: PrivateState | None
-    """None if it is quarantined."""
+    """As a report counts it; None if it is quarantined."""
+
+    private_is: str
+    """The condition for private, in words."""
 
     level: int | None
     level_name: str | None
@@ -130,7 +133,8 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     engine = run.record.engine
     decisions = tuple(_decision(policy, rows, run) for policy in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
-    return _explained(rows.to_pylist()[0], private, decisions)
+    private_is = MEANINGS[private_condition(engine)]
+    return _explained(rows.to_pylist()[0], private, private_is, decisions)
 
 
 def _screened(stage: str | None, probability: float | None) -> str | None:
@@ -158,7 +162,7 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("not scanned", ", ".join(explained.unseen)),
         ("quarantined", explained.reason),
         ("screened", explained.screened),
-        ("answer", explained.private),
+        ("counted", explained.private and f"{explained.private}; private is: {explained.private_is}"),
         ("score", own_score),
         ("probability", None if explained.prob_private is None else f"{explained.prob_private:.3f} that it is private"),
         ("level", _level(explained)),
@@ -245,7 +249,9 @@ def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
     return rows.num_rows <= MAX_LISTED and all(may_name(run, rows))
 
 
-def _explained(row: Mapping[str, Any], private: PrivateState, decisions: tuple[Decision, ...]) -> Explanation:
+def _explained(
+    row: Mapping[str, Any], private: PrivateState, private_is: str, decisions: tuple[Decision, ...]
+) -> Explanation:
     is_scored, as_stored = row[Col.STATUS] == "scored", {field.name for field in fields(Explanation)} & row.keys()
     text = {name: printable(row[name]) for name in as_stored if isinstance(row[name], str)}
 
@@ -255,6 +261,7 @@ def _explained(row: Mapping[str, Any], private: PrivateState, decisions: tuple[D
     computed: dict[str, Any] = {
         "screened": _screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
         "private": private if is_scored else None,
+        "private_is": private_is,
         "level_name": None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
         "present": titles(1),
         "doubtful": titles(0.5),

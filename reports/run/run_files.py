@@ -20,7 +20,7 @@ from ingest.storage.place import Place
 from scoring.sql.expressions import check_characters, first_line, shown, without_values
 from scoring.sql.names import identifier, sql_type
 from scoring.sql.read_only_files import ReadOnlyFiles
-from scoring.table import COLUMNS, SCHEMA
+from scoring.table import COLUMNS, IMAGE_SCHEMA
 
 RUN_URL = "run://"
 
@@ -95,7 +95,8 @@ def refuse(error: duckdb.Error, statement: str) -> NoReturn:
         message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'
     elif isinstance(error, duckdb.BinderException) and (match := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
-        meant = did_you_mean(match[1], candidates or SCHEMA.names)  # DuckDB offers none for views with many columns
+        others = [name for name in IMAGE_SCHEMA.names if name != match[1]]  # DuckDB offers few of many columns
+        meant = did_you_mean(match[1], candidates) or did_you_mean(match[1], others)
         message = (
             f'no column "{match[1]}"{meant}; "DESCRIBE images" shows the columns of images; the other views work alike'
         )

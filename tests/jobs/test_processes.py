@@ -104,7 +104,7 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
     listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
     work = Work(listed, lambda _: None)
-    process = FurtherProcess(1, settings, work, after_s=0)
+    process = FurtherProcess(settings, work, after_s=0)
     process.start()
     found = list(iter(work.ended.get, None))
     process.stop()

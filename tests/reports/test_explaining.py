@@ -30,7 +30,7 @@ def test_the_row_is_reported_in_words_with_the_rule_that_decides(
     assert err == ""
     lines = dict(line.split(maxsplit=1) for line in out.splitlines()[:9] if line)
     assert lines["where"] == "shard 0.tar, index 0"
-    assert lines["answer"] == "private"
+    assert lines["counted"] == "private; private is: an attribute of level 1 or 2 is present"
     assert lines["level"].startswith("1 unique identifiers, severity score 0.711")
     assert lines["shows"] == "Biometrics"
     assert lines["doubtful"] == "Age"
