@@ -14,7 +14,7 @@ from pydantic import Field
 
 from ingest.errors import EngineError, Fault
 from ingest.images.pixels import Pixels
-from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engine_facts import Preview, Requirements
 from scoring.taxonomy import KEYS
 
 Number = TypeVar("Number", bool, float)
@@ -223,6 +223,16 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class ReportsGpuMemory(Protocol):
+    """An engine on a GPU, whose memory may grow."""
+
+    def gpu_memory(self) -> tuple[int, int]:
+        """Return bytes that the engine takes of its GPU, and bytes that are left; of the fullest of several. Zeros
+        without one."""
+        ...
+
+
 BuiltWith = dict[str, bool | int | float | str]
 
 
@@ -266,10 +276,6 @@ class EngineModule(Protocol):
 
     def preview(self, options: EngineOptions) -> Preview:
         """Return what `scan --dry-run` shows. EngineError as in `describe`."""
-        ...
-
-    def costs(self, options: EngineOptions) -> Costs:
-        """Return the costs that `privsieve plan` cannot measure, for options that `refuse_wrong` let pass."""
         ...
 
     def load(self, options: EngineOptions) -> Engine:

@@ -172,9 +172,9 @@ def _corrected(report: "Report") -> None:
         is_lower_bound = row.category is None and row.subject in never_ruled_out
         rates = [percent(row.raw_rate, is_lower_bound), percent_within(row.corrected_rate, row.low, row.high)]
         rates.append(spread(row.low, row.high))
-        return [subject, *rates, f"{row.num_labels:,}", percent(row.sensitivity)]
+        return [subject, *rates, f"{row.num_labels:,}"]
 
-    heads = ["rate of", "raw", "corrected", "95 % interval", "labels", "sensitivity"]
+    heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
     whole = [row for row in report.corrected if row.category is None]
     if whole:
         _table(f"Rates of the {whole[0].population}, corrected by labels of people", heads, list(map(line, whole)))
@@ -183,7 +183,13 @@ def _corrected(report: "Report") -> None:
         groups.sort(key=lambda row: (-(row.low or 0.0), -(row.corrected_rate or 0.0), str(row.category)))
         more = f", the first {report.top} of {len(groups)}" if len(groups) > report.top else ""
         title = f"Corrected privacy rates by {report.by_label}, by the lower end of the interval{more}"
-        _table(title, heads, list(map(line, groups[: report.top])))
+        rows, shown = list(map(line, groups[: report.top])), groups[: report.top]
+        if any(row.sensitivity is not None for row in shown):  # of groups with labels enough of their own
+            heads.append("sensitivity")
+            for cells, row in zip(rows, shown, strict=True):
+                ends = (row.sensitivity, row.sensitivity_low, row.sensitivity_high)
+                cells.append("–" if row.sensitivity is None else f"{percent_within(*ends)} ({spread(*ends[1:])})")
+        _table(title, heads, rows)
         write_line(correction_note(report) or "")
 
 

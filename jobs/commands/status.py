@@ -115,15 +115,20 @@ def _counted(counts: Tally | str) -> list[str]:
 
 
 def _engine_lines(time_: EngineTime | None) -> list[str]:
-    """Return lines about the engines; none if no engine of the run works in steps."""
-    if time_ is None or time_.share_short is None:
+    """Return lines about the engines; none if no engine of the run works in steps, or was loaded again."""
+    if time_ is None:
         return []
+    restarts = [f"engines were loaded again because their memory had grown: {time_.num_restarts:,} times"]
+    restarts = restarts if time_.num_restarts else []
+    if time_.share_short is None:
+        return restarts
     parts = sorted(time_.short_s.items(), key=lambda part: -part[1])
     why = ", ".join(f"{cause} {percent(seconds / time_.seconds)}" for cause, seconds in parts)
     ahead = f"at most {time_.most_bytes_ahead / 2**20:,.0f} MiB ahead of one engine"
     return [
         f"engines had fewer requests than a step takes for {percent(time_.share_short)} of {duration(time_.seconds)}"
-        f"{f' ({why})' if why else ''}; {ahead}"
+        f"{f' ({why})' if why else ''}; {ahead}",
+        *restarts,
     ]
 
 

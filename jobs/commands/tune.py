@@ -12,7 +12,7 @@ from jobs.runtime.progress import on_terminal
 from jobs.tuning.training_set import TuneSetRequest, run_tune_set
 from jobs.tuning.tuning import TuneRequest, run_tune
 from scoring.engines.vlm.adapter import scan_command
-from scoring.tuning.targets import WITHOUT
+from scoring.tuning.targets import RECIPES, WITHOUT
 from scoring.tuning.training_set import DROP_LIST
 
 
@@ -54,7 +54,7 @@ def set_(request: TuneSetRequest, quiet: bool) -> None:
         f"{validation['pictures']} held back",
         f"{number_of(record.num_groups, 'group')} of near duplicates, each on one side",
         f"to be asked with {record.protocol_version}",
-        f"next: privsieve tune fit {request.out} --model MODEL --recipe privtune --out ADAPTER",
+        f"next: privsieve tune fit {request.out} --model MODEL --recipe {RECIPES[record.target]} --out ADAPTER",
     ):
         write_line(line)
 

@@ -5,6 +5,6 @@ download.py    the environment that holds img2dataset (pins.txt); starts the pro
 program.py     what runs in that environment, with limits of size and time
 outcome.py     img2dataset's rows -> fetch.parquet, one for each URL
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
+May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`.
 Start at: `fetching.py`.
 """

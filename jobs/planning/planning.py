@@ -13,10 +13,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from ingest.errors import EngineError
 from ingest.formats import refuse_without_pictures, stated_counts
 from jobs.console.requests import Option, checked_request
-from jobs.planning.measuring import Rows, begun_scan, cpu_s, listed_shards, num_images, rows_of
+from jobs.planning.measuring import begun_scan, listed_shards, num_images, rows_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.prepared import Prepared, prepare
 from jobs.scanning.request import ScanRequest, ScanResources
@@ -84,10 +83,9 @@ class PlanResult:
     """95 % interval of that share of all images; None without rows, and if all were scanned."""
 
     images_per_s: Figure
-    """Speed of the scan; a recorded one is of as many engines as were asked for."""
+    """Speed of the scan."""
 
     speed_origin: str
-    speed_is_measured: bool
 
     hours: Figure | None
     """For the whole scan; None if no image was scanned."""
@@ -101,9 +99,6 @@ class PlanResult:
     result_gigabytes: float | None
     """Size of the rows, 10^9 bytes; None without rows."""
 
-    cpus_per_gpu: float | None
-    """CPU cores that prepare pictures for one GPU; None if the speed was measured, with the cores that there were."""
-
 
 def run_plan(
     request: ScanRequest,
@@ -113,30 +108,19 @@ def run_plan(
 ) -> PlanResult:
     """Scan for half a minute into the run, and say what the whole scan takes. The same scan continues this one.
 
-    If the engine cannot run here and a speed is recorded for it, nothing is scanned or written. Errors are otherwise as
-    of `run_scan`.
+    Errors as of `run_scan`.
     """
     resources = resources or ScanResources()
     prepared = prepare(request)
     refuse_without_pictures(prepared.source, request.source)
-    costs, num_done, rows, cpus = prepared.module.costs(request.options), 0, Rows(0, 0, 0), None
-    try:
-        pace, result = begun_scan(request, resources, feedback)
-    except EngineError as error:
-        if costs.speed is None or resources.ray_address is not None:
-            raise
-        images, images_origin = _images(prepared, request.sample or request.limit)
-        speed = Figure(costs.speed.images_per_s * (resources.num_engines or 1))
-        origin = f"not measured here: {costs.speed.origin} ({error})"
-        cpus = costs.speed.images_per_s * _mean(cpu_s(prepared.source, listed_shards(prepared.source), costs)).value
+    pace, result = begun_scan(request, resources, feedback)
+    if result is None:
+        images, images_origin = _images(prepared, pace.num_images)
     else:
-        if result is None:
-            images, images_origin = _images(prepared, pace.num_images)
-        else:
-            images, images_origin = Figure(result.num_images), "all scanned"
-        num_done = pace.num_done if result is None else result.num_images
-        speed, rows = speed_of(pace.marks), rows_of(request.run)
-        origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"
+        images, images_origin = Figure(result.num_images), "all scanned"
+    num_done = pace.num_done if result is None else result.num_images
+    speed, rows = speed_of(pace.marks), rows_of(request.run)
+    origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"
     hours, left = _hours(images, speed), _hours(Figure(max(0.0, images.value - num_done), images.error), speed)
     price = None if plan is None else plan.price_per_hour
     return PlanResult(
@@ -148,12 +132,10 @@ def run_plan(
         quarantined_range=wilson(rows.num_quarantined, rows.num) if 0 < rows.num < images.value else None,
         images_per_s=speed,
         speed_origin=origin,
-        speed_is_measured=cpus is None,
         hours=hours,
         hours_left=left,
         cost=None if price is None or hours is None else hours.times(price),
         result_gigabytes=images.value * rows.num_bytes / rows.num / 1e9 if rows.num else None,
-        cpus_per_gpu=cpus,
     )
 
 

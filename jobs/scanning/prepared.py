@@ -38,7 +38,7 @@ from jobs.console.terminal import write_line, write_lines
 from jobs.runtime.checks import ProblemError, check_gpu, finding, first_sample, gpus, new_folders_removed
 from jobs.runtime.cluster import is_this_machine, names_cluster, ray_session
 from jobs.runtime.hash_list import HashList, hash_list_of
-from jobs.runtime.machines import default_num_gpus, gpus_of_engine
+from jobs.runtime.machines import default_num_cpus, default_num_gpus, gpus_of_engine
 from jobs.runtime.on_worker import Said, code_hash, fetch_with_progress, on_worker
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scanning.chosen import Chosen, draw, draw_per_category, draw_shards, first
@@ -138,6 +138,13 @@ def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
     request = prepared.request
     num_gpus = gpus_of_engine(request.engine, request.options, resources.engine_gpus)
     return num_gpus if resources.engine_gpus is not None else default_num_gpus(resources.ray_address, num_gpus)
+
+
+def cpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
+    """Return the CPUs that Ray reserves for an engine. Call this inside `ray_session`."""
+    if resources.engine_cpus is not None:
+        return resources.engine_cpus
+    return default_num_cpus(resources.ray_address, gpus_per_engine(prepared, resources))
 
 
 def chosen_samples(
@@ -465,7 +472,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
 
 def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
-        cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
+        cpus, gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
         request = prepared.request
         fetch = partial(fetch_with_progress, request.engine, request.options, with_weights=False)
         return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress, before=fetch).found
@@ -500,7 +507,8 @@ def _show_prompt(preview: Preview) -> None:
     if preview.num_text_tokens is None:
         write_line("tokens     not known here: the endpoint has the tokenizer")
     else:
-        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture")
+        after = f", {n:,} of them after it: computed for each one" if (n := preview.num_tokens_after_picture) else ""
+        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture{after}")
 
 
 def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:

@@ -135,8 +135,8 @@ class ScanResources:
     max_engines: Annotated[Count | None, WHERE] = None
     """Add engines up to this number while slices wait."""
 
-    engine_cpus: Annotated[EngineCpus, WHERE] = 1
-    """CPUs per engine."""
+    engine_cpus: Annotated[EngineCpus | None, WHERE] = None
+    """CPUs per engine; default 1, and for an engine on a GPU all cores of its machine for each GPU, less one."""
 
     engine_gpus: Annotated[EngineGpus | None, WHERE] = None
     """GPUs per engine; default what the engine asks for."""

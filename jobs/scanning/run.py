@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import partial
+from os.path import abspath
+from pathlib import Path
 
 from ingest.errors import (
     IncompleteError,
@@ -29,6 +32,7 @@ from jobs.scanning.prepared import (
     check_category,
     checked_description,
     chosen_samples,
+    cpus_per_engine,
     gpus_per_engine,
     is_on_cluster,
     no_category,
@@ -70,6 +74,7 @@ from scoring.screen.guard import GuardCounts
 from scoring.screen.model import refuse_other_features
 from scoring.table import LISTED
 
+CHECKOUT = Path(__file__).parents[2]
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
 
@@ -136,6 +141,7 @@ class _Scan:
     def run(self, in_random_order: bool) -> ScanResult:
         self._notice(own_names_notice(self._prepared.source))
         self._notice(unread_notice(self._prepared.source))
+        self._notice(travels(self._request.run))
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())
@@ -161,7 +167,7 @@ class _Scan:
         if is_new:
             refuse_other_files(self._run)
             self._refuse_source()
-        cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
+        cpus, gpus = self._cpus(), gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(self._resources.ray_address, cpus, gpus)
         new_run = (self._prepared.source, self._run) if is_new else None
         return checked_description(
@@ -280,7 +286,7 @@ class _Scan:
             return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
         from jobs.scanning import on_ray
 
-        address, cpus = self._resources.ray_address, self._resources.engine_cpus
+        address, cpus = self._resources.ray_address, self._cpus()
         gpus = gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(address, cpus, gpus)
         size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
@@ -290,12 +296,18 @@ class _Scan:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left
 
+    def _cpus(self) -> float:
+        """Return the CPUs for each engine: on Ray those that it reserves. Call this inside the session."""
+        if self._resources.executor == "ray":
+            return cpus_per_engine(self._prepared, self._resources)
+        is_fed_by_many = self._description.num_gpus > 0 and self._description.batches_at_once > 1
+        return max(1, num_cores() - 1) if is_fed_by_many else 1
+
     def _engine_options(self) -> EngineOptions:
-        """Return the options, with what the engine may use of its machine; inline it may use all."""
-        is_inline = self._resources.executor == "inline"
+        """Return the options, with what the engine may use of its machine."""
         return replace(
             self._request.options,
-            cpus=None if is_inline else self._resources.engine_cpus,
+            cpus=self._cpus(),
             gpu_share=share_of_gpu(self._resources.engine_gpus),
         )
 
@@ -306,7 +318,7 @@ class _Scan:
             run=self._run,
             record=begun,
             options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
-            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
+            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._cpus())),
             code=self._record.code,
             stall_s=self._supervision.stall_seconds,
             description=description,
@@ -435,3 +447,18 @@ def category_notices(source: Source, tally: Tally) -> Iterator[str]:
         yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
     if source.category is not None and num_named and not tally.num_with_category:
         yield f"the category is null in every row: {no_category(source, source.category)}"
+
+
+def travels(run: str, checkout: Path = CHECKOUT) -> str | None:
+    """Return a caution if a run is in a checkout, where commands that send it to a cluster would take it along."""
+    ignored = checkout / ".gitignore"
+    folder = Path(abspath(run))
+    if "://" in run or not ignored.is_file() or not folder.is_relative_to(checkout) or folder == checkout:
+        return None
+    first = folder.relative_to(checkout).parts[0]
+    if any(fnmatchcase(first, line.strip("/")) for line in ignored.read_text().split() if line.endswith("/")):
+        return None
+    return (
+        f"{run} is in the checkout of privsieve: `ray up` and `ray job submit --working-dir .` would send it to every "
+        "machine of a cluster; keep runs elsewhere, or name it in .gitignore and cluster.yaml"
+    )

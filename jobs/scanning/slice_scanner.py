@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pyarrow as pa
@@ -163,6 +163,8 @@ class SliceScanner:
         slice_ = replace(slice_, locators=slice_.locators[first.num_rows :])
         if before.deaths >= ISOLATE_AFTER_DEATHS:
             return self._isolated(task, slice_, first)
+        if self._host.has_grown():
+            self._restart()
         with self._turns:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
@@ -175,16 +177,27 @@ class SliceScanner:
         settings = self._settings
         return " ".join([settings.settings_hash, settings.code, task.listing_digests, task.version_mark])
 
-    def _isolated(self, task: SliceTask, slice_: Slice, first: pa.Table) -> list[pa.Table]:
-        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no slice be scored within the block."""
         with self._isolating:
             for _ in range(self._settings.slices_at_once):
                 self._turns.acquire()
             try:
-                self._host.make_room()
-                return self._collected(task, first, isolated_rows(self._settings, slice_))
+                yield
             finally:
                 self._turns.release(self._settings.slices_at_once)
+
+    def _restart(self) -> None:
+        with self._alone():
+            if self._host.has_grown():  # else another thread was first
+                self._host.restart()
+
+    def _isolated(self, task: SliceTask, slice_: Slice, first: pa.Table) -> list[pa.Table]:
+        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
+        with self._alone():
+            self._host.make_room()
+            return self._collected(task, first, isolated_rows(self._settings, slice_))
 
     def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table]) -> list[pa.Table]:
         """Return the first rows and those that come; report how many there are, and store them meanwhile.

@@ -181,6 +181,8 @@ def all_images(report: Report) -> str:
 def bounds_of_all(report: Report) -> str | None:
     """Say how far images that are in no rate could change the rate of all images; None if there are none."""
     headline, total = headline_of(report), report.total
+    if report.design.kind == "per category" and headline.rate is not None:
+        return None  # the rate is weighted, and these images are not
     if report.damage.num_parts or report.design.kind == "per category":  # how many images there are is not known
         return None
     if not headline.is_corrected:

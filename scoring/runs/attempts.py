@@ -173,11 +173,18 @@ class EngineTime(BaseModel):
     most_bytes_ahead: Annotated[int, Field(ge=0)] = 0
     """Peak of files and pixels that one engine's process had read but the engine had not answered."""
 
+    num_restarts: Annotated[int, Field(ge=0)] = 0
+    """How often an engine was loaded again, because its memory had grown."""
+
     def __add__(self, other: "EngineTime") -> "EngineTime":
         short_s = Counter(self.short_s)
         short_s.update(other.short_s)
-        most = max(self.most_bytes_ahead, other.most_bytes_ahead)
-        return EngineTime(seconds=self.seconds + other.seconds, short_s=dict(short_s), most_bytes_ahead=most)
+        return EngineTime(
+            seconds=self.seconds + other.seconds,
+            short_s=dict(short_s),
+            most_bytes_ahead=max(self.most_bytes_ahead, other.most_bytes_ahead),
+            num_restarts=self.num_restarts + other.num_restarts,
+        )
 
     @property
     def share_short(self) -> float | None:
@@ -217,6 +224,6 @@ class EngineTimeFile:
 
     def write(self) -> None:
         """Write what was added since the last time; to be called at the end."""
-        if self._not_written.seconds:
+        if self._not_written.seconds or self._not_written.num_restarts:
             add_engine_time(self._run, self._not_written)
         self._not_written, self._written_s = EngineTime(), time.monotonic()

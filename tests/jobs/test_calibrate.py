@@ -237,24 +237,3 @@ def test_the_audit_sample_is_weighted_back_to_the_run(run: Path, tmp_path: Path,
     assert "252 of the 252 pictures of the audit sample have a label; each is weighted by 1 / probability" in (
         capsys.readouterr().out
     )
-
-
-def test_wrong_input_is_one_line(run: Path, tmp_path: Path, capsys: Capture) -> None:
-    labels = labels_file(tmp_path, range(60))
-    strange = tmp_path / "strange.csv"
-    strange.write_text("key,age\nzzz,1\n")
-    only_age = tmp_path / "age.csv"
-    only_age.write_text("key,age\np1.jpg,1\n")
-    for arguments, message in (
-        ((tmp_path / "nowhere", "--labels", labels), "is not a run"),
-        ((run, "--labels", tmp_path / "nowhere.csv"), "cannot be read"),
-        ((run, "--labels", strange), 'rows are named like "p0.jpg"'),
-        ((run, "--labels", only_age), "no labelled picture of this run has a probability"),
-        ((run, "--labels", labels, "--drawn", "audit"), "has no audit sample; draw one with"),
-        ((run, "--labels", labels, "--at", "1"), "--at"),
-        ((run, "--labels", labels, "--reliability", "gov_id"), "--reliability"),
-    ):
-        assert privsieve("calibrate", *arguments) == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert error.count("\n") == 1

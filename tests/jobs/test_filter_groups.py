@@ -63,12 +63,3 @@ def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     counts = {"num_groups": 2, "num_pictures": num_in_groups, "num_overruled": num_overruled}
     assert summary["groups"] == {"by": groups, **counts}
     assert privsieve("release", "verify", out) == 0
-
-
-def test_groups_by_hashes_that_the_scan_did_not_store_are_refused(
-    scanned: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    policy = with_policy(tmp_path, f"{BY_KEY}groups: pdq\n")
-    assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "release") == 2
-    assert "groups: pdq: the run has no picture with such a hash; scan --pdq stores them" in capsys.readouterr().err
-    assert not (tmp_path / "release").exists()

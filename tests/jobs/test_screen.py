@@ -119,18 +119,6 @@ def test_other_labels_judge_a_screen_by_side_and_by_what_it_misses(
     assert found["missing"]["num_private"] == 60
 
 
-def test_too_few_labels_are_refused_with_the_number_that_is_missing(
-    corpus: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    out = tmp_path / "screen"
-    arguments = ("--labels", corpus / "labels.csv", "--modality", "caption", "--out", out, "--quiet")
-    assert privsieve("screen", "fit", corpus / "shards", *arguments) == 2
-    error = capsys.readouterr().err
-    assert "needs 299 labelled private pictures that the screen has not learnt from, and 60 to learn from" in error
-    assert "there are 200, so 159 are missing" in error
-    assert not out.exists()
-
-
 def test_level_1_has_a_bound_of_its_own_if_asked(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="level 1 that the screen has not learnt from; there are 0 such pictures"):
         run_screen_fit(_asked(corpus, out=str(tmp_path / "x"), target_miss_level_1=0.05))
@@ -202,23 +190,6 @@ def test_a_picture_on_which_a_look_fails_is_left_out_and_counted(corpus: Path, c
     assert f"labels that are not used: {num_left} {why}" in capsys.readouterr().err
 
 
-def test_the_labels_that_chose_a_threshold_do_not_judge_it_unsaid(
-    corpus: Path, fitted: FitResult, capsys: Capture
-) -> None:
-    assert fitted.screen.record.labels_sha256
-    asked_for = (
-        "screen",
-        "evaluate",
-        corpus / "screen",
-        corpus / "shards",
-        "--labels",
-        corpus / "labels.csv",
-        "--quiet",
-    )
-    assert privsieve(*asked_for) == 0
-    assert "the thresholds were chosen by these labels" in capsys.readouterr().err
-
-
 def test_an_encoder_and_captions_are_two_predictors_that_are_fused(
     corpus: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -240,34 +211,6 @@ def test_an_encoder_and_captions_are_two_predictors_that_are_fused(
     fusion = f"fusion: {fitted.record.fusion}"
     assert [each.name for each in judged.predictors] == ["caption", "encoder", fusion]
     Screener(fitted)  # as in a scan: the encoder gives as many features as it was fitted with
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (
-            ("--modality", "pixels"),
-            'there is no modality "pixels"; there are: thumbnail, frozen, detectors, caption, encoder',
-        ),
-        (("--modality", "encoder"), "--modality encoder needs --encoder FILE.onnx"),
-        (("--encoder", "a.onnx", "--modality", "caption"), "add --modality encoder"),
-        (("--target-miss", "0"), "target-miss"),
-        (("--drawn", "audit"), "--drawn is of the labels of a run"),
-        (("--encoder", "no.onnx"), "no.onnx"),
-        (("--encoder", "clip"), "--encoder clip: give one .onnx file that holds its own weights"),
-    ],
-)
-def test_a_wrong_option_is_one_line(
-    corpus: Path, tmp_path: Path, arguments: tuple[str, ...], error: str, capsys: Capture
-) -> None:
-    out = tmp_path / "screen"
-    assert (
-        privsieve("screen", "fit", corpus / "shards", "--labels", corpus / "labels.csv", "--out", out, *arguments) == 2
-    )
-    said = capsys.readouterr().err
-    assert error in said
-    assert "Traceback" not in said
-    assert not out.exists()
 
 
 @pytest.mark.parametrize(

@@ -56,38 +56,6 @@ def privacyalert(root: Path, rows: str, there: Sequence[str], split: str = "test
     return root
 
 
-def privacyalert_curated(root: Path, rows: str, there: Sequence[str], name: str = "labels_splits.csv") -> Path:
-    (root / "annotations").mkdir(parents=True, exist_ok=True)
-    (root / "annotations" / name).write_text(rows)
-    for shade, path in enumerate(there):
-        picture(root / "imgs" / path, shade)
-    return root
-
-
-def cprt_bench(root: Path, records: object, name: str = "cprt_test.json") -> Path:
-    root.mkdir(parents=True, exist_ok=True)
-    (root / name).write_text(json.dumps(records))
-    return root
-
-
-def biv_priv(root: Path, private: Sequence[str], public: Sequence[str]) -> Path:
-    paths = [f"final_release/{name}" for name in private]
-    paths += [f"Public/Original_Images_Nonprivate/{name}" for name in public]
-    for shade, path in enumerate(paths):
-        picture(root / path, shade)
-    return root
-
-
-def places365(root: Path, lists: Mapping[str, str], there: Sequence[str]) -> Path:
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "categories_places365.txt").write_text("/a/airfield 0\n/b/bus_station/indoor 1")
-    for name, lines in lists.items():
-        (root / name).write_text(lines)
-    for shade, path in enumerate(there):
-        picture(root / path, shade)
-    return root
-
-
 def refused(capsys: Capture, tmp_path: Path, name: str, root: Path, *options: str) -> str:
     capsys.readouterr()
     assert privsieve("labels", "import", name, root, "--out", tmp_path / "no.parquet", "--quiet", *options) == 2

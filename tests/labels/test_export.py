@@ -201,15 +201,6 @@ def test_csv_goes_out_and_comes_back_the_same(tmp_path: Path) -> None:
     assert read_labels(str(tmp_path / "back.parquet")).equals(read_labels(str(source)))
 
 
-def test_tasks_have_a_name_that_label_studio_takes_and_spare_the_input(tmp_path: Path, capsys: Capture) -> None:
-    source = _labels(tmp_path / "labels.csv")
-    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", tmp_path / "tasks.txt") == 2
-    assert "ends in .json" in capsys.readouterr().err
-    assert privsieve("labels", "export", source, "--format", "csv", "--out", source) == 2
-    assert "is an input" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv"]
-
-
 def test_a_picture_on_the_hash_list_is_no_task_and_only_counted(tmp_path: Path, capsys: Capture) -> None:
     pictures = files(4)
     run, hashes, out = tmp_path / "run", tmp_path / "hashes.txt", tmp_path / "tasks.json"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import tarfile
 import time
 from collections.abc import Callable
@@ -11,10 +12,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from ingest.errors import Fault
+from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
+from scoring.table import Facts, Verdict, to_table
+from scoring.taxonomy import KEYS
 from tests.jobs.made import compact_run, rows, tar
 from tests.jobs.releases import make_corpus
 from tests.nasty import png
+from tests.records import run_record, write_result
+from tests.reports.evaluation.conftest import ATTRIBUTES, BINARY, REJECTED, SEVERITY, answered, found, hash_of, scored
+from tests.screens import planted_corpus
+from tests.screens import write_labels as write_csv_labels
+from tests.tuning_sets.made import drawn
 
 NO_PICTURE = b"<html>not found</html>"
 
@@ -39,6 +48,8 @@ def tars(folder: str, *counts: str) -> None:
 
 def content(text: str) -> bytes:
     """NUMBER is a picture of that shade, NUMBER+NUMBER one with a second behind it, `none` no picture; else a text."""
+    if re.fullmatch(r"drawn\d+", text):  # none is a near duplicate of another
+        return drawn(int(text[5:]))
     if text.replace("+", "").isdecimal():
         return b"".join(picture(int(number)) for number in text.split("+"))
     return NO_PICTURE if text == "none" else text.encode()
@@ -95,6 +106,37 @@ def policy(file: str, *lines: str) -> None:
     Path(file).write_text("\n".join([*others, *text]) + "\n")
 
 
+def planted(folder: str, num_private: str, num_public: str, seed: str, noise: str = "0.02") -> None:
+    """A corpus whose captions tell what the canned engine says, and FOLDER.csv with that."""
+    counts = int(num_private), int(num_public), int(seed)
+    truth = planted_corpus(Path(folder), *counts, float(noise), without_caption=0.05, for_canned=True)
+    write_csv_labels(Path(f"{folder}.csv"), truth)
+
+
+def answers(run: str, *given: str) -> None:
+    """A run of one shard that no engine made. KEY=ANSWER is of KEY.jpg: `yes` or `no` with or without `:PROBABILITY`,
+    `score:NUMBER`, `rejected`, `broken`, or attributes that are there with `+` between them."""
+    facts, verdicts = list[Facts](), list[Verdict]()
+    engine = ATTRIBUTES
+    for number, one in enumerate(given):
+        key, _, answer = one.partition("=")
+        word, _, value = answer.partition(":")
+        facts.append(Facts("a", number, f"{key}.jpg", "cat", 9, hash_of(key)))
+        if word in ("yes", "no"):
+            engine = BINARY
+            verdicts.append(answered(word == "yes", float(value) if value else None))
+        elif word == "score":
+            engine = SEVERITY
+            verdicts.append(scored(float(value)))
+        elif word in ("rejected", "broken"):
+            verdicts.append(REJECTED if word == "rejected" else Fault("truncated", "the file ends early"))
+        else:
+            verdicts.append(found(**dict.fromkeys(filter(None, answer.split("+")), 1.0)))
+    Path(run, "scores").mkdir(parents=True)
+    Path(run, "run.json").write_text(run_record(engine).model_dump_json())
+    write_result(Path(run), "a", 0, True, to_table(facts, verdicts))
+
+
 def labelled(run: str, file: str, statement: str, private: str = "1") -> None:
     """Labels of the rows of a run: those that a condition in Python names, by `row` and `n`, are so private."""
     chosen = [row for n, row in enumerate(rows(Path(run))) if eval(statement, {"row": row, "n": n})]
@@ -117,6 +159,13 @@ def show(file: str, *names: str) -> None:
     else:
         for row in pq.read_table(file).select(list(names)).to_pylist():
             print(*("-" if row[name] is None else str(row[name]) for name in names), sep="  ")
+
+
+def judged(file: str, *names: str) -> None:
+    """These columns of a labels file, and each attribute that is judged."""
+    for row in read_labels(file).to_pylist():
+        given = [f"{key}={row[key]:g}" for key in KEYS if row[key] is not None]
+        print(*("-" if row[name] is None else str(row[name]) for name in ("key", *names)), *given, sep="  ")
 
 
 _MARKED: dict[str, dict[str, bytes]] = {}
@@ -195,12 +244,15 @@ COMMANDS: dict[str, Callable[..., int | None]] = {
         table,
         layout,
         policy,
+        planted,
+        answers,
         labelled,
         edit,
         rehash,
         lease,
         compact,
         show,
+        judged,
         mark,
         changed,
         same,

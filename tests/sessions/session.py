@@ -27,6 +27,7 @@ UNTOLD = (
     (r"\.[0-9a-f]{8}\.part\b", ".RANDOM.part"),
     (r"process \d+ on \S+", "process ID on HOST"),
     (r"seen \d+ s ago", "seen N s ago"),
+    (r"screen sha256 was \w+…, now \w+…", "screen sha256 was ONE, now ANOTHER"),
 )
 """What differs from one time to the next, and what stands for it."""
 

@@ -152,24 +152,6 @@ def test_the_page_holds_the_figures_and_runs_no_script(tmp_path: Path, capsys: C
     assert "&lt;script&gt;alert(1)" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ([], "nothing to compare with"),
-        (["--method", "blurr=3"], 'no such method (did you mean "blur"?)'),
-        (["--method", "blur=0"], '"0" is not from 0.1 to 100'),
-        (["--method", "jpeg=high"], '"high" is not from 1 to 95 (quality)'),
-        (["--method", "blur=2", "--out", "rows.csv"], "give a name that ends so"),
-        (["--method", "blur=2", "--encoder", "missing.safetensors"], "is no head over the frozen features"),
-    ],
-)
-def test_a_wrong_command_is_one_line(originals: Path, arguments: list[str], line: str, capsys: Capture) -> None:
-    assert privsieve(*compare, originals, *arguments, "--quiet") == 2
-    error = capsys.readouterr().err
-    assert line in error
-    assert error.count("\n") == 1
-
-
 def test_areas_are_around_what_differs() -> None:
     a = np.asarray(scene(0))
     b = a.copy()

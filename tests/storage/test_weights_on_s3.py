@@ -1,8 +1,5 @@
 """Models in a bucket: the same as in a folder, through faults, and without a trace of the keys."""
 
-import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -86,30 +83,3 @@ def test_keys_are_neither_in_the_cache_nor_in_messages(
     for secret in (KEY_ID, SECRET):
         assert secret not in said.out + said.err
         assert secret.encode() not in written
-
-
-def test_the_store_is_not_asked_offline(store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: Patch) -> None:
-    found = checkpoint(URL, with_weights=True)
-    store.seen.clear()
-    monkeypatch.setenv("PRIVSIEVE_OFFLINE", "1")
-    assert checkpoint(URL, with_weights=True) == found
-    assert store.seen == []
-
-
-def test_the_same_files_uploaded_again_are_not_fetched_again(store: Proxy, bucket: s3fs.S3FileSystem) -> None:
-    checkpoint(URL, with_weights=True)
-    time.sleep(1.1)  # the store gives times in seconds
-    bucket.pipe_file(f"{BUCKET}/models/base/model.safetensors", (BASE / "model.safetensors").read_bytes())
-    store.seen.clear()
-    checkpoint(URL, with_weights=True)
-    assert _gets(store) == []
-
-
-def test_an_old_version_stays_until_room_is_needed(store: Proxy, bucket: s3fs.S3FileSystem, cache: Path) -> None:
-    first = checkpoint(URL, with_weights=True)
-    config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
-    bucket.pipe_file(f"{BUCKET}/models/base/generation_config.json", json.dumps(config).encode())
-    second = checkpoint(URL, with_weights=True)
-    assert first.digest() != second.digest()
-    assert os.listdir(first.folder) == os.listdir(second.folder)
-    assert len(list(cache.glob("weights/*/entry.json"))) == 2
