@@ -286,7 +286,7 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         num_rows = run.checked.num_rows
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         coverage = opened.coverage
-        kind = design_of(run.record, run.num_images(), coverage.is_complete, coverage.has_all, SourceSizes()).kind
+        kind = design_of(run.record, coverage, SourceSizes()).kind
         audit = audit_of_sample(run, read_sample(run.root), labels, kind, sizes, cautions)
     state = State(
         settings=run.record.settings_hash(),

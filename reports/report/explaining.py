@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -252,49 +252,29 @@ def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
 def _explained(
     row: Mapping[str, Any], private: PrivateState, private_is: str, decisions: tuple[Decision, ...]
 ) -> Explanation:
+    is_scored, as_stored = row[Col.STATUS] == "scored", {field.name for field in fields(Explanation)} & row.keys()
+    text = {name: printable(row[name]) for name in as_stored if isinstance(row[name], str)}
+
     def titles(value: float | None) -> tuple[str, ...]:
-        return (
-            tuple(attribute.title for attribute in ATTRIBUTES if row[attribute.key] == value)
-            if row[Col.STATUS] == "scored"
-            else ()
-        )
+        return tuple(attribute.title for attribute in ATTRIBUTES if is_scored and row[attribute.key] == value)
 
-    def text(name: str) -> str | None:
-        return None if row[name] is None else printable(row[name])
-
-    reason = text(Col.REASON)
-
-    return Explanation(
-        index=row[Col.INDEX],
-        width=row[Col.WIDTH],
-        height=row[Col.HEIGHT],
-        num_bytes=row[Col.NUM_BYTES],
-        level=row[Col.LEVEL],
-        score=row[Col.SCORE],
-        score_high=row[Col.SCORE_HIGH],
-        s_lex=row[Col.S_LEX],
-        holistic_score=row[Col.HOLISTIC_SCORE],
-        prob_private=row[Col.PROB_PRIVATE],
-        shard=printable(row[Col.SHARD]),
-        key=printable(row[Col.KEY]),
-        category=text(Col.CATEGORY),
-        sha256=text(Col.SHA256),
-        format=text(Col.FORMAT),
-        status=printable(row[Col.STATUS]),
-        screened=_screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
-        reason=None if reason is None else f"{reason}: {text(Col.ERROR_MESSAGE) or 'no more is known'}",
-        private=private if row[Col.STATUS] == "scored" else None,
-        private_is=private_is,
-        level_name=None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
-        present=titles(1),
-        doubtful=titles(0.5),
-        absent=titles(0),
-        not_judged=titles(None),
-        rationale=(text(Col.RATIONALE) or "")[: 2 * MAX_RATIONALE],
-        boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
-        unseen=tuple(map(printable, row[Col.UNSEEN] or ())),
-        decisions=decisions,
-    )
+    computed: dict[str, Any] = {
+        "screened": _screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
+        "private": private if is_scored else None,
+        "private_is": private_is,
+        "level_name": None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
+        "present": titles(1),
+        "doubtful": titles(0.5),
+        "absent": titles(0),
+        "not_judged": titles(None),
+        "rationale": text.get(Col.RATIONALE, "")[: 2 * MAX_RATIONALE],
+        "boxes": boxes_in_words(whole_boxes(row[Col.BOXES])),
+        "unseen": tuple(map(printable, row[Col.UNSEEN] or ())),
+        "decisions": decisions,
+    }
+    if row[Col.REASON] is not None:
+        computed["reason"] = f"{text[Col.REASON]}: {printable(row[Col.ERROR_MESSAGE] or 'no more is known')}"
+    return Explanation(**{name: row[name] for name in as_stored} | text | computed)
 
 
 def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:

@@ -235,7 +235,7 @@ def _subject(name: str) -> str:
 Subject = Annotated[str, AfterValidator(_subject)]
 
 ROUNDING = 1e-9
-"""A computed share may exceed 0–1 by this much."""
+"""A computed share may exceed 0–1 by this much, and the lower end of an interval the upper one."""
 
 
 class LabelGaps(BaseModel):
@@ -314,7 +314,7 @@ def _check_rates(table: pa.Table) -> None:
         rates = table[name]
         _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
     for name in ("", "sensitivity_", "specificity_"):
-        _all(pc.less_equal(table[f"{name}low"], table[f"{name}high"]))
+        _all(pc.less_equal(pc.subtract(table[f"{name}low"], table[f"{name}high"]), ROUNDING))
     _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
     _all(pc.is_in(table["method"], pa.array(METHODS)))
     _all(pc.greater_equal(table["num_labels"], 0))

@@ -14,7 +14,7 @@ import pytest
 from ingest.errors import RunError
 from ingest.storage.place import place
 from reports.report.compute import summarise
-from reports.report.headline import audit_cautions
+from reports.report.words import audit_cautions
 from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers
@@ -290,7 +290,7 @@ def test_a_report_names_what_its_labels_leave_open(
     for caution in found["audit_cautions"]:
         assert f"{caution}\n" in text
         assert f"<strong>{caution}</strong>" in page.read_text()
-    assert found["label_gaps"]["num_undecided"] == {"private": 3}
+    assert found["audited"]["gaps"]["num_undecided"] == {"private": 3}
     assert privsieve("report", run, "--format", "csv") == 0
     assert set(found["audit_cautions"]) <= set(capsys.readouterr().err.splitlines())
     whole = write(tmp_path / "whole.csv", filled(tmp_path / "list.csv", {"private": truth()}))

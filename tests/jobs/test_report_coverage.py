@@ -19,10 +19,10 @@ def _headline(run: Path, capsys: Capture) -> str:
     return capsys.readouterr().out.splitlines()[0]
 
 
-def _covered(run: Path, capsys: Capture) -> object:
+def _kind(run: Path, capsys: Capture) -> object:
     capsys.readouterr()
     assert privsieve("report", run, "--format", "json") == 0
-    return json.loads(capsys.readouterr().out)["coverage"]["is_complete"]
+    return json.loads(capsys.readouterr().out)["design"]["kind"]
 
 
 def test_a_source_whose_name_holds_two_colons_is_listed(tmp_path: Path, capsys: Capture) -> None:
@@ -36,10 +36,9 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
     run = made_run(tmp_path, SHARDS)
     (tmp_path / "corpus").rename(tmp_path / "elsewhere")
     assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
-    assert _covered(run, capsys) is None
     (run / "scores" / result_name("00000.tar", 1, True)).unlink()
     assert _headline(run, capsys).startswith("UNFINISHED: the source cannot be listed now, 1 shard not finished; run")
-    assert _covered(run, capsys) is False
+    assert _kind(run, capsys) == "unfinished"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,6 @@ def test_a_report_asks_no_host_that_a_foreign_run_names(source: str, tmp_path: P
     with socket.create_server(("127.0.0.1", 0)) as listening:
         run = made_run(tmp_path, SHARDS, source=source.format(port=listening.getsockname()[1]))
         assert _headline(run, capsys) == "MAY BE UNFINISHED: the source cannot be listed now"
-        assert privsieve("sql", run, "SELECT 1") == 0
         listening.setblocking(False)
         with pytest.raises(BlockingIOError):
             listening.accept()

@@ -14,6 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import Fault, QueryError, RunError
 from reports.report.opened import OpenRun, open_run
+from reports.report.words import private_in_words
 from reports.run import warehouse
 from reports.run.figures import Rate
 from scoring.table import SCHEMA
@@ -182,7 +183,7 @@ def test_what_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "private", "meaning"),
     [
-        ("slots", "level IN (1, 2)", "an attribute of level 1 or 2 is present"),
+        ("slots", "level IN (1, 2)", "a unique identifier (level 1, such as a face"),
         ("binary:first", "private_answer = 1", "the model answered yes when asked whether the picture is private"),
         ("severity", "holistic_score >= 0.514", "the model gave a severity of 0.514 or more"),
     ],
@@ -195,4 +196,4 @@ def test_private_is_what_the_protocol_asks_by_default(
     with OpenRun(replace(run, record=run.record.model_copy(update={"engine": engine}))) as opened:
         found = opened.summary()
         assert (found.private, opened.summary(private="level = 1").private) == (private, "level = 1")
-        assert meaning in found.private_meaning
+        assert meaning in private_in_words(found)

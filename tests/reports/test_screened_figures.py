@@ -139,7 +139,7 @@ def test_labels_of_what_passed_and_of_the_guard_give_the_rate_of_all_pictures(
     assert not audit["categories"]
 
     report = summarise(open_warehouse(run))
-    assert privsieve("report", run, "--html", tmp_path / "page.html") == 0
+    assert privsieve("report", run, "--full", "--html", tmp_path / "page.html") == 0
     text, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
     value, low, high = private["corrected"].values()
     sentence = (
