@@ -300,6 +300,8 @@ class _Scan:
         """Return the CPUs for each engine: on Ray those that it reserves. Call this inside the session."""
         if self._resources.executor == "ray":
             return cpus_per_engine(self._prepared, self._resources)
+        if self._resources.engine_cpus is not None:
+            return self._resources.engine_cpus
         is_fed_by_many = self._description.num_gpus > 0 and self._description.batches_at_once > 1
         return max(1, num_cores() - 1) if is_fed_by_many else 1
 
