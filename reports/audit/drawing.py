@@ -62,6 +62,7 @@ def draw(run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | 
         rows_sha256=run.checked.rows_sha256,
         num_scored=num_scored,
         least_probability=min(1.0, scale * min(bucket["least"] for bucket in buckets)),
+        guard_mass=sql.guard_mass,
         privsieve=__version__,
     )
     rows = run.ask(

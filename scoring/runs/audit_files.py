@@ -112,6 +112,9 @@ class AuditDesign(AuditedRows):
     least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)]
     """The smallest inclusion probability of a scored image, drawn or not."""
 
+    guard_mass: Annotated[float, Field(ge=1)]
+    """Images that a guarded image represents: itself, and those that a screen left out; 1 without a screen."""
+
     privsieve: str
 
 
