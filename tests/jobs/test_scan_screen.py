@@ -27,6 +27,7 @@ from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
 from tests.jobs.made import compact_run, privsieve, rows
 from tests.jobs.releases import guaranteed
+from tests.reviewing.made import Person, served
 from tests.screens import planted_corpus, write_labels
 
 TARGET = 0.05
@@ -198,16 +199,25 @@ def test_a_run_without_a_screen_is_not_continued_with_one(
     assert "give the screen with which this run began, none, or use another --run" in capsys.readouterr().err
 
 
-def test_a_scan_stops_with_one_line_when_the_pictures_are_others(
+def test_a_scan_asks_people_about_the_guards_pictures_and_stops_by_their_answers(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ("--screen", made / "screen", "--processes", 1)
-    assert _scan(made, tmp_path / "run", *given, source="turned") == 1
+    run = tmp_path / "run"
+    assert _scan(made, run, *given, source="turned") == 0
+    said = capsys.readouterr().err
+    assert said.count("answers are private by the engine, which may err") == 1
+    guarded = {row["sha256"] for row in rows(run) if row["stage"] == "guard" and row["level"] in (1, 2)}
+    with served(run, "guard", reviewer="ana") as server:
+        assert set(server.page.asking.hashes) == guarded
+        ana = Person(server.address)
+        assert {ana.say(number, "private").json["model"].get("key") for number in ana.next()} == {None}
+        ana.say_all("private")
+    (run / "scores" / min(file.name for file in (run / "scores").iterdir())).unlink()
+    assert _scan(made, run, *given, source="turned") == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("privsieve: ")]
-    assert "the screen misses more than it may: the engine calls" in line
+    assert f"people call {len(guarded)} of the {len(guarded)} guarded pictures that they looked at private" in line
     assert "at most 5.0 % was promised" in line
-    assert _scan(made, tmp_path / "run", *given, source="turned") == 1  # it does not go on
-    assert "misses more than it may" in capsys.readouterr().err
 
 
 def test_run_json_says_which_screen_and_what_it_promises(made: Path, run: Path) -> None:
