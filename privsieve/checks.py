@@ -147,6 +147,8 @@ def audit_sample(
     purpose: Purpose = "both",
     seed: int = 0,
     private: str | None = None,
+    category_sizes: Url | None = None,
+    also: Sequence[Url] = (),
     replace: bool = False,
     hash_list: Url | None = None,
 ) -> AuditSampleResult:
