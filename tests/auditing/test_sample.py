@@ -2,17 +2,22 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import RunError
+from ingest.storage.place import place
 from reports.run.warehouse import open_warehouse
+from scoring.runs.audit_files import read_sample
 from tests.auditing.made import (
     NUM_IMAGES,
+    as_per_category,
     filled,
     make_run,
     read_corrected_rates,
@@ -183,6 +188,84 @@ def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_inte
     assert report["audit_cautions"][-1].endswith("allow for as many wrong labels of pictures that one person judged.")
     assert privsieve("audit", "apply", run, ana, ana) == 2
     assert 'annotator "ana" labels' in capsys.readouterr().err
+
+
+def _expected_points(said: str) -> float:
+    found = re.search(r"expect about ± ([0-9.]+) points for the private rate", said)
+    assert found is not None
+    return float(found[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num", [200, 800])
+def test_the_width_to_expect_is_said_before_anyone_labels(
+    run: Path, tmp_path: Path, num: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample(run, tmp_path / "list.csv", "--n", num, "--for", "private")
+    said = capsys.readouterr().out
+    needed = "private pictures are expected for filter --guarantee and screen fit, where with 95 % confidence a promise"
+    assert f"{needed} needs 59 for 95 %, 299 for 99 %" in said
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+    corrected = json.loads(capsys.readouterr().out)["subjects"][0]["corrected"]
+    points = 50 * (corrected["high"] - corrected["low"])
+    assert 0.7 * points < _expected_points(said) < 1.4 * points
+
+
+@pytest.mark.slow
+def test_labels_are_placed_where_the_source_is_large(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without sizes a third of the labels is of offices, which are 99 % of the source."""
+    as_per_category(run)
+    (tmp_path / "sizes.csv").write_text("category,images\nbar,1000\nbeach,1000\noffice,200000\n")
+    sizes = ("--category-sizes", tmp_path / "sizes.csv")
+
+    def drawn(name: str, *more: object) -> tuple[float, float, float]:
+        """The share of offices, and half of the width of the private rate in points: expected, and as it came."""
+        table = sample(run, tmp_path / f"{name}.csv", "--n", 200, "--for", "private", "--replace", *more)
+        expected = _expected_points(capsys.readouterr().out)
+        labels = write(tmp_path / f"{name}-labels.csv", filled(tmp_path / f"{name}.csv", {"private": truth()}))
+        assert privsieve("audit", "apply", run, labels, *([] if more else sizes), "--format", "json") == 0
+        audit = json.loads(capsys.readouterr().out)
+        assert audit["population"] == "the scored images in the source"
+        rate = audit["subjects"][0]["corrected"]
+        share = table["category"].to_pylist().count("office") / table.num_rows
+        return share, expected, 50 * (rate["high"] - rate["low"])
+
+    evenly, by_size = drawn("even"), drawn("sized", *sizes)
+    assert evenly[0] < 0.5 < 0.8 < by_size[0]
+    assert by_size[2] < 0.85 * evenly[2]
+    assert privsieve("audit", "sample", make_run(tmp_path, "plain"), "--out", tmp_path / "x.csv", *sizes) == 2
+    assert "--category-sizes is for a run of scan --sample N --per-category" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_one_set_of_labels_corrects_every_run_of_a_corpus(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, later = (make_run(tmp_path, f"run-{seed}", engine_seed=seed) for seed in (3, 4))
+    asked = ("--n", 400, "--for", "private", "--also", other)
+    table = sample(run, tmp_path / "list.csv", *asked)
+    assert f"  or: privsieve audit apply {other} {tmp_path}/list.csv" in capsys.readouterr().out
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    sample(run, tmp_path / "again.csv", *asked, "--also", later)  # a run that came after the labels
+    is_scored = np.arange(NUM_IMAGES) % 50 != 7
+    rate = float(truth()[is_scored].mean())
+    for each in (run, other, later):
+        of_each = read_sample(place(str(each))).table
+        assert of_each.select(["sha256", "inclusion_probability"]) == table.select(["sha256", "inclusion_probability"])
+        capsys.readouterr()
+        assert privsieve("audit", "apply", each, labels, "--format", "json") == 0
+        corrected = json.loads(capsys.readouterr().out)["subjects"][0]["corrected"]
+        assert corrected["low"] < rate < corrected["high"]
+    fewer = make_run(tmp_path, "fewer", num_images=1_000)
+    assert privsieve("audit", "sample", fewer, "--out", tmp_path / "x.csv", "--also", run, "--replace") == 2
+    assert f"{run} has 980 scored images that {fewer} has not scored" in capsys.readouterr().err
+    assert not (tmp_path / "x.csv").exists()
+    assert not (fewer / "audit").exists()
+    assert privsieve("audit", "sample", run, "--out", tmp_path / "x.csv", "--n", 50, "--replace", "--also", fewer) == 0
+    assert read_sample(place(str(fewer))).design.num_scored == 980
 
 
 def test_after_a_kill_before_the_sample_was_stored_the_same_command_goes_on(
