@@ -20,6 +20,7 @@ from jobs.runtime.progress import on_terminal
 from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
 from reports.words import number, percent
+from scoring.labels.consensus import INDEPENDENT
 
 MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
@@ -77,6 +78,10 @@ def consensus(request: ConsensusRequest) -> None:
         write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items() if count))
     for name, share in result.accuracy.items():
         write_line(f"estimated to be right: {name} {percent(share)}")
+    if result.accuracy:
+        write_line(INDEPENDENT)
+    for first, second, num in result.never_differ:
+        write_line(f"caution: {first} and {second} never differ in {num:,} answers; if one copies, leave one out")
 
 
 @labels.command()
