@@ -262,6 +262,7 @@ CASES: tuple[Case, ...] = (
     ("labels", lambda made: ["agreement", made.run(), made.labels()]),
     ("labels", lambda made: ["agreement", made.run(), made.labels(), "--format", "json"]),
     ("labels", lambda made: ["agreement", made.run(), made.run()]),
+    ("labels", lambda made: ["describe", made.labels()]),
     ("labels", lambda made: ["export", made.run(), "--format", "csv", "--out", made.folder / f"{ODD}.csv"]),
     ("labels", lambda made: ["export", made.run(), "--format", "label-studio", "--out", made.folder / f"{ODD}.json"]),
     ("similarity", lambda made: ["compare", made.pictures(f"{ODD}.jpg"), "--method", ODD]),
