@@ -226,6 +226,7 @@ def export_labels(
     out: Url,
     *,
     format: Literal["label-studio", "csv"],
+    judged: Literal["private", "classes", "votes", "attributes"] | None = None,
     image_prefix: str | None = None,
     hash_list: Url | None = None,
 ) -> ExportResult:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pydantic import Field
 from ingest.errors import LabelsError, PrivsieveError, RunError
 from ingest.storage.place import Place, place
 from jobs.console.requests import HashListUrl, Option, RunUrl, Seed, Url, Urls, checked_request, refuse_existing
-from jobs.labelling.labels import paths_in_tree, refuse_as_output
+from jobs.labelling.labels import neutral_names, refuse_as_output
 from jobs.reporting.reporting import category_sizes
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.pictures import clear_of
@@ -27,7 +28,7 @@ from reports.report.opened import OpenRun
 from reports.run.design import SAMPLES, SourceSizes, design_of
 from reports.run.warehouse import Run, open_warehouse
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
-from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
 from scoring.labels.reviews import is_reviews
 from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
 from scoring.runs import AUDIT_LEASE, REVIEWS
@@ -190,8 +191,11 @@ def _sampled(
         if second_list is not None and for_second.num_rows:
             files[second_list] = as_csv(for_second.select(columns))
     else:
-        paths = paths_in_tree(sample.table) if run.record.source_format == "tree" else {}
-        files = {interface_url: interface(labels), request.out: tasks(labels, paths, LOCAL_FILES)}
+        folder = place(f"{stem}-pictures")
+        names = neutral_names(run.record, shown, folder, feedback)
+        asked: Asked | None = None if request.purpose == "both" else request.purpose
+        prefix = f"{LOCAL_FILES}{quote(folder.name)}/"
+        files = {interface_url: interface(labels, asked), request.out: tasks(labels, names, prefix)}
     for url in filter(None, (request.out, second_list, interface_url)):
         if not _holds(place(url), files.get(url)):
             refuse_existing(url)

@@ -26,6 +26,8 @@ from tests.auditing.made import (
     write,
 )
 from tests.jobs.made import privsieve
+from tests.reviewing.made import run_of
+from tests.tuning_sets.made import files
 
 
 @pytest.mark.slow
@@ -80,25 +82,27 @@ def test_pictures_on_the_hash_list_are_drawn_and_not_named_to_the_people_who_lab
     removed = whole["sha256"].to_pylist()[:2]
     (tmp_path / "hashes.txt").write_text("\n".join(f"sha256 {one}" for one in removed))
     capsys.readouterr()
-    for name in ("list.csv", "tasks.json"):
-        assert sample(run, tmp_path / name, "--n", 60, "--hash-list", tmp_path / "hashes.txt") == whole
-        said = capsys.readouterr().out
-        assert "left out: 2 drawn pictures on the hash list; apply counts such pictures as without a label" in said
-        assert f"{whole.num_rows - 2} rows to fill in" in said
-        content = (tmp_path / name).read_text()
-        assert not [one for one in removed if one in content]
+    assert sample(run, tmp_path / "list.csv", "--n", 60, "--hash-list", tmp_path / "hashes.txt") == whole
+    said = capsys.readouterr().out
+    assert "left out: 2 drawn pictures on the hash list; apply counts such pictures as without a label" in said
+    assert f"{whole.num_rows - 2} rows to fill in" in said
+    content = (tmp_path / "list.csv").read_text()
+    assert not [one for one in removed if one in content]
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
     counts = json.loads(capsys.readouterr().out)["labels"]
     assert (counts["num_drawn"], counts["num_without_row"]) == (whole.num_rows, 2)
 
 
-def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:
-    drawn = sample(run, tmp_path / "tasks.json", "--n", 50)
+def test_what_people_label_in_label_studio_holds_no_answer_of_the_run_and_no_name(tmp_path: Path) -> None:
+    run = run_of(tmp_path, files(6))
+    drawn = sample(run, tmp_path / "tasks.json", "--n", 50, "--for", "private")
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     assert [task["data"]["sha256"] for task in tasks] == drawn["sha256"].to_pylist()
     assert not any(task["predictions"] for task in tasks)
-    assert (tmp_path / "tasks.xml").exists()
+    assert not any(key in (tmp_path / "tasks.json").read_text() for key in drawn["key"].to_pylist())
+    assert {file.stem for file in (tmp_path / "tasks-pictures").iterdir()} == set(drawn["sha256"].to_pylist())
+    assert (tmp_path / "tasks.xml").read_text().count("<Choices ") == 1
 
 
 @pytest.mark.slow
