@@ -42,7 +42,7 @@ def expectations(expected: Expected) -> Iterator[str]:
     if expected.half_width is not None:
         yield (
             f"all labels together: expect about ± {100 * expected.half_width:.1f} points for the private rate of the "
-            "scored images (a guess: between 0.86 and 1.25 times that in simulations); ones that differ widen it"
+            "scored images, a guess from the answers; people who differ widen it"
         )
     needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in PROMISES)
     yield (
