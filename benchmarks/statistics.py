@@ -25,7 +25,9 @@ from benchmarks.statistics_corpora import (
     with_probabilities,
     yes_or_no,
 )
+from benchmarks.statistics_designs import screens, shards
 from benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
+from reports.audit.cells import CellCounts
 from reports.audit.compute import private_rate
 from reports.audit.population import of_source
 from reports.statistics.estimates import (
@@ -73,7 +75,7 @@ def audits(num_draws: int) -> Iterator[Row]:
         random, held = np.random.default_rng(1), list[list[float]]()
         for _ in range(num_draws):
             corpus = make(random)
-            chance = probabilities_of(corpus, num_labels)
+            chance = probabilities_of(corpus.cells, corpus.num_images, num_labels)
             drawn = np.flatnonzero(random.random(len(chance)) < chance)
             truth, is_yes = corpus.truth, IS_YES[corpus.cells]
             known = evidence(corpus.num_images, corpus.cells[drawn], truth[drawn].astype(np.float64), chance[drawn])
@@ -116,7 +118,9 @@ def sources(num_draws: int) -> Iterator[Row]:
         random, held = np.random.default_rng(3), list[float]()
         for _ in range(num_draws):
             corpus = yes_or_no(size, rate, 0.7, 0.97)(random)
-            chance = np.ones(size) if num_labels == size else probabilities_of(corpus, num_labels)
+            chance = (
+                np.ones(size) if num_labels == size else probabilities_of(corpus.cells, corpus.num_images, num_labels)
+            )
             drawn = np.flatnonzero(random.random(size) < chance)
             labels = corpus.truth[drawn].astype(np.float64)
             known = evidence(corpus.num_images, corpus.cells[drawn], labels, chance[drawn])
@@ -132,7 +136,7 @@ def sources(num_draws: int) -> Iterator[Row]:
         (tuple(np.linspace(0.01, 0.5, 20)), tuple(np.geomspace(1e3, 1e6, 20)), 200, 400),
     ):
         yield weighted_source(rates, sizes, size, num_labels, num_draws)
-    for shards, rate, alikeness, num_shards, num_images in (
+    for num_all, rate, alikeness, num_shards, num_images in (
         (400, 0.12, 0.05, 40, 2_000),
         (400, 0.12, 0.3, 40, 2_000),
         (400, 0.02, 0.05, 40, 2_000),
@@ -142,9 +146,9 @@ def sources(num_draws: int) -> Iterator[Row]:
         (400, 0.005, 0.3, 40, 2_000),
     ):
         yield Row(
-            f"{num_images:,} images in {num_shards} of {shards:,} shards, {rate:.1%}, correlation in them {alikeness}",
+            f"{num_images:,} images in {num_shards} of {num_all:,} shards, {rate:.1%}, correlation in them {alikeness}",
             "raw rate of the source",
-            shard_draws.coverage(shard_draws.source(shards, rate, alikeness), num_shards, num_images, num_draws),
+            shard_draws.coverage(shard_draws.source(num_all, rate, alikeness), num_shards, num_images, num_draws),
         )
 
 
@@ -197,7 +201,7 @@ def _audited(who: People, random: Random) -> float:
         truth, cells = corpus.truth[order], corpus.cells[order]
         corpus = Corpus(np.concatenate([truth, truth[:1_500]]), np.concatenate([cells, cells[:1_500]]))
         pictures = np.concatenate([np.arange(5_000), np.arange(1_500)])
-    chance = probabilities_of(corpus, 400)
+    chance = probabilities_of(corpus.cells, corpus.num_images, 400)
     drawn = random.permutation(np.flatnonzero(random.random(len(chance)) < chance))
     sample = _sample(corpus, pictures, drawn, chance)
     truth = corpus.truth[drawn]
@@ -216,7 +220,10 @@ def _audited(who: People, random: Random) -> float:
             rows["private"].append(None if skip else int(is_private ^ (random.random() < who.wrong)))
     nothing = np.zeros(len(rows["key"]), np.bool_)
     judged = JudgedLabels(to_labels(rows, len(nothing)), nothing, nothing, nothing)
-    return holds(private_rate(sample, corpus.num_images, judged), float(corpus.truth.mean()))
+    return holds(
+        private_rate(sample, CellCounts((), {PRIVATE: corpus.num_images}, {}), judged),
+        float(corpus.truth.mean()),
+    )
 
 
 def _sample(corpus: Corpus, pictures: npt.NDArray[np.int64], drawn: Counts, chance: Numbers) -> AuditSample:
@@ -266,6 +273,8 @@ PARTS = (
     audits,
     never_judged,
     sources,
+    screens,
+    shards,
     categories,
     people,
     category_sizes,

@@ -32,14 +32,14 @@ def weighted_source(rates: Sequence[float], sizes: Sequence[float], size: int, n
         truth = random.random(len(categories)) < np.array(rates)[categories]
         is_yes = np.where(truth, random.random(len(truth)) < 0.6, random.random(len(truth)) < 0.03)
         corpus = Corpus(truth, np.where(is_yes, PRESENT, ABSENT))
-        chance = probabilities_of(corpus, num_labels)
+        chance = probabilities_of(corpus.cells, corpus.num_images, num_labels)
         drawn = np.flatnonzero(random.random(len(truth)) < chance)
         of_images = weighting.weights[categories]
         num_images = np.bincount(corpus.cells, of_images, NUM_CELLS)
         labels = truth[drawn].astype(np.float64)
         known = evidence(num_images, corpus.cells[drawn], labels, chance[drawn], of_images[drawn])
         estimate = prevalence(known)
-        of_categories = np.zeros((num, NUM_CELLS), dtype=np.int64)
+        of_categories = np.zeros((num, NUM_CELLS))
         np.add.at(of_categories, (categories, corpus.cells), 1)
         drawn_labels = LabelsOfCategories(categories[drawn], corpus.cells[drawn], labels, chance[drawn])
         found = category_estimates(known, of_categories, drawn_labels)
@@ -80,6 +80,10 @@ def category_settings() -> Iterator[Categories]:
     )
     tiny = np.array([3] * 20 + [20] * 20 + [2_000] * 10)
     yield Categories("3, 20 or 2,000 images, errs alike", tiny, np.geomspace(0.01, 0.6, 50), np.full(50, 0.7))
+    surer, of_11 = np.array([60_000] + [400] * 11), np.concatenate([[0.3], np.geomspace(0.01, 0.5, 11)])
+    yield Categories("one of 60,000 and 11 of 400, errs alike", surer, of_11, np.full(12, 0.7))
+    errs = np.where(np.arange(12) % 3 == 1, 0.3, 0.8)
+    yield Categories("one of 60,000 and 11 of 400, errs differently", surer, of_11, errs)
     ten = np.where(np.arange(10) % 3 == 0, 0.3, 0.8)
     every_third = np.where(np.arange(8) % 3 == 0, 0.3, 0.8)
     of_8 = np.geomspace(0.02, 0.5, 8)
@@ -98,17 +102,21 @@ def categories(num_draws: int) -> Iterator[Row]:
     """Rates of categories: those by their own labels, and those by a model."""
     for made in category_settings():
         random = np.random.default_rng(5)
-        held: dict[bool, list[float]] = {True: [], False: []}
-        for _ in range(max(20, num_draws // 4)):
-            for is_direct, is_held in _category_rates(made, random):
-                held[is_direct].append(is_held)
-        for is_direct, of_kind in held.items():
+        held: dict[tuple[bool, int], list[float]] = {}
+        num = max(20, num_draws // 4)
+        for _ in range(num):
+            for category, is_direct, is_held in _category_rates(made, random):
+                held.setdefault((is_direct, category), []).append(is_held)
+        for is_direct in (True, False):
+            of_kind = [of_category for (is_own, _), of_category in held.items() if is_own == is_direct]
             if of_kind:
                 figure = "rates with 30 labels of their own" if is_direct else "rates with fewer"
-                yield Row(made.name, figure, float(np.mean(of_kind)), "" if is_direct else MARKED)
+                worst = min((np.mean(one) for one in of_kind if len(one) >= num / 2), default=np.nan)
+                said = "" if is_direct else f"{MARKED}; worst category {worst:.0%}"
+                yield Row(made.name, figure, float(np.mean(np.concatenate(of_kind))), said)
 
 
-def _category_rates(made: Categories, random: Random) -> Iterator[tuple[bool, float]]:
+def _category_rates(made: Categories, random: Random) -> Iterator[tuple[int, bool, float]]:
     numbers = np.repeat(np.arange(len(made.sizes)), made.sizes)
     truth = random.random(len(numbers)) < made.rates[numbers]
     if made.has_probabilities:
@@ -118,18 +126,18 @@ def _category_rates(made: Categories, random: Random) -> Iterator[tuple[bool, fl
         is_yes = np.where(truth, random.random(len(truth)) < made.right[numbers], random.random(len(truth)) < 0.05)
         cells = np.where(is_yes, PRESENT, ABSENT)
     corpus = Corpus(truth, cells)
-    chance = probabilities_of(corpus, made.num_labels)
+    chance = probabilities_of(corpus.cells, corpus.num_images, made.num_labels)
     drawn = np.flatnonzero(random.random(len(truth)) < chance)
     labels = truth[drawn].astype(np.float64)
     known = evidence(corpus.num_images, cells[drawn], labels, chance[drawn])
-    of_categories = np.zeros((len(made.sizes), NUM_CELLS), dtype=np.int64)
+    of_categories = np.zeros((len(made.sizes), NUM_CELLS))
     np.add.at(of_categories, (numbers, cells), 1)
     drawn_labels = LabelsOfCategories(numbers[drawn], cells[drawn], labels, chance[drawn])
     found = category_estimates(known, of_categories, drawn_labels)
     true_rates = np.bincount(numbers, truth) / made.sizes
-    for estimate, true_rate in zip(found, true_rates.tolist(), strict=True):
+    for category, (estimate, true_rate) in enumerate(zip(found, true_rates.tolist(), strict=True)):
         if estimate is not None:
-            yield estimate.method == "difference", holds(estimate.rate, true_rate)
+            yield category, estimate.method == "difference", holds(estimate.rate, true_rate)
 
 
 def category_sizes(num_draws: int) -> Iterator[Row]:

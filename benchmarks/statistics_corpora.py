@@ -27,8 +27,8 @@ class Corpus:
     cells: Counts
 
     @property
-    def num_images(self) -> Counts:
-        return np.bincount(self.cells, minlength=NUM_CELLS)
+    def num_images(self) -> Numbers:
+        return np.bincount(self.cells, minlength=NUM_CELLS).astype(np.float64)
 
 
 Random = np.random.Generator
@@ -60,10 +60,10 @@ def binned(probability: Numbers) -> Counts:
     return np.asarray(np.searchsorted(EDGES, probability, side="right") + NUM_BINS * (probability >= 0.5))
 
 
-def probabilities_of(corpus: Corpus, num_labels: int) -> Numbers:
-    """That each image is drawn, shape (n,)."""
-    of_cells = densities({PRIVATE: corpus.num_images}, "private")[PRIVATE]
-    density = of_cells[corpus.cells] + 1 - PRIVATE_SHARE["private"]
+def probabilities_of(cells: Counts, num_images: Numbers, num_labels: int, guard_mass: float = 1.0) -> Numbers:
+    """That each image is drawn, shape (n,). cells: of the images. num_images: that these represent, in each cell."""
+    of_cells = densities({PRIVATE: num_images}, "private", guard_mass)[PRIVATE]
+    density = of_cells[cells] + 1 - PRIVATE_SHARE["private"]
     return np.asarray(np.minimum(1, num_labels / len(density) * density / density.mean()), dtype=np.float64)
 
 

@@ -13,7 +13,7 @@ import privsieve
 
 
 def audit(source: str, folder: Path, num_images: int | None = None) -> privsieve.FilterResult:
-    scanned = privsieve.scan(source, folder / "run", sample=num_images, executor="inline")
+    scanned = privsieve.scan(source, folder / "run", sample=num_images)
     print(scanned)
     with privsieve.open_run(folder / "run") as run:
         for rate in run.rates(by="category")[:5]:

@@ -194,17 +194,8 @@ def _with_slashes(name: str) -> str:
 
 def _shared_folders(names: Iterable[str]) -> tuple[str, ...]:
     """Return the leading folders of all names."""
-    shared: list[str] | None = None
-    for name in names:
-        folders = name.split("/")[:-1][:MAX_FOLDERS]
-        if shared is None:
-            shared = folders
-        elif folders[: len(shared)] != shared:
-            pairs = enumerate(zip(folders, shared, strict=False))
-            shared = shared[: next((n for n, (one, other) in pairs if one != other), min(len(folders), len(shared)))]
-        if not shared:
-            break
-    return tuple(shared or ())
+    shared = posixpath.commonpath({posixpath.dirname(name) for name in names})
+    return tuple(filter(None, shared.split("/")[:MAX_FOLDERS]))
 
 
 def _short(name: str) -> str:

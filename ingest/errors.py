@@ -76,8 +76,11 @@ class IncompleteError(PrivsieveError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ` (did you mean "x"?)` if a known name is close to `name`, else an empty string."""
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    """Return ` (did you mean "x"?)` if a known name is close to `name` or a word of it, else an empty string."""
+    names = list(known)
+    words = [word for word in reversed(name.split("_")) if word in names and word != name]
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.8) or words
+    matches = matches or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f' (did you mean "{matches[0]}"?)' if matches else ""
 
 

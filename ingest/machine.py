@@ -89,3 +89,12 @@ def resident_bytes(pid: int) -> int:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError):
         return 0
+
+
+def family_bytes(pid: int) -> int:
+    """Return the memory of a process and of all that it started; what they share counts for each."""
+    num_bytes = resident_bytes(pid)
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            num_bytes += sum(family_bytes(int(child)) for child in file.read_text().split())
+    return num_bytes

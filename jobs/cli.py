@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from types import ModuleType
 
 import click
@@ -136,32 +136,33 @@ def main(args: list[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.stdout is None:  # closed by the caller, who wants no output
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    try:
-        code = cli.main(args, prog_name="privsieve", standalone_mode=False)
-        sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        text = error.format_message()
-        context = error.ctx if isinstance(error, click.UsageError) else None
-        is_unknown = isinstance(error, click.NoSuchOption) and not error.possibilities
-        if is_unknown or isinstance(error, click.MissingParameter):
-            text = text.replace("\n\t", " ")  # click lists the choices of an option on a line each
-            text = f"{text.rstrip('.')}; see {context.command_path} --help" if context else text
-        message, code = f"{text}{by_variables(text, context)}", error.exit_code
-    except PrivsieveError as error:
-        message, code = str(error), error.exit_code
-    except OSError as error:
-        message, code = f"{reason_of(error)}{f': {error.filename}' if error.filename else ''}", 2
-    except (click.Abort, KeyboardInterrupt):
-        verb = next(iter(sys.argv[1:] if args is None else args), "")
-        message, code = f"interrupted{CONTINUED.get(verb, '')}", 130
-    else:
-        sys.exit(code if isinstance(code, int) else 0)
-    write_line(f"privsieve: {without_credentials(message)}", to_stderr=True)
-    if is_left_behind():  # at its end, an interpreter would wait for it or complain about it
-        with suppress(OSError):
+    with ExitStack() as until_written:  # Ray is left after the line is written, see `ray_session`
+        try:
+            code = cli.main(args, prog_name="privsieve", standalone_mode=False, obj=until_written)
             sys.stdout.flush()
-        os._exit(code)
-    sys.exit(code)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            text = error.format_message()
+            context = error.ctx if isinstance(error, click.UsageError) else None
+            is_unknown = isinstance(error, click.NoSuchOption) and not error.possibilities
+            if is_unknown or isinstance(error, click.MissingParameter):
+                text = text.replace("\n\t", " ")  # click lists the choices of an option on a line each
+                text = f"{text.rstrip('.')}; see {context.command_path} --help" if context else text
+            message, code = f"{text}{by_variables(text, context)}", error.exit_code
+        except PrivsieveError as error:
+            message, code = str(error), error.exit_code
+        except OSError as error:
+            message, code = f"{reason_of(error)}{f': {error.filename}' if error.filename else ''}", 2
+        except (click.Abort, KeyboardInterrupt):
+            verb = next(iter(sys.argv[1:] if args is None else args), "")
+            message, code = f"interrupted{CONTINUED.get(verb, '')}", 130
+        else:
+            sys.exit(code if isinstance(code, int) else 0)
+        write_line(f"privsieve: {without_credentials(message)}", to_stderr=True)
+        if is_left_behind():  # at its end, an interpreter would wait for it or complain about it
+            with suppress(OSError):
+                sys.stdout.flush()
+            os._exit(code)
+        sys.exit(code)

@@ -2,7 +2,7 @@
 
     import privsieve
 
-    privsieve.scan("shards/", "my-run", executor="inline")
+    privsieve.scan("shards/", "my-run")
     with privsieve.open_run("my-run") as run:
         for rate in run.rates(by="category"):
             print(rate.group, rate.privacy_rate, rate.num_scored)
@@ -173,11 +173,11 @@ def scan(
     hash_list: Url | None = None,
     pdq: bool = False,
     screen: Url | None = None,
-    executor: Executor = "ray",
+    executor: Executor | None = None,
     ray_address: str | None = None,
     num_engines: int | None = None,
     max_engines: int | None = None,
-    engine_cpus: float = 1,
+    engine_cpus: float | None = None,
     engine_gpus: float | None = None,
     processes: int | None = None,
     stall_seconds: float = 600,
@@ -278,11 +278,11 @@ def plan(
     hash_list: Url | None = None,
     pdq: bool = False,
     screen: Url | None = None,
-    executor: Executor = "ray",
+    executor: Executor | None = None,
     ray_address: str | None = None,
     num_engines: int | None = None,
     max_engines: int | None = None,
-    engine_cpus: float = 1,
+    engine_cpus: float | None = None,
     engine_gpus: float | None = None,
     processes: int | None = None,
     price_per_hour: float | None = None,

@@ -135,7 +135,7 @@ def explain(
 
     QueryError where no image, or several, have that key.
     """
-    return run_explain(asked(ExplainRequest, locals()))[0]
+    return run_explain(asked(ExplainRequest, locals()))
 
 
 @takes(AuditSampleRequest)

@@ -15,6 +15,9 @@ NO_GROUP = "(none)"
 
 MAX_DECIMALS = 6
 
+ROUNDING = 1e-7
+"""Ends of an interval, 0–1, that are nearer to each other differ only by the arithmetic."""
+
 MAX_SHOWN_CHARACTERS = 200
 """Limit of a group's name in the text and the page. A category can be pages long; JSON and CSV hold all of it."""
 
@@ -124,7 +127,7 @@ def decimals_of(low: float, high: float) -> int:
     """
     length = 100 * abs(high - low)
     # Ends that differ only by rounding of the arithmetic are no interval.
-    return 1 if length < 1e-9 else min(MAX_DECIMALS, max(1, 1 - math.floor(math.log10(length))))
+    return 1 if length < 100 * ROUNDING else min(MAX_DECIMALS, max(1, 1 - math.floor(math.log10(length))))
 
 
 def shortened(name: str, most: int = MAX_SHOWN_CHARACTERS) -> str:

@@ -4,7 +4,6 @@ An engine never sees keys or file names: only pixels, the kinds of embedded meta
 declares it (`EngineDescription.uses_caption`) gets the caption too; none that asks a model may.
 """
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Protocol, TypeVar, runtime_checkable
@@ -15,7 +14,7 @@ from pydantic import Field
 
 from ingest.errors import EngineError, Fault
 from ingest.images.pixels import Pixels
-from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engine_facts import Preview, Requirements
 from scoring.taxonomy import KEYS
 
 Number = TypeVar("Number", bool, float)
@@ -225,12 +224,13 @@ class Closable(Protocol):
 
 
 @runtime_checkable
-class ReportsTokenUsage(Protocol):
-    """An engine that counts what its model has read and written since it was loaded."""
+class ReportsGpuMemory(Protocol):
+    """An engine on a GPU, whose memory may grow."""
 
-    usage: Counter[str]
-    """Number of `requests`, and tokens by kind: `prompt` (pictures included), `cached` (part of the prompt that was not
-    computed again), `generated`. What is unknown is left out."""
+    def gpu_memory(self) -> tuple[int, int]:
+        """Return bytes that the engine takes of its GPU, and bytes that are left; of the fullest of several. Zeros
+        without one."""
+        ...
 
 
 BuiltWith = dict[str, bool | int | float | str]
@@ -276,10 +276,6 @@ class EngineModule(Protocol):
 
     def preview(self, options: EngineOptions) -> Preview:
         """Return what `scan --dry-run` shows. EngineError as in `describe`."""
-        ...
-
-    def costs(self, options: EngineOptions) -> Costs:
-        """Return the costs that `privsieve plan` cannot measure, for options that `refuse_wrong` let pass."""
         ...
 
     def load(self, options: EngineOptions) -> Engine:

@@ -1,6 +1,6 @@
-"""Facts about an engine without loading a model: its requirements, its prompt, its costs.
+"""Facts about an engine without loading a model: its requirements and its prompt.
 
-`privsieve doctor`, `scan --dry-run` and `plan` show these facts and need no knowledge of any single engine.
+`privsieve doctor` and `scan --dry-run` show these facts and need no knowledge of any single engine.
 """
 
 from collections.abc import Callable
@@ -66,46 +66,8 @@ class Preview:
     num_text_tokens: int | None = None
     """Tokens of the prompt without the picture; None if only the server has the tokenizer."""
 
-
-@dataclass(frozen=True)
-class RecordedSpeed:
-    """A speed to plan with if the engine cannot run."""
-
-    images_per_s: float
-    """Speed of one GPU."""
-
-    origin: str
-
-
-@dataclass(frozen=True)
-class RecordedHostCost:
-    """CPU time that a picture takes between being downscaled and reaching the model."""
-
-    fixed_ms: float
-    """Time for every picture."""
-
-    ms_per_megapixel: float
-    """Time for each megapixel that the model sees."""
-
-    origin: str
-    """Measured work, and the machine."""
-
-    def ms(self, megapixels: float) -> float:
-        return self.fixed_ms + self.ms_per_megapixel * megapixels
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Costs that a plan needs in addition to the time of `assess`, which is measured if the engine can run."""
-
-    max_pixels: int | None = None
-    """Decoded pictures are downscaled to this many pixels for the model; None if they are not resized."""
-
-    host: RecordedHostCost | None = None
-    """CPU cost; None if nothing happens between the decoded picture and the engine."""
-
-    speed: RecordedSpeed | None = None
-    """Recorded speed; None if there is no figure, and plans need a machine that can run the engine."""
+    num_tokens_after_picture: int = 0
+    """Those of them that are computed for each picture; the others are computed once."""
 
 
 def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:

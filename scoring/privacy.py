@@ -118,6 +118,17 @@ def private_condition(engine: Engine) -> str:
     return _BY_PROTOCOL.get(protocol_name(engine), BY_LEVEL)
 
 
+def score_column(engine: Engine) -> str | None:
+    """Return the column of the score that the model itself gives, 0–1; None if its protocol asks for attributes."""
+    return {"binary": Col.PROB_PRIVATE, "severity": Col.HOLISTIC_SCORE}.get(protocol_name(engine))
+
+
+def severity_sql(engine: Engine) -> str:
+    """Return SQL of a number that is larger for more severe images of a run; 0 or null where nothing was found."""
+    yes = f"CASE WHEN {BY_ANSWER} THEN coalesce({Col.PROB_PRIVATE}, 1.0) END"
+    return {"binary": yes, "severity": Col.HOLISTIC_SCORE}.get(protocol_name(engine), Col.S_LEX)
+
+
 def follows_taxonomy(condition: str) -> bool:
     """Return whether the condition means levels 1 and 2, so that a label's attributes answer it as well as its own
     `private` does. For other conditions the attributes of a label say nothing."""

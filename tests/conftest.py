@@ -23,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scoring.sql.limits import is_left_behind
+from tests.making import Folders, Patch
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -97,7 +98,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture(autouse=True)
-def without_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_a_width(monkeypatch: Patch) -> None:
     """Tables are as wide as they need, also where pytest-xdist gives its workers the width of a terminal."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
@@ -187,7 +188,7 @@ def ray_head(more: Mapping[str, str], num_cpus: int = HEAD_CPUS) -> Iterator[str
 
 
 @pytest.fixture(scope="session")
-def _drills(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _drills(tmp_path_factory: Folders) -> Path:
     return tmp_path_factory.mktemp("drills") / "drill.json"
 
 

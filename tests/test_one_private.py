@@ -28,6 +28,7 @@ from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, tar
 from tests.jobs.releases import NO_RULES
+from tests.making import Capture, Request
 from tests.records import run_record, write_result
 
 State = bool | None
@@ -98,7 +99,7 @@ CASES = {name: {"binary": ANSWERS, "severity": SCORES}.get(name, ATTRIBUTES) for
 
 
 @pytest.fixture(params=CASES)
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+def made(request: Request, tmp_path: Path) -> Made:
     cases = CASES[request.param]
     judged = {id(ATTRIBUTES): KEYS, id(LEVEL_4_ONLY): ("metadata",)}.get(id(cases), ())
     confirmed = [PRESENCE_ONLY] if judged is KEYS else []
@@ -234,7 +235,7 @@ COMMANDS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_the_same_pictures_for_private(
-    made: Made, command: Callable[[Made, Callable[[], str]], States], capsys: pytest.CaptureFixture[str]
+    made: Made, command: Callable[[Made, Callable[[], str]], States], capsys: Capture
 ) -> None:
     def read() -> str:
         return capsys.readouterr().out
@@ -242,9 +243,7 @@ def test_every_command_takes_the_same_pictures_for_private(
     assert command(made, read) == made.states
 
 
-def test_calibrate_finds_no_wrong_answer_in_the_answers_themselves(
-    made: Made, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_calibrate_finds_no_wrong_answer_in_the_answers_themselves(made: Made, capsys: Capture) -> None:
     known = {key: int(state) for key, state in made.states.items() if state is not None}
     if "without-a-score" in made.states or not known:
         pytest.skip("it has no probabilities")

@@ -207,19 +207,16 @@ def _tuning_lines(found: list[Found]) -> list[str]:
     lines = [
         "## Tuning (LoRA)",
         "",
-        "| model | rank | px | micro-batch | steps/s | images/s | of measured peak | peak GiB | estimated GiB |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| model | rank | px | micro-batch | steps/s | images/s | of measured peak | peak GiB |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for one in found:
         start = f"| {one['model']} | {one['rank']} | {one['side_px']} | {one['micro']} |"
         if "step_s" not in one:
-            lines.append(f"{start} out of memory | | | | |")
+            lines.append(f"{start} out of memory | | | |")
             continue
         peak = "" if one["peak_bytes"] is None else f"{one['peak_bytes'] / GIB:.1f}"
-        lines.append(
-            f"{start} {1 / one['step_s']:.3f} | {one['images_per_s']:.2f} | {one['share']:.0%} | {peak} | "
-            f"{one['estimated_bytes'] / GIB:.1f} |"
-        )
+        lines.append(f"{start} {1 / one['step_s']:.3f} | {one['images_per_s']:.2f} | {one['share']:.0%} | {peak} |")
     return [*lines, "", "A step is two micro-batches.", ""]
 
 

@@ -37,7 +37,7 @@ from scoring.tuning.examples import Collator, Encoder, Example
 from scoring.tuning.recipe import Recipe, recipe
 from scoring.tuning.targets import Target
 from scoring.tuning.trainer import Tuner
-from scoring.tuning.training import TrainingRequest, adapted, arguments, batches, estimated_bytes, last_checkpoint
+from scoring.tuning.training import TrainingRequest, adapted, arguments, batches, last_checkpoint
 from scoring.tuning.training_set import SetRecord, TrainingSet
 
 ACCUMULATED = 2
@@ -77,16 +77,13 @@ class Steps:
     peak_bytes: int | None
     """Of the GPU's memory; None without one."""
 
-    estimated_bytes: int
-    """By `scoring.tuning.training`."""
-
     host_ms: float
 
     def __str__(self) -> str:
         peak = "       -" if self.peak_bytes is None else f"{self.peak_bytes / GIB:8.1f}"
         return (
             f"{self.side_px:5} {self.micro:5} {self.num_tokens:7} {self.step_s:8.2f} {self.images_per_s:9.2f} "
-            f"{self.images_per_s * self.num_tokens:9.0f} {self.share:7.1%} {peak} {self.estimated_bytes / GIB:9.1f} "
+            f"{self.images_per_s * self.num_tokens:9.0f} {self.share:7.1%} {peak} "
             f"{self.host_ms:8.1f}"
         )
 
@@ -155,7 +152,6 @@ class Bench:
         made, _, _, host_s = self.examples(side_px)
         num_tokens = len(made[0].per_token["input_ids"])
         num_patches = int(made[0].per_image["pixel_values"].shape[0])
-        shapes = {name: tuple(weight.shape) for name, weight in self.base.state_dict().items()}
         seen, read = flops_per_picture(self.base, num_patches, num_tokens, num_tokens)
         ends: list[float] = []
 
@@ -176,15 +172,6 @@ class Bench:
             # backward for activations alone, since its weights are frozen.
             passes = 3 if torch.cuda.is_available() else 2
             flops = seen + passes * read
-            text = self.base.config.text_config
-            needs = estimated_bytes(
-                shapes,
-                self.recipe.rank,
-                vision=False,
-                num_layers=text.num_hidden_layers,
-                hidden_size=text.hidden_size,
-                num_tokens=micro * num_tokens,
-            )
             return Steps(
                 side_px,
                 micro,
@@ -193,7 +180,6 @@ class Bench:
                 pictures_per_s,
                 flops * pictures_per_s / self.machine.flops_per_s,
                 torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
-                needs,
                 host_s * 1e3,
             )
         except torch.OutOfMemoryError:
@@ -270,7 +256,7 @@ def main(
     resume_steps = resume_steps or (4 if is_micro else 0)
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name), "micro" if is_micro else "8b", tokenizer, rank, asked)
-        click.echo("   px micro  tokens   step s  images/s  tokens/s   share peak GiB estimated  host ms")
+        click.echo("   px micro  tokens   step s  images/s  tokens/s   share peak GiB  host ms")
         for side_px in sides_px:
             for size in sizes:
                 found = bench.measure(side_px, size, num_steps)

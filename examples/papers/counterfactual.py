@@ -53,7 +53,7 @@ def ask(folder: Path, protocol: str, engine: str, options: privsieve.EngineOptio
     for name in (protocol, f"{protocol}{',' if ':' in protocol else ':'}counterfactual"):
         runs.append(folder / name.replace(":", "-").replace(",", "-"))
         asked = replace(options, protocol=name)
-        privsieve.scan(str(folder / "pictures"), runs[-1], engine=engine, options=asked, executor="inline")
+        privsieve.scan(str(folder / "pictures"), runs[-1], engine=engine, options=asked)
     return privsieve.diff(*runs)
 
 

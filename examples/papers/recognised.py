@@ -76,7 +76,7 @@ def ask(args: argparse.Namespace) -> None:
         raise PrivsieveError("no changed picture can be shown beside an original")
     with open(folder.parent / QUESTIONS, "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([COLUMNS, *rows])
-    privsieve.scan(str(folder), str(folder.parent / "run"), engine="canned", executor="inline")
+    privsieve.scan(str(folder), str(folder.parent / "run"), engine="canned")
     print(f"{len(rows)} questions, {sum(row[3] for row in rows)} of them decoys")
 
 

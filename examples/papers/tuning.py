@@ -43,7 +43,7 @@ class Experiment:
         """Scan the other pictures with the model, and judge the answers."""
         options = replace(self.options, adapter=None if adapter is None else str(adapter), max_pixels=self.max_pixels)
         run = self.folder / name / "run"
-        privsieve.scan(self.others, run, engine="transformers", options=options, executor="inline")
+        privsieve.scan(self.others, run, engine="transformers", options=options)
         return privsieve.evaluate(run, self.other_labels)
 
     def draw(self, name: str, num_pictures: int | None = None, leave_out: Sequence[str] = ()) -> None:

@@ -33,7 +33,7 @@ def ask(
     for variant in variants:
         run = folder / variant.replace(",", "-")
         asked = replace(options, protocol=f"binary:{variant}")
-        privsieve.scan(source, run, engine=engine, options=asked, executor="inline")
+        privsieve.scan(source, run, engine=engine, options=asked)
         found[variant] = privsieve.evaluate(run, labels)
     return found
 

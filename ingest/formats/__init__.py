@@ -265,6 +265,10 @@ def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Pla
         raise SourceError(
             f"{url} is not a folder, and --source-format tree reads folders; give the folder that holds the files"
         )
+    if name is None and len(paths) == 1:
+        raise SourceError(
+            f"{url} is no picture, tar or Parquet file; give a folder of pictures, or give --source-format too"
+        )
     if name is None:
         known = " ".join((*webdataset.SUFFIXES, parquet.SUFFIX))
         raise SourceError(f"{url} is neither a folder nor files of one kind ({known}); say which with --source-format")

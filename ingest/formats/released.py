@@ -54,12 +54,16 @@ TAKEDOWN_STAGED = "takedown.unfinished"
 TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 """What a takedown still has to put in its place."""
 
+HASHED = (CARD, DATASHEET, CROISSANT, REMOVED, DECISIONS, REDACTIONS, CHANGES, TAKEN_DOWN)
+"""Paths of files of a release with a hash in `own_sha256` of `release.json`."""
+
+UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE, SOURCE)
+"""The others: `SHA256SUMS` has the hash of the first, and the signature is of it. A hash of the last would let anybody
+test guesses of the path."""
+
 OWN_NAMES = frozenset(
-    [
-        *(PRIVATE, RELEASE, REMOVED, SHA256SUMS, SIGNATURE),
-        *(CARD, CROISSANT, DATASHEET),
-        *(UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL),
-    ]
+    path.partition("/")[0]
+    for path in (*HASHED, *UNHASHED, UNFINISHED, DONE, RELEASE_LEASE, TAKEDOWN_STAGED, TAKEDOWN_JOURNAL)
 )
 """Names that no shard or file of a release may have, at the top of it."""
 

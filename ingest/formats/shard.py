@@ -8,6 +8,7 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -167,7 +168,7 @@ def files_below(root: Place) -> list[str]:
         files += [posixpath.join(folder, name) for name, _ in listing.files]
         closed += [posixpath.join(folder, name) for name in listing.closed]
         hidden += [posixpath.join(folder, name) for name in listing.hidden]
-    if closed:
+    if closed and not _is_told.get():
         logging.getLogger(__name__).warning(
             "%d folders are not entered, being links or too deep, %s first; give each as a source of its own",
             len(closed),
@@ -177,9 +178,22 @@ def files_below(root: Place) -> list[str]:
     return sorted(files)
 
 
+_is_told = ContextVar("_is_told", default=False)
+
+
+@contextmanager
+def told_before() -> Iterator[None]:
+    """Within the block, log nothing of what is not scanned: the scan has said it."""
+    token = _is_told.set(True)
+    try:
+        yield
+    finally:
+        _is_told.reset(token)
+
+
 def warn_of_hidden(paths: Sequence[str]) -> None:
     """Log the number of hidden entries, which are not scanned. paths: relative to the source."""
-    if paths:
+    if paths and not _is_told.get():
         logging.getLogger(__name__).warning(
             "not scanned: %s, %s first; rename what belongs to the source",
             "1 hidden file or folder" if len(paths) == 1 else f"{len(paths):,} hidden files and folders",

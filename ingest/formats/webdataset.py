@@ -44,7 +44,7 @@ from ingest.formats.tar_samples import (
 )
 from ingest.sample import Locator, Sample, Slice, caption_of, cut, domain_of, printable, url_sha256_of
 from ingest.storage.place import NewFile, Place
-from ingest.storage.streams import PieceHashes
+from ingest.storage.streams import InOrder, check_pieces
 
 USUAL_KEY = 255
 """Characters of a key above this count as bytes of the slice that holds it."""
@@ -263,7 +263,7 @@ class _Release:
         self.pictures, self.num_masked = RewriteRecord(), 0
         self._without_origin = set[int]()
         self._stream, self._shard, self._kept, self._target = stream, shard, kept, target
-        self._names, self._num_bytes, self._hashes = ArchiveNames(), 0, PieceHashes()
+        self._names, self._num_bytes, self._hashes = ArchiveNames(), 0, InOrder(check_pieces)
 
     def add(self, index: int, item: Group | TarDamage) -> None:
         """Add a sample, or note why it is dropped. IncompleteError if an image is not the one that was scanned."""
@@ -293,7 +293,7 @@ class _Release:
 
     def end(self) -> None:
         """End the tar. IncompleteError if an image is not the one that was scanned."""
-        self._hashes.check()
+        self._hashes.finish()
         self.pictures.num_without_origin = len(self._without_origin)
         end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
         self._target.write(end)
@@ -346,7 +346,7 @@ class _Release:
             content = self._read(member)
             self._write_file(member, content)
             if check is not None:
-                self._hashes.add(content, check)
+                self._hashes.add((content, check), len(content))
             return
         self._write(header(member))
         digest, num_left = hashlib.sha256(), member.size

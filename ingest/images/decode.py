@@ -6,8 +6,8 @@ So every frame and page is decoded, and colour under full transparency too.
 """
 
 import re
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -18,7 +18,7 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images.files import hidden, jpeg, tiff, unseen
+from ingest.images.files import hidden, jpeg, orientation, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.memory import (
@@ -33,8 +33,8 @@ from ingest.images.files.memory import (
     is_wide,
     opened,
 )
-from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_metadata, png_metadata, xmp_orientation
-from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, Piece
+from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_kinds, png_metadata
+from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, DamagedError, Piece
 from ingest.images.files.stored import StoredFrames
 from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
@@ -108,7 +108,7 @@ class _RejectionError(Exception):
 
 def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     """Decode one image file. Reasons: empty, not_an_image, unsupported_format, too_many_pixels, too_much_memory,
-    too_many_scans, truncated, corrupt.
+    too_many_scans, truncated, corrupt. Of a file whose first frame is whole, the frames before any damage are decoded.
 
     >>> decode(b"", ImageLimits()).reason
     'empty'
@@ -139,10 +139,12 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     except TooLargeError as error:
         return _too_large(error, name)
     except Exception as error:  # the edge, as above
+        if isinstance(error, DamagedError) and error.frame:
+            return decode(encoded, replace(limits, max_frames=error.frame))
         if re.search("premature end|truncated", str(error), re.IGNORECASE):
             return Rejected("truncated", "the data ends before the picture does", width, height, name)
         if name == "tiff" and image.info.get("compression") == "webp":
-            return _unread("TIFF")
+            return _unread("TIFF", image.size)
         message = f"the pixels cannot be decoded ({type(error).__name__})"
         return Rejected("corrupt", message, width, height, name)
 
@@ -158,9 +160,10 @@ def _unidentified(encoded: bytes) -> Rejected:
     return Rejected("unsupported_format", f"{name} is not decoded")
 
 
-def _unread(name: str) -> Rejected:
+def _unread(name: str, size: Size | tuple[None, None] = (None, None)) -> Rejected:
     """Return why a sound file of a format that is decoded has no pixels: few programs write such files."""
-    return Rejected("unsupported_format", f"this kind of {name} is not decoded", format=name.lower())
+    width, height = size
+    return Rejected("unsupported_format", f"this kind of {name} is not decoded", width, height, name.lower())
 
 
 def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
@@ -223,7 +226,7 @@ def _decode(
     num_frames = _num_frames(image, encoded)
     num_decoded = min(num_frames, limits.max_frames)
     width = height = 0
-    orientation, doubtful = 1, 1
+    stated, doubtful = 1, 1
     canvas = gif_canvas(encoded, num_decoded)
     views: list[Pixels] = []
     more: list[Pixels] = []
@@ -233,46 +236,47 @@ def _decode(
     streams: list[jpeg.Stream] = []
     stored_frames = StoredFrames(encoded)
     for index in range(num_decoded):
-        image.seek(index)
-        tiff.mend_palette(image)
-        num_skipped = hidden.num_skipped(image)
-        has_more = stored_frames.has_more(image, index)
-        is_read_twice = num_skipped > 0 or has_more
-        is_turned = (xmp_orientation(image) or doubtful) > 1
-        streams += _checked_frame(
-            image, encoded, canvas, num_frames, limits, is_read_twice=is_read_twice, is_turned=is_turned
-        )
-        kinds, turned = frame_metadata(image)
-        metadata |= kinds
-        # A frame that states none, such as a gain map without EXIF, is turned as the one before.
-        orientation, doubtful = turned.stated or orientation, turned.doubtful or doubtful
-        size = image.size if orientation < 5 else image.size[::-1]
-        width, height = (width, height) if index else size
-        if name == "jpeg":
-            stream = streams[-1] if num_frames > 1 else replace(streams[-1], last=len(encoded))
-            seen = [_jpeg_pixels(encoded, stream, image, limits)]
-        else:
-            seen = _frame_pixels(image, limits)
-            skipped = hidden.skipped(encoded, index) if num_skipped else []
-            for picture in skipped:
-                pixels = _rgb(_resized(picture, _scale(image.size, limits.max_side_px)))
-                seen += _new(pixels, seen)
-            if stored := stored_frames.picture(image, index) if has_more else None:
-                for pixels in _frame_pixels(stored, limits):
+        with _damage_of(index):
+            image.seek(index)
+            tiff.mend_palette(image)
+            num_skipped = hidden.num_skipped(image)
+            has_more = stored_frames.has_more(image, index)
+            checked = partial(_checked_frame, image, encoded, canvas, num_frames, limits, num_skipped > 0 or has_more)
+            streams += checked()
+            turned = orientation.orientation_of(image)
+            # A frame that states none, such as a gain map without EXIF, is turned as the one before.
+            stated, doubtful = turned.stated or stated, turned.doubtful or doubtful
+            if doubtful > 1:
+                checked(is_turned=True)
+            metadata |= frame_kinds(image)
+            size = orientation.turned_size(image.size, stated)
+            width, height = (width, height) if index else size
+            if name == "jpeg":
+                stream = streams[-1] if num_frames > 1 else replace(streams[-1], last=len(encoded))
+                seen = [_jpeg_pixels(encoded, stream, image, limits)]
+            else:
+                seen = _frame_pixels(image, limits)
+                skipped = hidden.skipped(encoded, index) if num_skipped else []
+                for picture in skipped:
+                    pixels = _rgb(_resized(picture, _scale(image.size, limits.max_side_px)))
                     seen += _new(pixels, seen)
-            if num_skipped and not skipped:
-                unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
-            if name != "gif" and hidden.has_pattern_in_palette(image):
-                unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
-        if doubtful > 1:
-            other_way_up.append(_oriented(seen[0], doubtful))
-        for number in range(len(seen)):
-            seen[number] = _oriented(seen[number], orientation)
-        views.append(seen[0])
-        more += seen[1:]
-        if limits.has_pdq:
-            hashes += [pdq_of(pixels, size) for pixels in seen]
-            hashes += [pdq_of(other_way_up[-1], size[::-1] if doubtful > 4 else size)] if doubtful > 1 else []
+                if stored := stored_frames.picture(image, index) if has_more else None:
+                    for pixels in _frame_pixels(stored, limits):
+                        seen += _new(pixels, seen)
+                if num_skipped and not skipped:
+                    unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
+                if name != "gif" and hidden.has_pattern_in_palette(image):
+                    unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
+            if doubtful > 1:
+                other_way_up.append(orientation.turned(seen[0], doubtful))
+            for number in range(len(seen)):
+                seen[number] = orientation.turned(seen[number], stated)
+            views.append(seen[0])
+            more += seen[1:]
+            if limits.has_pdq:
+                hashes += [pdq_of(pixels, size) for pixels in seen]
+                if doubtful > 1:
+                    hashes.append(pdq_of(other_way_up[-1], orientation.turned_size(image.size, doubtful)))
     del stored_frames
     more += other_way_up  # last: a cleaned picture has all views but these
     image.close()  # the parts of the file are examined next, which takes memory too
@@ -296,6 +300,19 @@ def _decode(
         unseen_content.num_bytes,
         tuple(dict.fromkeys(hashes)) if limits.has_pdq else None,
     )
+
+
+@contextmanager
+def _damage_of(frame: int) -> Iterator[None]:
+    """Name the frame in errors of a later one, which leave the frames before it whole."""
+    try:
+        yield
+    except (_RejectionError, TooLargeError):
+        raise
+    except Exception as error:  # the edge, as in `decode`
+        if not frame:
+            raise
+        raise DamagedError(str(error), frame) from error
 
 
 def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> Iterator[str | None]:
@@ -334,22 +351,8 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
 
 def _num_frames(image: Image.Image, encoded: bytes) -> int:
     if image.format == "MPO":
-        return _num_whole(encoded, getattr(image, "n_frames", 1))
+        return jpeg.num_pictures(encoded, vars(image)["_MpoImageFile__mpoffsets"])
     return tiff.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
-
-
-def _num_whole(encoded: bytes, num_listed: int) -> int:
-    """Return how many pictures of an MPO are there before the first one that is not where the index says, or is cut:
-    many programs keep the index and drop what follows the first picture."""
-    image = opened(encoded, FORMATS)  # another one, since a failed `seek` leaves it between two pictures
-    for index in range(1, num_listed):
-        try:
-            image.seek(index)
-        except (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error):
-            return index
-        if not jpeg.is_whole(encoded, getattr(image, "offset", 0)):
-            return index
-    return num_listed
 
 
 def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, image: Image.Image, limits: ImageLimits) -> Pixels:
@@ -366,20 +369,33 @@ def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, image: Image.Image, limits
     try:
         pixels = decoded(memoryview(encoded)[stream.first : stream.last])
     except ValueError as flawed:
+        if jpeg.is_unusual(encoded):
+            raise _RejectionError(_unread("JPEG", image.size)) from flawed
         plain = jpeg.without_flaws(encoded, stream, str(flawed))
         if plain is None:
             raise
-        try:
-            pixels = decoded(plain)
-        except ValueError as still_flawed:
-            if not jpeg.ends_in_stray_bytes(str(still_flawed)):
-                raise
-            pixels = decoded(plain, strict=False)
+        pixels = _with_stray_bytes(plain, decoded)
     if is_cmyk:
         np.subtract(255, pixels, out=pixels)
         pixels = _rgb(Image.fromarray(pixels, "CMYK"))
     factor = _scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
     return pixels if factor >= 1 else np.asarray(_resized(Image.fromarray(pixels), factor))
+
+
+def _with_stray_bytes(plain: bytes, decoded: Callable[..., Pixels]) -> Pixels:
+    """Decode a picture of `jpeg.without_flaws` that may have a few bytes before its end marker. ValueError if it is
+    damaged."""
+    try:
+        return decoded(plain)
+    except ValueError as flawed:
+        if not jpeg.is_stray(str(flawed)):
+            raise
+        try:
+            decoded(jpeg.with_missing_bytes(plain))
+        except ValueError as missing:
+            if not jpeg.is_stray(str(missing)):
+                return decoded(plain, strict=False)
+        raise
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
@@ -476,14 +492,3 @@ def _resized(image: Image.Image, scale: float) -> Image.Image:
         return image
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     return image.resize(size, Image.Resampling.BILINEAR, reducing_gap=2.0)
-
-
-def _oriented(pixels: Pixels, orientation: int) -> Pixels:
-    """Apply an EXIF orientation, 1…8 (EXIF 2.3, tag 0x0112)."""
-    if orientation >= 5:
-        pixels = pixels.transpose(1, 0, 2)
-    if orientation in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    if orientation in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    return np.ascontiguousarray(pixels)

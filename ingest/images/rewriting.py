@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image, ImageCms, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import gif, hidden, jpeg, memory, png, stored, webp
+from ingest.images.files import gif, hidden, jpeg, memory, orientation, png, stored, webp
 from ingest.images.files.memory import (
     Views,
     check_bytes,
@@ -32,7 +32,8 @@ from ingest.images.files.memory import (
     gif_canvas,
     is_wide,
 )
-from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, frame_metadata, png_metadata, xmp_orientation
+from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, png_metadata
+from ingest.images.files.orientation import Orientation
 from ingest.images.files.profiles import plain_profile, table_profile
 from ingest.images.pixels import ImageLimits
 
@@ -70,23 +71,21 @@ def cleaned(encoded: bytes, num_frames: int) -> Remade | None:
     True
     """
     try:
-        colours: Colours | None = None
-        converted = None
-        if not _keeps_profile(opened(encoded)):
-            converted = _in_srgb(encoded)
-            colours = "removed" if converted is None else "converted"
-        content = _cleaned(converted or encoded, num_frames)
-        return None if content is None else Remade(content, colours)
+        if _keeps_profile(opened(encoded)):
+            return _cleaned(encoded, num_frames, None)
+        converted = _in_srgb(encoded)
+        return _cleaned(converted or encoded, num_frames, "converted" if converted else "removed")
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None
 
 
-def _cleaned(encoded: bytes, num_frames: int) -> bytes | None:
+def _cleaned(encoded: bytes, num_frames: int, colours: Colours | None) -> Remade | None:
     before = _shown(encoded, num_frames)
     if before is None:
         return None
-    candidates = _candidates(encoded, num_frames)
-    return next((made for made in candidates if _shows_the_same(before, _shown(made, num_frames))), None)
+    candidates = _candidates(encoded, len(before.frames))
+    same = (made for made in candidates if _shows_the_same(before, _shown(made, num_frames)))
+    return next((Remade(made, colours) for made in same), None)
 
 
 def _plain_profile(image: Image.Image) -> bytes | None:
@@ -105,13 +104,13 @@ def _in_srgb(encoded: bytes) -> bytes | None:
     if not _is_still(image) or not _is_lossless(image, encoded):
         return None
     check_bytes(image.size, covering_bytes(image, len(encoded), 0))
-    orientation = frame_metadata(image)[1].stated or 1
+    stated = orientation.orientation_of(image).stated or 1
     shown = _true_colour(image)
     shown = shown.convert("RGBA") if "transparency" in shown.info else shown
     converted = _converted(shown)
     if converted is None or not _is_gentle(shown, converted):
         return None
-    return _written(converted, str(image.format), KeptFacts(None, orientation), True)
+    return _written(converted, str(image.format), KeptFacts(None, orientation.exif_of(stated)), True)
 
 
 def _converted(image: Image.Image) -> Image.Image | None:
@@ -161,7 +160,8 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
     image = opened(encoded)
     is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
-    facts = KeptFacts(_plain_profile(image), frame_metadata(image)[1].stated or 1)
+    stated = orientation.orientation_of(image).stated or 1
+    facts = KeptFacts(_plain_profile(image), orientation.exif_of(stated))
     is_still = _is_still(image)
     has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
     image.close()  # each file is examined next, which takes memory too
@@ -169,7 +169,8 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
         case "JPEG" | "MPO":
             yield jpeg.cleaned(encoded, jpeg.streams(encoded, [0])[0], facts)
         case "PNG" if not is_deep:
-            yield png.cleaned(encoded, num_frames, facts)
+            colours = stored.StoredFrames(encoded).used_colours(num_frames) if image.mode == "P" else None
+            yield png.cleaned(png_metadata(encoded)[1], num_frames, facts, colours)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)
         case "WEBP" if not has_unused_opacity:
@@ -179,7 +180,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
         check_bytes(image.size, covering_bytes(image, len(encoded), 0))
         anew = _written(_true_colour(image), str(image.format), facts, is_lossless=True)
         image.close()
-        yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts)
+        yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts, None)
 
 
 def _is_still(image: Image.Image) -> bool:
@@ -242,10 +243,10 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
             image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
         )
         check_bytes(image.size, num_bytes)
-        orientation = frame_metadata(image)[1].stated or 1
+        stated = orientation.orientation_of(image).stated or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))
         pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
-        hashes.append(_digest((image.size, orientation), pixels))
+        hashes.append(_digest((image.size, stated), pixels))
     return hashes
 
 
@@ -298,9 +299,9 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
     decoded.
     """
     try:
-        image, colours = opened(encoded), None
-        doubtful = xmp_orientation(image)
+        image, colours, turned = opened(encoded), None, None
         if image.format == "MPO":
+            turned = orientation.orientation_of(image)
             first = cleaned(encoded, ImageLimits().max_frames)  # fewer frames would be searched as unknown parts
             if first is None:
                 return None
@@ -308,7 +309,8 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
         if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
             return None
         check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
-        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded), doubtful)
+        turned = turned or orientation.orientation_of(image)
+        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded), turned)
         made = cleaned(drawn, 1)
         return None if made is None else replace(made, colours="converted" if is_converted else made.colours or colours)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
@@ -316,21 +318,20 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
 
 
 def _drawn(
-    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool, doubtful: int | None
+    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool, turned: Orientation
 ) -> tuple[bytes, bool]:
     """Return the file with areas covered, and whether its pixels were converted to sRGB."""
-    turned, profile = frame_metadata(image)[1], image.info.get("icc_profile")
-    orientation, doubtful = turned.stated or 1, turned.doubtful or doubtful
-    if not turned.stated and doubtful:  # an area may have been found in either view
-        areas = [*areas, *(_stored(area, doubtful) for area in areas)]
+    stated, profile = turned.stated or 1, image.info.get("icc_profile")
+    # An area may have been found in either view.
+    places = {orientation.stored_area(area, number) for area in areas for number in (stated, turned.doubtful or stated)}
     drawn = image.convert("L") if image.mode == "1" else _true_colour(image)
     converted = None if _keeps_profile(image) else _converted(drawn)
     if converted is not None:
         drawn, profile = converted, None
     step = _BLOCK_PX if image.format == "JPEG" else 1
-    for area in areas:
-        _cover(drawn, _stored(area, orientation), method, step)
-    written = _written(drawn, str(image.format), KeptFacts(profile, orientation), is_lossless)
+    for area in sorted(places):
+        _cover(drawn, area, method, step)
+    written = _written(drawn, str(image.format), KeptFacts(profile, orientation.exif_of(stated)), is_lossless)
     image.close()  # the file is cleaned next, which takes memory too
     return written, converted is not None
 
@@ -380,13 +381,3 @@ def _cover(image: Image.Image, area: Area, method: CoverMethod, step: int) -> No
         image.paste(small.resize(part.size, Image.Resampling.NEAREST), box)
     else:
         image.paste(part.filter(ImageFilter.GaussianBlur(square)), box)
-
-
-def _stored(area: Area, orientation: int) -> Area:
-    """Return where an area of the displayed picture is in the stored one. Source: EXIF 2.3, tag 0x0112."""
-    left, upper, right, lower = area
-    if orientation in (2, 3, 6, 7):
-        left, right = 1 - right, 1 - left
-    if orientation in (3, 4, 7, 8):
-        upper, lower = 1 - lower, 1 - upper
-    return (upper, left, lower, right) if orientation >= 5 else (left, upper, right, lower)

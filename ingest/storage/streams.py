@@ -14,9 +14,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Generic, TypeVar
 
 from ingest.storage.retries import storage_error, store_errors
+
+Piece = TypeVar("Piece")
 
 WRITTEN_BACK_BYTES = 16 * 2**20
 """The system is asked to start writing to disk after this many bytes: else the flush at the end waits for all of
@@ -60,12 +62,19 @@ class NewFile(io.RawIOBase):
 
     def __init__(self, stream: BinaryIO, path: str, is_local: bool):
         self._stream, self._path, self._is_local = stream, path, is_local
-        self._hash, self._num_bytes, self._num_written_back = HashThread(), 0, 0
+        self._num_bytes = self._num_written_back = 0
+        self._digest = hashlib.sha256()
+        self._hash = InOrder(self._update)
 
     @property
     def sha256(self) -> str:
         """Hex hash of the bytes written so far."""
-        return self._hash.hexdigest()
+        self._hash.finish()
+        return self._digest.hexdigest()
+
+    def _update(self, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            self._digest.update(piece)
 
     def end_hash(self) -> None:
         """End the thread that hashes; the hash can still be read."""
@@ -84,7 +93,7 @@ class NewFile(io.RawIOBase):
                 self._write_back()
         except store_errors() as error:
             raise storage_error(f"cannot write {self._path}", error) from None
-        self._hash.update(content)
+        self._hash.add(bytes(content), len(content))  # a copy of a buffer, which its owner may change
         self._num_bytes += len(content)
         return len(content)
 
@@ -104,42 +113,36 @@ MAX_WAITING = 8
 """Limit of waiting batches; then the writer waits too, so that memory stays bounded."""
 
 
-class HashThread:
-    """The hash of bytes that come in order, computed in a thread of its own. Must be closed."""
+class InOrder(Generic[Piece]):
+    """Work on pieces of bytes, in their order and in a thread of its own. Must be closed."""
 
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-        self._pieces, self._num_bytes = list[bytes](), 0
+    def __init__(self, work: Callable[[list[Piece]], object]):
+        """work: takes some pieces; what it raises is raised by a later call."""
+        self._work = work
+        self._pieces, self._num_bytes = list[Piece](), 0
         self._thread: ThreadPoolExecutor | None = None
-        self._waiting = deque[Future[None]]()
+        self._waiting = deque[Future[object]]()
 
-    def update(self, content: Any) -> None:
-        """Add to the hash. content: bytes, or a buffer, which is copied since its owner may change it."""
-        piece = bytes(content)
+    def add(self, piece: Piece, num_bytes: int) -> None:
         self._pieces.append(piece)
-        self._num_bytes += len(piece)
+        self._num_bytes += num_bytes
         if self._num_bytes >= BATCH_BYTES:
-            self._hand_over()
+            self._thread = self._thread or ThreadPoolExecutor(1, "sha256")
+            self._wait_until(MAX_WAITING - 1)
+            self._waiting.append(self._thread.submit(self._work, self._taken()))
 
-    def hexdigest(self) -> str:
-        """Return the hash of all bytes so far."""
+    def finish(self) -> None:
+        """Wait until the work on all pieces so far is done."""
         self._wait_until(0)
-        self._hash(self._take())
-        return self._digest.hexdigest()
+        self._work(self._taken())
 
     def close(self) -> None:
-        """Wait for all batches that were handed over."""
+        """End the thread, once the work that it was given is done."""
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
 
-    def _hand_over(self) -> None:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "sha256")
-        self._wait_until(MAX_WAITING - 1)
-        self._waiting.append(self._thread.submit(self._hash, self._take()))
-
-    def _take(self) -> list[bytes]:
+    def _taken(self) -> list[Piece]:
         pieces, self._pieces, self._num_bytes = self._pieces, [], 0
         return pieces
 
@@ -147,41 +150,9 @@ class HashThread:
         while len(self._waiting) > num_waiting:
             self._waiting.popleft().result()
 
-    def _hash(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._digest.update(piece)
 
-
-class PieceHashes:
-    """Hashes of single pieces, computed and checked in order in a thread of its own. Must be closed."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "sha256")
-        self._pieces, self._num_bytes = list[tuple[bytes, Callable[[str], None]]](), 0
-        self._waiting = deque[Future[None]]()
-
-    def add(self, piece: bytes, check: Callable[[str], None]) -> None:
-        """Hash a piece. check: takes the hash in hex, in that thread; what it raises is raised by a later call."""
-        self._pieces.append((piece, check))
-        self._num_bytes += len(piece)
-        if self._num_bytes >= BATCH_BYTES:
-            self._hand_over(MAX_WAITING)
-
-    def check(self) -> None:
-        """Wait for all checks."""
-        self._hand_over(0)
-
-    def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-    def _hand_over(self, num_waiting: int) -> None:
-        self._waiting.append(self._thread.submit(_check_pieces, self._pieces))
-        self._pieces, self._num_bytes = [], 0
-        while len(self._waiting) > num_waiting:
-            self._waiting.popleft().result()
-
-
-def _check_pieces(pieces: list[tuple[bytes, Callable[[str], None]]]) -> None:
+def check_pieces(pieces: list[tuple[bytes, Callable[[str], object]]]) -> None:
+    """Call the function of each piece with the hash of the piece, in hex."""
     for piece, check in pieces:
         check(hashlib.sha256(piece).hexdigest())
 

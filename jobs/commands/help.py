@@ -10,8 +10,8 @@ from ingest.errors import QueryError, did_you_mean
 from jobs.console.terminal import write_line, write_lines
 
 _ENTRY = re.compile(r"^- \[[^\]]+\]\(([\w/]+)\.md\): (.*(?:\n  .*)*)", re.MULTILINE)
-"""A line of docs/index.md: topic, and what the page is about. A command without a page of its own
-is in backticks in that text."""
+"""A line of docs/index.md: topic, and what the page is about. Commands and words without a page of their own are in
+backticks in that text."""
 
 
 @click.command()
@@ -19,29 +19,25 @@ is in backticks in that text."""
 def help(topic: str | None) -> None:
     """Show a page of the documentation, or list the pages.
 
-    TOPIC is the name of a page, such as labels or glossary. Options of a command: privsieve COMMAND --help.
+    TOPIC is the name of a page, of a command, or a word such as policies, gdpr or heic. Options of a command: privsieve
+    COMMAND --help.
     """
     topic = topic and topic.removesuffix(".md")
     pages = resources.files("jobs") / "docs"
     about, page_of = dict[str, str](), dict[str, str]()
     for entry in _ENTRY.finditer(_text(pages, "index")):
         about.setdefault(entry[1], " ".join(entry[2].split()))
-        page_of |= dict.fromkeys(re.findall(r"`([a-z-]+)`", entry[2]), entry[1])
+        page_of |= dict.fromkeys([*re.findall(r"`([a-z-]+)`", entry[2]), entry[1]], entry[1])
     if topic is None:
         width = max(map(len, about))
         for name, words in about.items():
             write_line(f"{name:{width}}  {words}")
         write_line("next: privsieve help TOPIC")
-    elif topic in about:
-        write_lines(_text(pages, topic))
-    elif topic in page_of:
-        raise QueryError(
-            f'no page is about "{topic}" alone; privsieve help {page_of[topic]} describes it, and privsieve {topic} '
-            "--help has its options"
-        )
+    elif topic.lower() in page_of:
+        write_lines(_text(pages, page_of[topic.lower()]))
     else:
         raise QueryError(
-            f'no page is about "{topic}"{did_you_mean(topic, about)}; privsieve help lists the pages, and privsieve '
+            f'no page is about "{topic}"{did_you_mean(topic, page_of)}; privsieve help lists the pages, and privsieve '
             "COMMAND --help has the options of a command"
         )
 

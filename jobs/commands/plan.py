@@ -11,16 +11,13 @@ from jobs.planning.planning import Figure, PlanRequest, PlanResult, run_plan
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
 from jobs.scanning.request import ScanRequest, ScanResources
-from reports.words import percent
+from reports.words import percent, spread
 
 SIZES = (("TB", 1e3), ("GB", 1.0), ("MB", 1e-3), ("kB", 1e-6))
 """Unit -> gigabytes, the largest first."""
 
 TIMES = (("years", 8766.0), ("days", 24.0), ("h", 1.0), ("min", 1 / 60), ("s", 1 / 3600))
 """Unit -> hours, the largest first."""
-
-OTHER_SPEEDS = (0.25, 0.5, 2.0)
-"""Factors of a recorded speed that are shown, too."""
 
 
 @click.command()
@@ -38,7 +35,7 @@ def plan(request: ScanRequest, resources: ScanResources, plan: PlanRequest, outp
     if wrote_json(result, output):
         return
     write_table(["", "estimate", "range 5–95 %", "how"], list(_lines(result)), {1, 2})
-    if not quiet and result.speed_is_measured:
+    if not quiet:
         run = quote(request.run)
         write_line(f"next: the same with scan instead of plan continues {run}", to_stderr=True)
 
@@ -47,7 +44,10 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
     yield "shards", f"{result.num_shards:,}", "", "listed"
     yield "images", *shown(result.images, ",.0f"), result.images_origin
     if result.quarantined_share is not None:
-        yield "scanned", f"{result.num_done:,}", "", f"{percent(result.quarantined_share)} of them quarantined"
+        reach = result.quarantined_range
+        of_all = "" if reach is None else f", {spread(*reach)} of all (95 %)"
+        of_them = f"{percent(result.quarantined_share)} of them quarantined{of_all}"
+        yield "scanned", f"{result.num_done:,}", "", of_them
     yield "speed", *shown(result.images_per_s, ",.3g", " images/s"), result.speed_origin
     if result.hours is None:
         yield "time", "unknown", "", "no image was scanned"
@@ -57,14 +57,8 @@ def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
         yield "left", *in_unit(result.hours_left, TIMES), "of it"
     if result.cost is not None:
         yield "cost", *_cost(result.cost), "hours × price"
-    if result.cpus_per_gpu is not None and result.hours is not None:
-        for factor in OTHER_SPEEDS:
-            time, spread = in_unit(result.hours.times(1 / factor), TIMES)
-            cost = "" if result.cost is None else f", cost {_cost(result.cost.times(1 / factor))[0]}"
-            yield "", time, spread, f"at {factor * result.images_per_s.value:,.4g} images/s{cost}"
-        yield "CPUs per GPU", f"{result.cpus_per_gpu:.2g}", "", "speed × time of decoding, downscaling and preparing"
     if result.result_gigabytes is not None:
-        yield "results", in_unit(Figure(*[result.result_gigabytes] * 3), SIZES)[0], "", "from rows of the run"
+        yield "results", in_unit(Figure(result.result_gigabytes), SIZES)[0], "", "from rows of the run"
 
 
 def in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:

@@ -10,13 +10,16 @@ import click
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_json, write_line, write_rows, write_table
 from jobs.reporting.request import ReportRequest
-from reports.words import percent, percent_within, shortened, spread, with_interval
+from reports.words import percent, percent_within, shortened, spread
 
 if TYPE_CHECKING:
     from reports.report.results import Report
     from reports.run.figures import CorrectedRate, Prevalence, Rate
 
 FEW = "*"
+
+NUM_SHOWN = 5
+"""Groups of the highest rates without --full."""
 
 MAX_REASONS = 5
 """Limit on the groups whose evidence is listed."""
@@ -32,8 +35,9 @@ MAX_REASONS = 5
     show_default=True,
     help="csv holds the groups; json holds everything.",
 )
-def report(request: ReportRequest, output: str) -> None:
-    """Report what the scan in RUN found: levels, attributes, and privacy rates per group.
+@click.option("--full", is_flag=True, help="Text of several screens: all tables, and how to read them.")
+def report(request: ReportRequest, output: str, full: bool) -> None:
+    """Report what the scan in RUN found: how much is private, where, and how severe.
 
     First come two sentences of findings, and whether they are of all images of the source, of a random sample, of the
     first ones, or of a scan that is not finished. Rates leave out quarantined images. The page names the most severe
@@ -43,7 +47,7 @@ def report(request: ReportRequest, output: str) -> None:
     from jobs.runtime.progress import on_terminal
 
     result = run_report(request, on_terminal(quiet=True))
-    _write(result.report, output)
+    _write(result.report, output, full)
     if output == "text":
         if result.report.severest_note and result.pages:
             write_line(f"most severe images {result.report.severest_note}")
@@ -51,56 +55,56 @@ def report(request: ReportRequest, output: str) -> None:
             write_line(f"page written to {path}")
 
 
-def _write(report: "Report", output: str) -> None:
+def _write(report: "Report", output: str, full: bool) -> None:
+    from reports.report import words
+
     if output == "text":
-        write_report(report)
+        write_report(report, full)
     elif output == "json":
         from jobs.reporting.reporting import report_facts
 
         write_json(report_facts(report), indent=1)
     else:
-        from reports.report.headline import audit_cautions
         from reports.report.results import HEADS, group_rows
 
-        write_cautions((*report.cautions, *audit_cautions(report)))
+        write_cautions((*report.cautions, *words.audit_cautions(report)))
         write_rows(HEADS, group_rows(report), "csv")
 
 
-def write_report(report: "Report") -> None:
+def write_report(report: "Report", full: bool = True) -> None:
+    """Write the report; without `full` what fits a screen."""
     from reports.report import words
 
     for line in words.headlines(report):
         write_line(line)
+    highest = f"Highest privacy rates by {report.by_label}, by the lower end of a 95 % interval"
+    if not full:
+        _rates(report, highest, report.highest[:NUM_SHOWN])
+        if note := words.small_groups_note(report.highest[:NUM_SHOWN]):
+            write_line(f"{FEW} {note}")
+        write_line("--full has the rest; --html FILE writes it as a page")
+        return
+    levels = words.levels_in_words(report)
     _table(
         "How severe (of the scored images; what was not assessed counts as absent)",
         ["level", "images", "share"],
-        [[f"{row.level} {row.name}", f"{row.num_images:,}", percent(row.share)] for row in report.levels],
+        [[f"{level} {name}", f"{number:,}", percent(share)] for level, name, number, share in levels],
     )
+    edges = [[edge, f"{number:,}", *shares] for edge, number, *shares in words.edges_in_words(report)]
+    _table("Scores that the model gave", ["score", "images", "share", "95 % interval", "corrected"], edges)
     _attributes(report)
-    _rates(report, f"Highest privacy rates by {report.by_label}", report.highest)
-    if report.lowest:
-        _rates(report, f"Lowest privacy rates by {report.by_label}", report.lowest)
-    write_line(_total(report))
-    for note in (report.private_meaning, words.interval_note(report)):
-        write_line(note)
-    for note in words.notes(report):
-        write_line(note)
-    if small_groups := words.small_groups_note((*report.highest, *report.lowest)):
-        write_line(f"{FEW} {small_groups}")
-    for sentence in (words.bounds_of_all(report), words.copies_note(report), words.unseen_note(report)):
-        if sentence:
-            write_line(sentence)
+    _rates(report, highest, report.highest)
+    _rates(report, f"Lowest privacy rates by {report.by_label}, by the upper end of a 95 % interval", report.lowest)
+    for sentence in words.endnotes(report):
+        write_line(sentence)
     _reasons(report)
     _corrected(report)
-    if report.quarantined:
-        rows = [[row.reason, f"{row.num_images:,}"] for row in report.quarantined]
-        _table("Quarantined images by reason", ["reason", "images"], rows)
-    if report.damage.num_parts:
-        rows = [[reason, f"{number:,}"] for reason, number in report.damage.parts.items()]
-        _table("Damaged parts of shards by reason", ["reason", "parts"], rows)
-    if report.rejections:
-        rows = [[shortened(row.reason), f"{row.num_images:,}"] for row in report.rejections]
-        _table("Rejections by kind", ["kind", "images"], rows)
+    for title, counts in {
+        "Quarantined images by reason": report.left_out.quarantined,
+        "Damaged parts of shards by reason": report.left_out.damaged_parts,
+        "Rejections by kind": report.left_out.rejections,
+    }.items():
+        _table(title, ["reason", "number"], [[shortened(name), f"{number:,}"] for name, number in counts.items()])
 
 
 def _attributes(report: "Report") -> None:
@@ -115,18 +119,20 @@ def _attributes(report: "Report") -> None:
 
 
 def _rates(report: "Report", title: str, rates: "tuple[Rate, ...]") -> None:
+    has_claim = report.design.has_claim
+    ends = [_interval(report, rate) for rate in rates]
     columns = {
         report.by_label if len(report.by_label) <= 20 else "group": [shortened(rate.group) for rate in rates],
         "rank": [f"{rate.rank} ({rate.rank_low}–{rate.rank_high})" if rate.rank else "–" for rate in rates],
-        "rate": [percent_within(rate.privacy_rate, *_interval(report, rate)) for rate in rates],
-        "95 % interval": [spread(*_interval(report, rate)) for rate in rates],
+        "rate": [percent_within(rate.privacy_rate, *of_rate) for rate, of_rate in zip(rates, ends, strict=True)],
+        "95 % interval": [spread(*of_rate) for of_rate in ends],
         "private": [f"{rate.num_private:,}" for rate in rates],
         "unknown": [f"{rate.num_unknown:,}" for rate in rates],
         "N": [f"{rate.num_scored:,}{FEW if rate.is_small else ''}" for rate in rates],
     }
     if not any(rate.num_unknown for rate in rates):  # as in nearly all reports; the notes explain the column
         del columns["unknown"]
-    if not report.has_claim:
+    if not has_claim:
         del columns["rank"], columns["95 % interval"]
     _table(title, list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
 
@@ -136,18 +142,6 @@ def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | Non
     if report.design.is_exhaustive:
         return rate.rate_low, rate.rate_high
     return rate.source_low, rate.source_high
-
-
-def _total(report: "Report") -> str:
-    total = report.total
-    rate = "no rate" if total.privacy_rate is None else percent(total.share_found, total.is_never_denied)
-    if report.overall.low is not None and report.design.kind != "whole":
-        rate = f"in the source {with_interval(report.overall.rate, report.overall.low, report.overall.high)}"
-    unknown = f", {total.num_unknown:,} unknown" if total.num_unknown else ""
-    from reports.report.words import all_images
-
-    images = "images that could be read" if report.damage.num_parts else all_images(report)
-    return f"{images}: {total.num_private:,} private of {total.num_scored:,} scored{unknown}, {rate}"
 
 
 def _reasons(report: "Report") -> None:
@@ -163,7 +157,7 @@ def _reasons(report: "Report") -> None:
 
 
 def _corrected(report: "Report") -> None:
-    from reports.report.words import correction_note, population
+    from reports.report.words import correction_note
 
     never_ruled_out = {row.attribute for row in report.prevalence if row.is_lower_bound}
 
@@ -176,19 +170,25 @@ def _corrected(report: "Report") -> None:
 
     heads = ["rate of", "raw", "corrected", "95 % interval", "labels"]
     whole = [row for row in report.corrected if row.category is None]
-    if whole:
-        _table(f"Rates of {population(report)}, corrected by labels of people", heads, list(map(line, whole)))
-    groups = [row for row in report.corrected if row.category is not None and row.subject == "private"]
-    if groups:
-        groups.sort(key=lambda row: (-(row.low or 0.0), -(row.corrected_rate or 0.0), str(row.category)))
-        more = f", the first {report.top} of {len(groups)}" if len(groups) > report.top else ""
-        title = f"Corrected privacy rates by {report.by_label}{more}"
-        _table(title, heads[:-1], [line(row)[:-1] for row in groups[: report.top]])
-        write_line(correction_note(report) or "")
+    population = whole[0].population if whole else ""
+    _table(f"Rates of the {population}, corrected by labels of people", heads, list(map(line, whole)))
+    groups = report.corrected_groups
+    more = f", the first {report.top} of {len(groups)}" if len(groups) > report.top else ""
+    title = f"Corrected privacy rates by {report.by_label}, by the lower end of the interval{more}"
+    rows, shown = list(map(line, groups[: report.top])), groups[: report.top]
+    if any(row.sensitivity is not None for row in shown):  # of groups with labels enough of their own
+        heads.append("sensitivity")
+        for cells, row in zip(rows, shown, strict=True):
+            ends = (row.sensitivity, row.sensitivity_low, row.sensitivity_high)
+            cells.append("–" if row.sensitivity is None else f"{percent_within(*ends)} ({spread(*ends[1:])})")
+    _table(title, heads, rows)
+    if note := correction_note(report):
+        write_line(note)
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> None:
-    """Write a table. The first column holds words, the others numbers."""
-    write_line()
-    write_line(title, nl=False)
-    write_table(heads, rows, range(1, len(heads)))
+    """Write a table, if it has rows. The first column holds words, the others numbers."""
+    if rows:
+        write_line()
+        write_line(title, nl=False)
+        write_table(heads, rows, range(1, len(heads)))

@@ -1,7 +1,6 @@
 """The verb `sql`: one SELECT over a run's views, or the statements that make the views elsewhere."""
 
 import itertools
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 
 from ingest.errors import QueryError
 from jobs.console.request_options import WholeRange
-from jobs.console.terminal import write_cautions, write_line, write_lines, write_rows, write_table
+from jobs.console.terminal import write_line, write_lines, write_rows, write_table
 
 MAX_TEXT_ROWS = 1_000
 """Limit on the rows of a table on a screen; csv and json give every row."""
@@ -40,7 +39,7 @@ def sql(run: str, words: tuple[str, ...], shell_setup: bool, output: str, timeou
     the attributes as a list), corrected_rates (what "audit apply" found), damaged (parts of shards that could not be
     read), all_rows (images and damaged). "privsieve help report" has their columns.
 
-    stderr says after the answer whether the run is of a part of its source, not finished, or of made-up answers.
+    Of which images of its source the run is, "privsieve report" says.
 
     --format csv writes the values as they are. A spreadsheet may run a text that begins with = + - or @ as a formula.
     """
@@ -61,8 +60,6 @@ def sql(run: str, words: tuple[str, ...], shell_setup: bool, output: str, timeou
             _write_text(names, rows)
         else:
             write_rows(names, rows, output, is_for_spreadsheets=False)
-        sys.stdout.flush()  # listing the source may take a while
-        write_cautions(opened.cautions)
 
 
 def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None:

@@ -91,8 +91,8 @@ def _lines(shards: list[ShardStatus], all_shards: bool) -> list[str]:
     ]
     listed = shards if all_shards else by_state["failed"] + by_state["left"]
     for s in listed if all_shards else listed[:MAX_LISTED]:
-        parts = [f"{s.num_slices_done} slices done"]
-        parts += [f"{s.num_slices_begun} begun"] if s.num_slices_begun else []
+        state = "a part is done" if s.num_slices_done else "begun" if s.num_slices_begun else "not begun"
+        parts = [] if s.state == "done" else [state]
         parts += [printable(s.failure)] if s.failure else []
         lines.append(f"  {s.state:6}  {s.shard}  {', '.join(parts)}")
     if not all_shards and len(listed) > MAX_LISTED:
@@ -115,15 +115,20 @@ def _counted(counts: Tally | str) -> list[str]:
 
 
 def _engine_lines(time_: EngineTime | None) -> list[str]:
-    """Return lines about the engines; none if no engine of the run works in steps."""
-    if time_ is None or time_.share_short is None:
+    """Return lines about the engines; none if no engine of the run works in steps, or was loaded again."""
+    if time_ is None:
         return []
+    restarts = [f"engines were loaded again because their memory had grown: {time_.num_restarts:,} times"]
+    restarts = restarts if time_.num_restarts else []
+    if time_.share_short is None:
+        return restarts
     parts = sorted(time_.short_s.items(), key=lambda part: -part[1])
     why = ", ".join(f"{cause} {percent(seconds / time_.seconds)}" for cause, seconds in parts)
     ahead = f"at most {time_.most_bytes_ahead / 2**20:,.0f} MiB ahead of one engine"
     return [
         f"engines had fewer requests than a step takes for {percent(time_.share_short)} of {duration(time_.seconds)}"
-        f"{f' ({why})' if why else ''}; {ahead}"
+        f"{f' ({why})' if why else ''}; {ahead}",
+        *restarts,
     ]
 
 

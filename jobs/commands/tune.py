@@ -12,7 +12,7 @@ from jobs.runtime.progress import on_terminal
 from jobs.tuning.training_set import TuneSetRequest, run_tune_set
 from jobs.tuning.tuning import TuneRequest, run_tune
 from scoring.engines.vlm.adapter import scan_command
-from scoring.tuning.targets import WITHOUT
+from scoring.tuning.targets import RECIPES, WITHOUT
 from scoring.tuning.training_set import DROP_LIST
 
 
@@ -37,8 +37,8 @@ def set_(request: TuneSetRequest, quiet: bool) -> None:
     which = "no evaluation set was named (--exclude)"
     if request.exclude:
         which = (
-            f"{excluded['sha256']} left out as the same file as in an evaluation set, {excluded['phash']} as near "
-            "duplicates of one"
+            f"{excluded['sha256']} left out because an evaluation set has the same file, {excluded['phash']} because "
+            "it has a near duplicate"
         )
     if DROP_LIST in excluded:
         which += f"; {excluded[DROP_LIST]} left out by --drop-list"
@@ -50,11 +50,11 @@ def set_(request: TuneSetRequest, quiet: bool) -> None:
         f"{record.num_without_target} {WITHOUT[record.target]}, {record.num_unreadable} unreadable, "
         f"{record.num_unlabelled} without a label{listed}; "
         f"{number_of(record.num_unused_labels, 'label')} of no picture",
-        f"of the usable ones: {which}; {record.num_not_drawn} not drawn, {train['pictures']} to tune on ({kinds}), "
+        f"usable pictures: {which}; {record.num_not_drawn} not drawn, {train['pictures']} to tune on ({kinds}), "
         f"{validation['pictures']} held back",
         f"{number_of(record.num_groups, 'group')} of near duplicates, each on one side",
         f"to be asked with {record.protocol_version}",
-        f"next: privsieve tune fit {request.out} --model MODEL --recipe privtune --out ADAPTER",
+        f"next: privsieve tune fit {request.out} --model MODEL --recipe {RECIPES[record.target]} --out ADAPTER",
     ):
         write_line(line)
 
@@ -77,7 +77,7 @@ def fit(request: TuneRequest, quiet: bool) -> None:
     for line in (
         *(f"caution: {caution}" for caution in card.cautions),
         f"{card.num_steps} steps in {card.seconds:.0f} s on {card.device}; {card.num_parameters:,} parameters",
-        f"right answers, by the trainer: {card.train_accuracy:.3f} of the training pictures, {held_back}",
+        f"right answers while it was tuned: {card.train_accuracy:.3f} of the training pictures, {held_back}",
         f"saved and loaded again, probabilities differ by at most {card.max_probability_difference:.1e}",
         f"next: {scan_command(named(request.model), request.out)}",
     ):

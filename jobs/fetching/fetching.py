@@ -27,10 +27,10 @@ from jobs.fetching.download import (
     ensured_python,
 )
 from jobs.fetching.outcome import FETCHED, SELECTED, finished_shards, write_outcomes
-from jobs.fetching.url_tables import open_metadata, selected_rows, unreadable, write_rows
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.runs.lease import lease
 from scoring.runs.record import differences
+from scoring.sql.url_tables import open_metadata, selected_rows, unreadable, write_rows
 
 RECORD = "fetch.json"
 LEASE = "fetch.lease"  # not .json: img2dataset takes such files for marks of shards

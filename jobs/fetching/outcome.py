@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from ingest.errors import IncompleteError
 from ingest.storage.place import Place
-from reports.run.run_files import ReadOnlyFiles
 from scoring.sql.names import file_list, literal
+from scoring.sql.read_only_files import ReadOnlyFiles
 
 FETCHED = "fetch.parquet"
 SELECTED = "selected"

@@ -22,10 +22,9 @@ from jobs.runtime.pictures import clear_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.audit.compute import audit_of_sample
 from reports.audit.drawing import Expected, draw, drawn_alike
-from reports.audit.population import audit_of_source, drawn_fractions
 from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
-from reports.run.design import SAMPLES, SourceSizes, design_of
+from reports.run.design import SourceSizes, design_of
 from reports.run.warehouse import Run, open_warehouse
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
@@ -311,7 +310,7 @@ def _template(rows: pa.Table) -> pa.Table:
 
 
 def run_audit_apply(request: AuditApplyRequest) -> Audit:
-    """Correct the rates of the images that the run is a sample of, and store those of the scored images in the run.
+    """Correct the rates of the images that the run is a sample of, and store them in the run.
 
     Raise errors in one line; the run then keeps the rates of an earlier audit.
     """
@@ -324,10 +323,9 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         sample = read_sample(run.root)
         sizes = sizes or sample.design.category_sizes or None
-        audit = audit_of_sample(run, sample, labels, sizes, cautions)
         coverage = opened.coverage
-        kind = design_of(run.record, audit.num_images, coverage.is_complete, coverage.has_all, SourceSizes()).kind
-        fractions = drawn_fractions(run, audit.private)
+        kind = design_of(run.record, coverage, SourceSizes()).kind
+        audit = audit_of_sample(run, sample, labels, kind, sizes, cautions)
     state = State(
         settings=run.record.settings_hash(),
         num_rows=num_rows,
@@ -337,9 +335,8 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
         gaps=_gaps(audit),
         category_sizes=sizes or {},
     )
-    corrected = audit_of_source(audit, kind, fractions)
-    write_corrected_rates(run.root, as_table(audit, corrected if kind in SAMPLES else None), state)
-    return corrected
+    write_corrected_rates(run.root, as_table(audit), state)
+    return audit
 
 
 def _refuse_without_answers(request: AuditApplyRequest, root: Place) -> None:

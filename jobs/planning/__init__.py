@@ -1,7 +1,7 @@
 """Plans: what a scan will take, from its first seconds.
 
 planning.py     `run_plan`: a scan of at most half a minute, and what follows from it for the whole source
-measuring.py    the scan, the images of a few shards, and the CPU time of pictures
+measuring.py    the scan, and the images of a few shards
 
 May import: `ingest`, `scoring`, `jobs.console`, `jobs.runtime`, `jobs.scanning`.
 Start at: `planning.py`.

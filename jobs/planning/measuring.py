@@ -1,4 +1,4 @@
-"""Measures a scan by beginning it, and what cannot be measured so by a few pictures."""
+"""Measures a scan by beginning it, and counts the images of a few shards."""
 
 import io
 import random
@@ -8,21 +8,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 
 import pyarrow.parquet as pq
 
 from ingest.errors import PrivsieveError, SourceError, number_of
 from ingest.formats import Source
-from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scanning.request import ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.run import run_scan
-from scoring.engine_facts import Costs
-from scoring.engines.picture import max_side_px, prepared
 from scoring.runs.results import listing
 from scoring.table import Col
 
@@ -35,9 +30,6 @@ MAX_LISTED_SHARDS = 16
 MAX_FILES = 20
 """Files of the run that are read."""
 
-MAX_PICTURES = 32
-"""Pictures that are decoded for an engine that cannot run here."""
-
 
 class Pace:
     """How many images a scan had done at which time, from when its engine was loaded."""
@@ -49,8 +41,8 @@ class Pace:
         self.num_done = 0
         """Images that the run has rows of."""
 
-        self.num_chosen: int | None = None
-        """Images of the whole scan, if that is known: of a scan of a part of the source."""
+        self.num_images: int | None = None
+        """Images of the whole scan, if that is known."""
 
         self._lock, self._is_over, self._ended = threading.Lock(), False, False
 
@@ -82,7 +74,7 @@ class Pace:
                 timer.start()
             if not self.marks or meter.num_seen > self.marks[-1][1]:
                 self.marks.append((now_s, meter.num_seen))
-            self.num_done, self.num_chosen = meter.num_done, meter.num_images
+            self.num_done, self.num_images = meter.num_done, meter.num_images
 
     def _end(self) -> None:
         with self._lock:
@@ -145,23 +137,3 @@ def num_images(source: Source, shards: Sequence[str]) -> list[int]:
             f"{number_of(len(shards), 'random shard')} hold no image, {printable(shards[0])} first; nothing to plan"
         )
     return counts
-
-
-def cpu_s(source: Source, shards: Sequence[str], costs: Costs) -> list[float]:
-    """Return the seconds that each of a few pictures takes on one thread before an engine on a GPU has it: decoding and
-    downscaling are measured here, the rest is recorded."""
-    largest = costs.max_pixels or ImageLimits.max_pixels
-    limits = ImageLimits(max_side_px=max_side_px(largest))
-    seconds = list[float]()
-    for shard in shards:
-        for slice_ in islice(source.slices(shard), 1):
-            for sample in islice(source.read(slice_), max(1, MAX_PICTURES // len(shards))):
-                began = time.perf_counter()
-                image = decode(sample.encoded, limits) if sample.fault is None else None
-                if not isinstance(image, DecodedImage):
-                    continue
-                seen = [prepared(view, largest) for view in image.views]
-                spent_s = time.perf_counter() - began
-                megapixels = sum(picture.width * picture.height for picture in seen) / 1e6
-                seconds.append(spent_s + (0.0 if costs.host is None else costs.host.ms(megapixels) / 1e3))
-    return seconds

@@ -7,19 +7,19 @@ another machine may be faster or slower.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
-from ingest.errors import EngineError
 from ingest.formats import refuse_without_pictures, stated_counts
 from jobs.console.requests import Option, checked_request
-from jobs.planning.measuring import Rows, begun_scan, cpu_s, listed_shards, num_images, rows_of
+from jobs.planning.measuring import begun_scan, listed_shards, num_images, rows_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.prepared import Prepared, prepare
 from jobs.scanning.request import ScanRequest, ScanResources
+from reports.statistics.shares import wilson
 
 Z = 1.645
 """Standard errors on each side of a figure in a range of 90 %."""
@@ -43,31 +43,25 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure and its range; where it is exact, low and high are the figure itself."""
-
-    value: float
-    low: float
-    high: float
-
-    def times(self, factor: float) -> "Figure":
-        return Figure(self.value * factor, self.low * factor, self.high * factor)
-
-
-@dataclass(frozen=True)
-class Rough:
-    """A number, and how far chance can move it."""
+    """A figure, and how far chance can move it."""
 
     value: float
 
     error: float = 0.0
-    """Relative standard error."""
+    """Relative standard error; 0 if it is exact."""
 
-    def __truediv__(self, other: "Rough") -> "Rough":
-        return Rough(self.value / other.value, math.hypot(self.error, other.error))
+    low: float = field(init=False)
+    high: float = field(init=False)
 
-    def figure(self) -> Figure:
-        reach = Z * self.error * self.value
-        return Figure(self.value, max(0.0, self.value - reach), self.value + reach)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", self.value * max(0.0, 1 - Z * self.error))
+        object.__setattr__(self, "high", self.value * (1 + Z * self.error))
+
+    def times(self, factor: float) -> "Figure":
+        return Figure(self.value * factor, self.error)
+
+    def __truediv__(self, other: "Figure") -> "Figure":
+        return Figure(self.value / other.value, math.hypot(self.error, other.error))
 
 
 @dataclass(frozen=True)
@@ -85,11 +79,13 @@ class PlanResult:
     quarantined_share: float | None
     """Share of the images that could not be judged; None without rows."""
 
+    quarantined_range: tuple[float, float] | None
+    """95 % interval of that share of all images; None without rows, and if all were scanned."""
+
     images_per_s: Figure
-    """Speed of the scan; a recorded one is of as many engines as were asked for."""
+    """Speed of the scan."""
 
     speed_origin: str
-    speed_is_measured: bool
 
     hours: Figure | None
     """For the whole scan; None if no image was scanned."""
@@ -103,9 +99,6 @@ class PlanResult:
     result_gigabytes: float | None
     """Size of the rows, 10^9 bytes; None without rows."""
 
-    cpus_per_gpu: float | None
-    """CPU cores that prepare pictures for one GPU; None if the speed was measured, with the cores that there were."""
-
 
 def run_plan(
     request: ScanRequest,
@@ -115,94 +108,82 @@ def run_plan(
 ) -> PlanResult:
     """Scan for half a minute into the run, and say what the whole scan takes. The same scan continues this one.
 
-    If the engine cannot run here and a speed is recorded for it, nothing is scanned or written. Errors are otherwise as
-    of `run_scan`.
+    Errors as of `run_scan`.
     """
     resources = resources or ScanResources()
     prepared = prepare(request)
     refuse_without_pictures(prepared.source, request.source)
-    costs, num_done, rows, cpus = prepared.module.costs(request.options), 0, Rows(0, 0, 0), None
-    try:
-        pace, result = begun_scan(request, resources, feedback)
-    except EngineError as error:
-        if costs.speed is None or resources.ray_address is not None:
-            raise
-        images, images_origin = _images(prepared, request.sample or request.limit)
-        speed = Rough(costs.speed.images_per_s * (resources.num_engines or 1))
-        origin = f"not measured here: {costs.speed.origin} ({error})"
-        cpus = costs.speed.images_per_s * _mean(cpu_s(prepared.source, listed_shards(prepared.source), costs)).value
+    pace, result = begun_scan(request, resources, feedback)
+    if result is None:
+        images, images_origin = _images(prepared, pace.num_images)
     else:
-        if result is None:
-            images, images_origin = _images(prepared, pace.num_chosen)
-        else:
-            images, images_origin = Rough(result.num_images), "all scanned"
-        num_done = pace.num_done if result is None else result.num_images
-        speed, rows = speed_of(pace.marks), rows_of(request.run)
-        origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"
-    hours, left = _hours(images, speed), _hours(Rough(max(0.0, images.value - num_done), images.error), speed)
+        images, images_origin = Figure(result.num_images), "all scanned"
+    num_done = pace.num_done if result is None else result.num_images
+    speed, rows = speed_of(pace.marks), rows_of(request.run)
+    origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"
+    hours, left = _hours(images, speed), _hours(Figure(max(0.0, images.value - num_done), images.error), speed)
     price = None if plan is None else plan.price_per_hour
     return PlanResult(
         num_shards=len(prepared.source.shards),
-        images=images.figure(),
+        images=images,
         images_origin=images_origin,
         num_done=num_done,
         quarantined_share=rows.num_quarantined / rows.num if rows.num else None,
-        images_per_s=speed.figure(),
+        quarantined_range=wilson(rows.num_quarantined, rows.num) if 0 < rows.num < images.value else None,
+        images_per_s=speed,
         speed_origin=origin,
-        speed_is_measured=cpus is None,
         hours=hours,
         hours_left=left,
         cost=None if price is None or hours is None else hours.times(price),
         result_gigabytes=images.value * rows.num_bytes / rows.num / 1e9 if rows.num else None,
-        cpus_per_gpu=cpus,
     )
 
 
-def _images(prepared: Prepared, num_chosen: int | None) -> tuple[Rough, str]:
-    """Return the images of the whole scan, and where the number comes from."""
-    source = prepared.source
-    if num_chosen is not None:
-        return Rough(num_chosen), "those asked for"
+def _images(prepared: Prepared, number: int | None) -> tuple[Figure, str]:
+    """Return the images of the whole scan, and where the number comes from. number: if it is known for sure."""
+    source, request = prepared.source, prepared.request
+    if number is not None:
+        return Figure(number), "counted" if request.sample is None and request.limit is None else "those asked for"
     shards = listed_shards(source)
     counts = num_images(source, shards)
     if len(shards) == len(source.shards):
-        return Rough(sum(counts)), "counted"
+        return Figure(sum(counts)), "counted"
     stated = stated_counts(source)
     if stated.num_images is not None and stated.difference(dict(zip(shards, counts, strict=True))) is None:
-        return Rough(stated.num_images), f"stated next to them, and right for {len(shards)} of them"
+        return Figure(stated.num_images), f"stated next to them, and right for {len(shards)} of them"
     mean = _mean(counts)
-    return Rough(mean.value * len(source.shards), mean.error), f"from {len(shards)} of the shards, at random"
+    return Figure(mean.value * len(source.shards), mean.error), f"from {len(shards)} of the shards, at random"
 
 
-def speed_of(marks: Sequence[tuple[float, int]]) -> Rough:
+def speed_of(marks: Sequence[tuple[float, int]]) -> Figure:
     """Return images per second; 0 if none was done. marks: (seconds, images), from when an engine was loaded."""
     if len(marks) < 2:
-        return Rough(0.0)
+        return Figure(0.0)
     start_s = marks[0][0] + START_SHARE * (marks[-1][0] - marks[0][0])
     after = [mark for mark in marks if mark[0] >= start_s]
     steps = np.diff(np.array(after if len(after) > MIN_STEPS else marks, np.float64), axis=0)
     seconds, images = steps.T
     if not seconds.sum():
-        return Rough(0.0)
+        return Figure(0.0)
     if len(steps) < MIN_STEPS:
-        return Rough(images.sum() / seconds.sum(), 1 / math.sqrt(len(steps)))  # as of a count of so many
+        return Figure(images.sum() / seconds.sum(), 1 / math.sqrt(len(steps)))  # as of a count of so many
     # The error of a ratio of two sums (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.11).
     per_image_s = seconds.sum() / images.sum()
     deviation = float(np.std(seconds - per_image_s * images, ddof=1))
-    return Rough(1 / per_image_s, deviation * math.sqrt(len(steps)) / seconds.sum())
+    return Figure(1 / per_image_s, deviation * math.sqrt(len(steps)) / seconds.sum())
 
 
-def _hours(images: Rough, speed: Rough) -> Figure | None:
+def _hours(images: Figure, speed: Figure) -> Figure | None:
     if not images.value:
-        return Figure(0.0, 0.0, 0.0)
-    return (images / Rough(speed.value * SECONDS_PER_HOUR, speed.error)).figure() if speed.value else None
+        return Figure(0.0)
+    return images / speed.times(SECONDS_PER_HOUR) if speed.value else None
 
 
-def _mean(values: Sequence[float]) -> Rough:
+def _mean(values: Sequence[float]) -> Figure:
     """Return the mean with its standard error; 0 without values."""
     if not values:
-        return Rough(0.0)
+        return Figure(0.0)
     mean = float(np.mean(values))
     if len(values) < 2 or not mean:
-        return Rough(mean)
-    return Rough(mean, float(np.std(values, ddof=1)) / math.sqrt(len(values)) / mean)
+        return Figure(mean)
+    return Figure(mean, float(np.std(values, ddof=1)) / math.sqrt(len(values)) / mean)

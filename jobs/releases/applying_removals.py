@@ -24,7 +24,7 @@ from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.entries import Entry, PdqDistance, entries_of, is_of_rows, looked_for, pdq_names
-from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely, write_rest
+from jobs.releases.journal import Found, Replaced, remove_safely, write_rest
 from jobs.releases.matching import MAX_NAMED, HeldPicture, NearMatch, RemovalResult, held_pictures
 from jobs.runtime.progress import SILENT, Feedback
 
@@ -75,10 +75,7 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
         source, shards, result = _matched(root, entries, request, feedback)
         return result, partial(_staged, root, source, shards) if shards else None
 
-    if request.dry_run:
-        refuse_unfinished(root)
-        return find()[0]
-    return remove_safely(root, repr((request, entries)), RemovalResult, find)
+    return remove_safely(root, repr((request, entries)), RemovalResult, find, is_dry=request.dry_run)
 
 
 def _matched(

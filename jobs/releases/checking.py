@@ -27,6 +27,7 @@ from ingest.formats.released import (
     TAKEDOWN_STAGED,
     TAKEN_DOWN,
     UNFINISHED,
+    UNHASHED,
 )
 from ingest.formats.shard import storage_faults
 from ingest.sample import printable
@@ -36,7 +37,6 @@ from jobs.releases.contact_sheet import write_contact_sheet
 from jobs.releases.destination import everything_below
 from jobs.releases.entries import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.files import (
-    UNHASHED,
     content_of,
     is_public,
     is_published_copy,

@@ -12,6 +12,7 @@ from typing import Literal
 from ingest.errors import IncompleteError, PrivsieveError, StorageError, number_of
 from ingest.formats.released import (
     DONE,
+    HASHED,
     RELEASE,
     RELEASE_LEASE,
     REMOVED,
@@ -19,6 +20,7 @@ from ingest.formats.released import (
     TAKEDOWN_JOURNAL,
     TAKEDOWN_STAGED,
     UNFINISHED,
+    UNHASHED,
     Written,
     own_names_among,
 )
@@ -26,13 +28,13 @@ from ingest.formats.shard import storage_faults
 from ingest.sample import printable
 from ingest.storage.place import PART, Place
 from ingest.storage.removal import remove_tree
-from jobs.releases.files import OWN_FILES, UNHASHED, identity_of, record_of
+from jobs.releases.files import identity_of, record_of
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseIdentity
 from jobs.releases.url_list import kind_of
 from scoring.runs.lease import STALE_S, Lease, holder
 
-_OWN = frozenset([*OWN_FILES, *UNHASHED, RELEASE_LEASE, UNFINISHED, TAKEDOWN_JOURNAL])
+_OWN = frozenset([*HASHED, *UNHASHED, RELEASE_LEASE, UNFINISHED, TAKEDOWN_JOURNAL])
 _FOLDERS_AT_WORK = (f"{DONE}/", f"{TAKEDOWN_STAGED}/")
 _HALF_WRITTEN = re.compile(rf"\.[0-9a-f]{{8}}{re.escape(PART)}$")
 

@@ -8,8 +8,7 @@ Whatever must not be published is in one folder, `not-for-publication/`; the res
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -17,11 +16,9 @@ from pydantic import BaseModel, ValidationError
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import (
-    CARD,
     CHANGES,
-    CROISSANT,
-    DATASHEET,
     DECISIONS,
+    HASHED,
     PRIVATE,
     REDACTIONS,
     RELEASE,
@@ -112,34 +109,23 @@ TAKEN_DOWN_SCHEMA = REMOVED_SCHEMA.append(pa.field("sha256", pa.string()))
 """The same with the hash of the scanned picture, so that it never comes back."""
 
 
-@dataclass(frozen=True)
-class OwnFile:
-    is_of: Callable[[ReleaseRecord], bool] = lambda release: True
-    """Whether a release has the file."""
-
-    schema: pa.Schema | None = None
-    """Columns of a table."""
-
-
-def _has_removed(release: ReleaseRecord) -> bool:
-    return bool(release.num_removed_before or release.takedowns)
-
-
-OWN_FILES: Mapping[str, OwnFile] = {
-    CARD: OwnFile(),
-    DATASHEET: OwnFile(),
-    CROISSANT: OwnFile(),
-    REMOVED: OwnFile(_has_removed, REMOVED_SCHEMA),
-    DECISIONS: OwnFile(schema=DECISIONS_SCHEMA),
-    REDACTIONS: OwnFile(lambda release: release.second_look is not None, REDACTIONS_SCHEMA),
-    CHANGES: OwnFile(lambda release: release.previous_sha256 is not None, CHANGES_SCHEMA),
-    TAKEN_DOWN: OwnFile(_has_removed, TAKEN_DOWN_SCHEMA),
+SCHEMAS: Mapping[str, pa.Schema] = {
+    REMOVED: REMOVED_SCHEMA,
+    DECISIONS: DECISIONS_SCHEMA,
+    REDACTIONS: REDACTIONS_SCHEMA,
+    CHANGES: CHANGES_SCHEMA,
+    TAKEN_DOWN: TAKEN_DOWN_SCHEMA,
 }
-"""Files with a hash in `own_sha256` of `release.json`, by path."""
+"""Columns of the tables of a release, by path."""
 
-UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE, SOURCE)
-"""The others: `SHA256SUMS` has the hash of the first, and the signature is of it. A hash of the last would let anybody
-test guesses of the path."""
+
+def _hashed_files(release: ReleaseRecord) -> set[str]:
+    """Return the paths of `HASHED` that a release has."""
+    has_removed = bool(release.num_removed_before or release.takedowns)
+    has = {REMOVED: has_removed, TAKEN_DOWN: has_removed}
+    has |= {REDACTIONS: release.second_look is not None, CHANGES: release.previous_sha256 is not None}
+    return {path for path in HASHED if has.get(path, True)}
+
 
 BLOCK_BYTES = 2**22
 
@@ -174,7 +160,7 @@ def record_of(content: bytes, what: str) -> ReleaseRecord:
     except (ValueError, RecursionError):
         where = "no JSON"
     else:
-        differing = release.own_sha256.keys() ^ {name for name, file in OWN_FILES.items() if file.is_of(release)}
+        differing = release.own_sha256.keys() ^ _hashed_files(release)
         if not differing:
             return release
         where = f"own_sha256.{min(differing)}"
@@ -210,7 +196,7 @@ def identity_of(file: Place) -> ReleaseIdentity | None:
 
 
 def read_own(root: Place, name: str, what: str, columns: Collection[str] | None = None) -> pa.Table:
-    """Read a table of `OWN_FILES`, or some columns of it. IncompleteError, with `what` release it is of, if it is
+    """Read a table of `SCHEMAS`, or some columns of it. IncompleteError, with `what` release it is of, if it is
     damaged or has other columns; PrivsieveError if all that must not be published is missing."""
     if not is_public(name):
         refuse_published_copy(root, what)
@@ -218,8 +204,7 @@ def read_own(root: Place, name: str, what: str, columns: Collection[str] | None 
         table = read_checked(root.at(name), columns)
     except (pa.ArrowException, FileNotFoundError, NotADirectoryError):
         table = None
-    schema = OWN_FILES[name].schema
-    assert schema is not None
+    schema = SCHEMAS[name]
     wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
     if table is None or not table.schema.equals(wanted):
         raise IncompleteError(f"{what}: {name} cannot be read; privsieve release verify {what} says more")

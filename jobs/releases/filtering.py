@@ -9,7 +9,6 @@ sample that cannot be released safely is dropped then, and its decision says so.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -50,7 +49,7 @@ from jobs.releases.rewriting import (
 )
 from jobs.releases.signing import signed
 from jobs.releases.url_list import count_urls, kind_of, refuse_unlistable
-from jobs.runtime.cluster import Executor, inline_session, refuse_address
+from jobs.runtime.cluster import Executor, inline_session, names_cluster, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
 from jobs.runtime.progress import SILENT, Feedback
@@ -126,6 +125,7 @@ class FilterPlan:
 
     request: FilterRequest
     run: Place
+    out: Place
     record: RunRecord
     corpus: Source
     decider: Decider
@@ -177,9 +177,9 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     policy = load_policy(policy_bytes(request.policy), request.policy)
     if (policy.guarantee is None) != (request.labels is None):
         raise PolicyError(f"{policy.file}: guarantee and --labels go together: the labels prove the guarantee")
-    run, record = read_record(request.run)
+    (run, record), out = read_record(request.run), place(request.out)
     corpus = record.open_source()
-    previous = previous_release(request.previous, request.out)
+    previous = previous_release(request.previous, out)
     reviewed = boxes_of_people(request.boxes, policy)
     unanswered = unanswered_in(request.run, record, policy)
     if (refusal := policy.refusal(unanswered, record.engine)) is not None:
@@ -218,7 +218,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, policy)])
     promised = None if proven is None else proven.record
     return FilterPlan(
-        request, run, record, corpus, decider, plan, tuple(notes), promised, reviewed, previous, groups, urls
+        request, run, out, record, corpus, decider, plan, tuple(notes), promised, reviewed, previous, groups, urls
     )
 
 
@@ -255,7 +255,7 @@ def _refuse_nothing_left(proven: Guarantee, plan: Plan, policy: Policy) -> str |
 
 def check_destination(planned: FilterPlan) -> None:
     """Raise StorageError if the release cannot be written to where the request wants it."""
-    request, corpus, out = planned.request, planned.corpus, place(planned.request.out)
+    request, corpus, out = planned.request, planned.corpus, planned.out
     refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
     if kind_of(planned.urls).has_pictures:
         refuse_own_names(planned.plan)
@@ -269,7 +269,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     check_destination(planned)
     if planned.policy.verify is not None and executor_for(planned.plan, resources) == "ray":
         refuse_gpu(planned.policy.verify)
-    request, out = planned.request, place(planned.request.out)
+    request, out = planned.request, planned.out
     kind = kind_of(planned.urls)
     identity = _identity(planned)
     if not kind.has_pictures and resources.executor is None:
@@ -330,7 +330,7 @@ def executor_for(plan: Plan, resources: FilterResources) -> Executor:
     """Return what the user chose; else Ray if a cluster is named or the release is large."""
     if resources.executor is not None:
         return resources.executor
-    if resources.ray_address or os.environ.get("RAY_ADDRESS"):
+    if names_cluster(resources.ray_address):
         return "ray"
     is_small = plan.num_kept_bytes <= INLINE_BYTES and plan.num_kept <= INLINE_IMAGES
     return "inline" if is_small else "ray"

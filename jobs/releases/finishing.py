@@ -26,7 +26,7 @@ from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.copying import table_of
 from jobs.releases.documents import write_documents
-from jobs.releases.files import OWN_FILES, as_json, write_sums
+from jobs.releases.files import SCHEMAS, as_json, write_sums
 from jobs.releases.plan import Counts, Plan, Share, scope
 from jobs.releases.previous import PreviousRelease, write_changes
 from jobs.releases.record import DamagedShards, EngineFacts, ReleaseIdentity, ReleaseRecord
@@ -118,7 +118,7 @@ def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | No
 
     num_counted: rows that there must be, as many as were planned; else IncompleteError, and there is no file.
     """
-    num_rows, schema = 0, OWN_FILES[name].schema
+    num_rows, schema = 0, SCHEMAS[name]
     with (
         out.at(name).create() as stream,
         pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True) as writer,
@@ -141,7 +141,7 @@ def _parts(out: Place, shares: Sequence[Share], name: str) -> Iterator[pa.Table]
     def read(share: Share) -> pa.Table:
         try:
             with table_of(out, share, name).open() as stream:
-                return pq.read_table(stream, schema=OWN_FILES[name].schema, page_checksum_verification=True)
+                return pq.read_table(stream, schema=SCHEMAS[name], page_checksum_verification=True)
         except (pa.ArrowException, FileNotFoundError):
             raise IncompleteError(
                 f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "

@@ -76,14 +76,20 @@ def refuse_unfinished(root: Place) -> None:
         raise PrivsieveError(f"{root.url}: a takedown or apply is unfinished; run the same command again")
 
 
-def remove_safely(root: Place, command: str, kind: type[Result], find: Callable[[], Found[Result]]) -> Result:
+def remove_safely(
+    root: Place, command: str, kind: type[Result], find: Callable[[], Found[Result]], *, is_dry: bool
+) -> Result:
     """Remove what `find` has found. If anything fails before all is written, nothing has changed.
 
     If the same command was interrupted once all was written, this ends it, and returns its result. If another one was,
     it is ended first.
 
-    command: all that it asks for, in words that are the same for the same command. kind: a dataclass.
+    command: all that it asks for, in words that are the same for the same command. kind: a dataclass. is_dry: only say
+    what would be removed.
     """
+    if is_dry:
+        refuse_unfinished(root)
+        return find()[0]
     sha256 = hashlib.sha256(command.encode("utf-8", "surrogateescape")).hexdigest()
     with lease(root.at(RELEASE_LEASE), root.url, takeover=None) as own_lease:
         journal = _finish(root)

@@ -86,16 +86,16 @@ class PreviousRelease:
             )
 
 
-def previous_release(url: str | None, out: str) -> PreviousRelease | None:
+def previous_release(url: str | None, out: Place) -> PreviousRelease | None:
     """Read the previous release. PrivsieveError if there is no such release, or if it would be overwritten."""
     if url is None:
         return None
     root = place(url)
-    if root.is_same(place(out)):
+    if root.is_same(out):
         raise PrivsieveError("--previous is --out; write to another folder, so that both can be compared")
-    if root.is_within(place(out)) or place(out).is_within(root):
+    if root.is_within(out) or out.is_within(root):
         raise PrivsieveError(
-            f"--out {out} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
+            f"--out {out.url} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
         )
     content = content_of(root, f"--previous {url}")
     if root.at(TAKEDOWN_JOURNAL).exists():

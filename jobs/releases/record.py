@@ -306,7 +306,7 @@ class ReleaseRecord(ReleaseIdentity):
     """Each shard, or file of the list of URLs -> its hash."""
 
     own_sha256: dict[FileName, Sha256]
-    """Each of `jobs.releases.files.OWN_FILES` that the release has -> its hash."""
+    """Each of `ingest.formats.released.HASHED` that the release has -> its hash."""
 
     @property
     def file_format(self) -> str:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import (
     DECISIONS,
+    HASHED,
     REDACTIONS,
     RELEASE,
     SHA256SUMS,
@@ -35,7 +36,6 @@ from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.entries import Entry, PdqDistance, Why, entries_of, write_tombstones
 from jobs.releases.files import (
     DECISIONS_SCHEMA,
-    OWN_FILES,
     content_of,
     read_own,
     read_release,
@@ -43,7 +43,7 @@ from jobs.releases.files import (
     sums,
 )
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
-from jobs.releases.journal import Found, Replaced, refuse_unfinished, remove_safely
+from jobs.releases.journal import Found, Replaced, remove_safely
 from jobs.releases.matching import RemovalResult, named_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
@@ -110,10 +110,7 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Remov
         is_void = request.sign_key is None and root.at(SIGNATURE).exists()
         return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, entry_of)
 
-    if request.dry_run:
-        refuse_unfinished(root)
-        return find()[0]
-    return remove_safely(root, repr((request, entries)), RemovalResult, find)
+    return remove_safely(root, repr((request, entries)), RemovalResult, find, is_dry=request.dry_run)
 
 
 def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
@@ -162,7 +159,7 @@ def _staged(
         urls=urls,
         takedowns=[*release.takedowns, takedown],
         sha256=hashes,
-        own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in OWN_FILES},
+        own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in HASHED},
     )
     release, content, described = write_descriptions(staged, release, request.sign_key)
     staged.at(RELEASE).write(content)

@@ -23,7 +23,6 @@ from ingest.formats.released import DECISIONS, RELEASE, Written
 from ingest.sample import url_sha256_of
 from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
-from jobs.fetching.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
 from jobs.releases.entries import Entry, Tombstones
@@ -38,6 +37,7 @@ from scoring.policies.policy import ACTIONS, Action, Policy
 from scoring.policies.reserved import ReservedRule
 from scoring.sql.limits import spilling_database
 from scoring.sql.names import identifier
+from scoring.sql.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 
 FOLDER = "urls"
 """Folder of the list in a release."""

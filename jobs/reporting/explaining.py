@@ -30,14 +30,12 @@ class ExplainRequest:
     """File of hashes (sha256 or PDQ, one a line); a picture on it is not explained."""
 
 
-def run_explain(
-    request: ExplainRequest, feedback: Feedback = SILENT, limits: Limits = NO_LIMITS
-) -> tuple[Explanation, tuple[str, ...]]:
-    """Return the explanation, and the cautions of the run. QueryError where no image, or several, have that key."""
+def run_explain(request: ExplainRequest, feedback: Feedback = SILENT, limits: Limits = NO_LIMITS) -> Explanation:
+    """Explain one image of a run. QueryError where no image, or several, have that key."""
     loaded = [load_policy(policy_bytes(name), name) for name in request.policies]
     listed = hash_list_of(request.hash_list)
     may_name = clear_rows(listed, feedback)
     with open_run(request.run, limits) as opened:
         row = row_named(opened, request.key, request.shard, may_name)
         refuse_listed(opened, row, listed)
-        return explanation(opened, row, loaded), tuple(opened.cautions)
+        return explanation(opened, row, loaded)

@@ -6,7 +6,6 @@ that no metadata of a file is included.
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from PIL import Image, ImageDraw
 
 from ingest.errors import SourceError
 from ingest.images.pixels import Pixels
-from ingest.sample import printable
 from jobs.runtime.hash_list import NOTHING, HashList
 from jobs.runtime.pictures import COLUMNS, PictureRef, clear_of, first_frames
 from jobs.runtime.progress import Feedback
@@ -23,6 +21,7 @@ from reports.report.opened import OpenRun
 from reports.report.page import PagePicture
 from reports.run.figures import SevereImage
 from reports.words import whole_boxes
+from scoring.sql.names import identifier, literal
 from scoring.table import Col
 
 SIZES = ((288, 65), (288, 40), (208, 40), (144, 35))
@@ -36,38 +35,36 @@ BLURRED_SIDE_PX = 18
 """The longer side to which a blurred picture is reduced before it is drawn large again: no face and no text is left."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    image: SevereImage
-    where: PictureRef
-    boxes: Sequence[Any]
-
-
 def pictures(run: OpenRun, severest: Sequence[SevereImage], is_clear: bool, feedback: Feedback) -> list[PagePicture]:
     """Return the pictures that the source still holds unchanged; a notice counts the others.
 
     SourceError if the source cannot be read. severest: without pictures on the hash list (`without_listed`).
     """
-    wanted = _wanted(run, severest)
+    rows = _rows(run, severest).to_pylist()
+    refs = [PictureRef(*(row[name] for name in COLUMNS)) for row in rows]
     try:
-        frames = list(first_frames(run.record, [item.where for item in wanted], 4 * SIDE_PX, feedback))
+        frames = list(first_frames(run.record, refs, 4 * SIDE_PX, feedback))
     except SourceError as error:
         raise SourceError(f"--gallery reads the pictures from the source again: {error}") from None
+    most = MAX_BYTES // max(1, len(rows))
     return [
-        small_picture(item, pixels, is_clear, MAX_BYTES // len(wanted))
-        for item, pixels in zip(wanted, frames, strict=True)
+        small_picture(image, whole_boxes(row[Col.BOXES]), pixels, is_clear, most)
+        for image, row, pixels in zip(severest, rows, frames, strict=True)
         if pixels is not None
     ]
 
 
-def small_picture(wanted: Wanted, pixels: Pixels, is_clear: bool, max_bytes: int) -> PagePicture:
+def small_picture(
+    image: SevereImage, boxes: Sequence[Any], pixels: Pixels, is_clear: bool, max_bytes: int
+) -> PagePicture:
     """Encode the picture in the largest of `SIZES` with at most `max_bytes` bytes, or in the smallest if none fits."""
     jpeg = b""
     for side_px, quality in SIZES:
-        jpeg = thumbnail(pixels, wanted.boxes, is_clear, side_px, quality)
+        jpeg = thumbnail(pixels, boxes, is_clear, side_px, quality)
         if len(jpeg) <= max_bytes:
             break
-    return PagePicture(wanted.image.key, f"level {wanted.image.level}", jpeg, (side_px, quality) != SIZES[0])
+    caption = f"level {image.level}" if image.level else f"score {image.score:.3f}"
+    return PagePicture(image.key, caption, jpeg, (side_px, quality) != SIZES[0])
 
 
 def thumbnail(
@@ -106,37 +103,14 @@ def without_listed(
     """
     if hash_list is NOTHING:
         return tuple(severest), None
-    rows = _rows(run, severest)
-    table = pa.Table.from_pylist(
-        [{name: row[name] for name in COLUMNS} for row in rows.values()],
-        schema=pa.schema({name: pa.int64() if name == Col.INDEX else pa.string() for name in COLUMNS}),
-    )
-    is_clear, note = clear_of(run, table, hash_list, "image", feedback)
-    clear = {place for place, may_name in zip(rows, is_clear, strict=True) if may_name}
-    return tuple(image for image in severest if (image.shard, image.index) in clear), note
+    is_clear, note = clear_of(run, _rows(run, severest).select(COLUMNS), hash_list, "image", feedback)
+    return tuple(image for image, may_name in zip(severest, is_clear, strict=True) if may_name), note
 
 
-def _wanted(run: OpenRun, severest: Sequence[SevereImage]) -> list[Wanted]:
-    rows = _rows(run, severest)
-    pairs = [(image, rows.get((image.shard, image.index))) for image in severest]
-    return [
-        Wanted(
-            image,
-            PictureRef(row[Col.SHARD], row[Col.INDEX], row[Col.SHA256], row[Col.KEY]),
-            whole_boxes(row[Col.BOXES]),
-        )
-        for image, row in pairs
-        if row is not None and row[Col.SHA256]
-    ]
-
-
-def _rows(run: OpenRun, severest: Sequence[SevereImage]) -> dict[tuple[str, int], dict[str, Any]]:
-    """Return (printable shard, index) -> row, of these images at least."""
-    if not severest:
-        return {}
-    least = min(image.s_lex for image in severest)
-    indices = ", ".join(str(image.index) for image in severest)
-    asked = f'SELECT shard, "index", sha256, key, boxes FROM scored WHERE s_lex >= {least} AND "index" IN ({indices})'
-    wanted = {(image.shard, image.index) for image in severest}
-    rows = {(printable(row[Col.SHARD]), row[Col.INDEX]): row for row in run.sql(asked).to_pylist()}
-    return {number: row for number, row in rows.items() if number in wanted}
+def _rows(run: OpenRun, severest: Sequence[SevereImage]) -> pa.Table:
+    """Return the row of each image. An image with the same bytes is as good."""
+    listed = ", ".join(literal(image.sha256) for image in severest) or "NULL"
+    columns = ", ".join(identifier(name) for name in (*COLUMNS, Col.BOXES))
+    rows = run.sql(f"SELECT {columns} FROM scored WHERE sha256 IN ({listed})")
+    places = {sha256: place for place, sha256 in enumerate(rows[Col.SHA256].to_pylist())}
+    return rows.take([places[image.sha256] for image in severest])

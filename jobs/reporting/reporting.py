@@ -21,11 +21,10 @@ from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.pages import write_page
 from reports.report.compute import MAX_GROUPS, Details
-from reports.report.headline import audit_cautions, headline_of
 from reports.report.opened import OpenRun, open_run
 from reports.report.page import Digest, Extras, render
 from reports.report.results import Report
-from reports.report.words import findings
+from reports.report.words import audit_cautions, findings, headline_of
 from reports.run.design import SourceSizes
 from reports.run.figures import EvidenceCount
 from scoring.endpoint import Endpoint, NoAnswerError, RefusedError, checked_url
@@ -84,33 +83,22 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
 
 def report_facts(report: Report) -> dict[str, Any]:
     """Return everything that a report says, as JSON types."""
-    first = {
-        "cautions": report.cautions,
-        "findings": findings(report),
-        "headline": asdict(headline_of(report)),
-        "audit_cautions": audit_cautions(report),
-    }
-    audit = {
-        "label_gaps": report.audited.gaps.model_dump(),
-        "audited_condition": report.audited.other_condition,
-        "has_stale_audit": report.audited.is_stale,
-    }
-    plain = asdict(report)
-    del plain["audited"]  # `corrected` has its rates, for the images of the report
-    return first | plain | audit
+    facts = asdict(report)
+    facts["audited"]["gaps"] = report.audited.gaps.model_dump()
+    words = {"findings": findings(report), "audit_cautions": audit_cautions(report)}
+    counted = {"num_images": report.num_images, "is_whole": report.is_whole}
+    return words | counted | {"headline": asdict(headline_of(report))} | facts
 
 
 def _refuse_sizes(report: Report, request: ReportRequest) -> None:
     """Raise QueryError for sizes that cannot be those of the source."""
-    if request.source_size is not None and report.is_whole and request.source_size != report.num_images:
+    num_images, size = report.num_images, request.source_size
+    if size is not None and report.is_whole and size != num_images:
+        raise QueryError(f"--source-size {size:,}: the run has all {num_images:,} images of its source; leave it out")
+    if size is not None and size < num_images:
         raise QueryError(
-            f"--source-size {request.source_size:,}: the run has all {report.num_images:,} images of its source; "
-            "leave it out"
-        )
-    if request.source_size is not None and request.source_size < report.num_images:
-        raise QueryError(
-            f"--source-size {request.source_size:,}: the run has {report.num_images:,} images, and a source has no "
-            "fewer; give the number of images of the whole source"
+            f"--source-size {size:,}: the run has {num_images:,} images, and a source has no fewer; give the number of "
+            "images of the whole source"
         )
     if not request.category_sizes:
         return

@@ -1,8 +1,8 @@
 """Where the work of a command runs: in this process, or on Ray, which is started quietly and on the right cluster.
 
-`ray` spreads the work over the cores of a machine or a cluster. `inline` does the same work with the same results,
-without the seconds that Ray takes to start: for notebooks, debugging and one machine. A scan may then use further
-processes; other commands do one piece after the other.
+`ray` spreads the work over the machines of a cluster, or over the GPUs of one. `inline` does the same work with the
+same results, without the seconds that Ray takes to start: for one machine. A scan may then use further processes; other
+commands do one piece after the other.
 
 A bare `ray.init()` attaches to any cluster that it finds on the host. So the address is always given: "local" unless
 --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
@@ -18,9 +18,11 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Any, Literal
+
+import click
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.machine import num_cores
@@ -51,6 +53,11 @@ REASON_LENGTH = 200
 PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
 
 
+def names_cluster(address: str | None) -> bool:
+    """Return whether an option or `RAY_ADDRESS` says which Ray to use; inside of a submitted job Ray sets that."""
+    return bool(address or os.environ.get("RAY_ADDRESS"))
+
+
 def is_this_machine(address: str | None) -> bool:
     """Return whether `ray_session(address)` is of this machine alone."""
     return _resolved(address) == "local"
@@ -76,21 +83,30 @@ def ray_session(address: str | None) -> Iterator[None]:
 
     logging.getLogger("ray").setLevel(logging.ERROR)  # ray.init sets it, too, but warns of tokens before
     sigterm_before = signal.getsignal(signal.SIGTERM)
-    # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
-    with native_stderr_hidden(), open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+    with ExitStack() as session:
+        # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
+        session.enter_context(native_stderr_hidden())
+        session.enter_context(redirect_stdout(session.enter_context(open(os.devnull, "w"))))
+        session.callback(lambda: signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL))
+        session.callback(ray.shutdown)
         try:
             _connect(address)
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
             _quiet()
             yield
-        except ray.exceptions.RayError as error:
-            # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as data.
-            raise IncompleteError(
-                f"a worker failed ({type(error).__name__}); run the same command again to continue"
-            ) from None
-        finally:
-            ray.shutdown()
-            signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)
+        except BaseException as error:
+            # A thread in which Ray Data reads ahead may ask Ray after its end, and Ray then ends the process: a command
+            # writes its line first.
+            context = click.get_current_context(silent=True)
+            if context is not None and (until_written := context.find_object(ExitStack)) is not None:
+                until_written.push(session.pop_all())
+            if isinstance(error, ray.exceptions.RayError):
+                # The text of other libraries may hold content, so only the kind is shown. Expected failures travel as
+                # data.
+                raise IncompleteError(
+                    f"a worker failed ({type(error).__name__}); run the same command again to continue"
+                ) from None
+            raise
 
 
 def _resolved(address: str | None) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 
 from ingest.errors import LabelsError
 from ingest.images.pdq import NUM_HASHES, Hashes, PdqSearch, hashes_of
-from ingest.storage.place import place, reason_of
+from ingest.storage.given_files import given_content
+from ingest.storage.place import place
 
 MAX_BYTES = 512 * 2**20
 
@@ -94,16 +95,10 @@ def read_hash_list(url: str) -> HashList:
     """Read one hash a line: 64 hexadecimal digits, after `sha256` or `pdq` if it is of one kind, else as both.
 
     Blank lines and those that begin with # are skipped. LabelsError names the first line that is no hash; no hash of
-    the list is repeated.
+    the list is repeated. StorageError if the file cannot be read.
     """
-    file = place(url)
     try:
-        size = file.size()
-        if size > MAX_BYTES:
-            raise LabelsError(f"{url}: has {size:,} bytes; a hash list may have {MAX_BYTES:,}")
-        text = file.content().decode("utf-8-sig")
-    except OSError as error:
-        raise LabelsError(f"{url}: cannot be read: {reason_of(error)}") from None
+        text = given_content(place(url), f"--hash-list {url}", MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise LabelsError(f"{url}: is not text in UTF-8") from None
     by_kind: dict[str, set[str]] = {"sha256": set(), "pdq": set()}

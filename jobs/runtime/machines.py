@@ -47,6 +47,22 @@ def default_num_gpus(address: str | None, wanted: float) -> float:
     return 0 if is_without else wanted
 
 
+def default_num_cpus(address: str | None, gpus_per_engine: float) -> float:
+    """Return the CPUs of an engine: its GPUs' share of the cores of its machine, less one, by the machine that has the
+    fewest for each GPU. 1 without a GPU, and where no machine with one is known yet.
+
+    More than one decodes and prepares pictures for a GPU; see docs/engines.md.
+    """
+    if not gpus_per_engine:
+        return 1
+    if is_this_machine(address):  # where Ray gets twice as many CPUs as there are
+        nodes = [ClusterNode(num_cores(), node.num_gpus) for node in cluster_nodes()]
+    else:
+        nodes = [*cluster_nodes(), *_nodes_that_may_start(_autoscaler_config() or _AutoscalerConfig())]
+    cores = [node.num_cpus / node.num_gpus * gpus_per_engine for node in nodes if node.num_gpus >= gpus_per_engine]
+    return max(1, int(min(cores, default=1)) - 1)
+
+
 def gpus_of_engine(engine: str, options: EngineOptions, wanted: float | None) -> float:
     """Return the GPUs of an engine on a cluster. wanted: what the user gave; None: what the engine asks for.
 
@@ -148,18 +164,10 @@ def engines_that_may_start(cpus_per_engine: float, gpus_per_engine: float) -> in
 
     Engines without GPU get machines with GPUs only if no other type of machine holds them.
     """
-    file = Path(AUTOSCALER_CONFIG).expanduser()
-    if not file.is_file():
+    config = _autoscaler_config()
+    if config is None:
         return None
-    try:
-        config = _AutoscalerConfig.model_validate(load_yaml(file.read_bytes(), AUTOSCALER_CONFIG))
-    except (PrivsieveError, ValidationError, OSError):
-        return None
-    nodes = [
-        ClusterNode(kind.resources.get("CPU", 0), kind.resources.get("GPU", 0))
-        for kind in config.available_node_types.values()
-        for _ in range(min(kind.max_workers, config.max_workers))
-    ]
+    nodes = _nodes_that_may_start(config)
     fitting = [node for node in nodes if node.num_cpus >= cpus_per_engine and node.num_gpus >= gpus_per_engine]
     if not gpus_per_engine:
         fitting = [node for node in fitting if not node.num_gpus] or fitting
@@ -178,3 +186,23 @@ class _AutoscalerConfig(BaseModel):
 
     max_workers: int = 0
     available_node_types: dict[str, _NodeType] = {}
+
+
+def _autoscaler_config() -> _AutoscalerConfig | None:
+    """Return what `ray up` left on the head; None without a file that can be read."""
+    file = Path(AUTOSCALER_CONFIG).expanduser()
+    if not file.is_file():
+        return None
+    try:
+        return _AutoscalerConfig.model_validate(load_yaml(file.read_bytes(), AUTOSCALER_CONFIG))
+    except (PrivsieveError, ValidationError, OSError):
+        return None
+
+
+def _nodes_that_may_start(config: _AutoscalerConfig) -> list[ClusterNode]:
+    """Return the machines of each type that the autoscaler may start if it starts no other type."""
+    return [
+        ClusterNode(kind.resources.get("CPU", 0), kind.resources.get("GPU", 0))
+        for kind in config.available_node_types.values()
+        for _ in range(min(kind.max_workers, config.max_workers))
+    ]

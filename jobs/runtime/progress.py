@@ -32,6 +32,8 @@ ESTIMATE_WINDOW_S = 300.0
 MIN_GAP_S = 0.5
 """Counts that come faster are joined."""
 
+MAX_ESTIMATED_SHARE = 0.99
+
 LINE_EVERY_S = 60.0
 MAX_BAR_WIDTH = 20
 
@@ -200,8 +202,9 @@ class Meter:
 
     @property
     def share(self) -> float | None:
-        """Return the part of the work that is done, 0 to 1; None if not known."""
-        return min(1.0, self.num_seen / self._whole) if self._whole else None
+        """Return the part of the work that is done, 0 to 1; None if not known. An estimate is never all of it."""
+        most = MAX_ESTIMATED_SHARE if self._num_images is None else 1.0
+        return min(most, self.num_seen / self._whole) if self._whole else None
 
     @property
     def elapsed_s(self) -> float:
@@ -231,11 +234,11 @@ class Meter:
 
     @property
     def _whole(self) -> int | None:
-        """Return the images of the whole work; None if not known."""
+        """Return the images of the whole work; None if not known, or if there are more than was estimated."""
         about = self._projected if self._stated is None else self._stated
         if self._num_images is not None or about is None:
             return self._num_images
-        return max(about, self.num_seen)
+        return about if about > self.num_seen else None
 
     def _counted(self) -> str:
         if self._whole is None:

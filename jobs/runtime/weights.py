@@ -1,9 +1,11 @@
 """The verb `models`: the weights of models and adapters on this machine."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ingest.errors import RunError
 from ingest.storage.place import place
@@ -12,7 +14,7 @@ from ingest.storage.web import named
 from jobs.runtime.progress import SILENT, Feedback, weights_shown
 from scoring.engines.vlm.adapter import adapter_in
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in
-from scoring.weights.cache import ENTRY, WEIGHTS_SUFFIX, entries, locked, missing, read_entry
+from scoring.weights.cache import ENTRY, WEIGHTS_SUFFIX, changed, entries, locked
 from scoring.weights.sources import find_weights
 
 
@@ -67,7 +69,7 @@ def fetch_weights(asked: str, feedback: Feedback = SILENT) -> FetchedWeights:
 
 def cached_weights() -> list[CachedWeights]:
     """Return what our cache and the hub's hold, the last used first."""
-    return [weights for weights, _ in _cached(None)]
+    return [held.weights for held in _held(None)]
 
 
 def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[str]]]:
@@ -78,59 +80,63 @@ def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[s
     asked: a name or URL; None for all. RunError if nothing of it is here.
     """
     result = []
-    for weights, held in _cached(asked):
-        if isinstance(held, Path):
-            entry = read_entry(held)
-            files = missing(held, entry, by_content=True) if entry else []
-            changed = [weights.folder / file.name for file in files if file.sha256 is not None]
-        else:
-            from scoring.weights.hub import changed_files
-
-            changed = changed_files(held)
-        for path in changed:
+    for held in _held(asked):
+        others = held.changed()
+        for path in others:
             path.resolve().unlink(missing_ok=True)  # the hub's cache has links
             path.unlink(missing_ok=True)
-        result.append((weights, [file.name for file in changed]))
+        result.append((held.weights, [path.name for path in others]))
     return result
 
 
 def remove_weights(asked: str) -> list[CachedWeights]:
     """Remove all versions from this machine. RunError if there are none, or they are being fetched."""
-
-    def refuse() -> NoReturn:
-        raise RunError(f"{named(asked)} is being fetched by a process of this machine; end it first")
-
-    gone = []
-    for weights, held in _cached(asked):
-        if isinstance(held, Path):
-            with locked(held, refuse):
-                remove_tree(place(str(held)))
-        else:
-            from scoring.weights.hub import remove_version
-
-            remove_version(held)
-        gone.append(weights)
-    return gone
+    gone = _held(asked)
+    for held in gone:
+        held.remove()
+    return [held.weights for held in gone]
 
 
-def _cached(asked: str | None) -> list[tuple[CachedWeights, Any]]:
-    """Return what is here, each with its folder in our cache, or its version in the hub's. RunError if `asked` is
-    not."""
-    result = list[tuple[CachedWeights, Any]]()
+@dataclass(frozen=True)
+class _Held:
+    weights: CachedWeights
+
+    changed: Callable[[], list[Path]]
+    """Returns the files whose hash differs from that of the fetched one."""
+
+    remove: Callable[[], object]
+
+
+def _held(asked: str | None) -> list[_Held]:
+    """Return what our cache and the hub's hold, the last used first. RunError if nothing of `asked` is there."""
+    result = list[_Held]()
     wanted = None if asked is None else named(asked)
     for slot, entry in entries(wanted):
-        here = [file.num_bytes for file in entry.files if file.sha256 is not None]
-        is_whole, used = len(here) == len(entry.files), (slot / ENTRY).stat().st_mtime
-        result.append((CachedWeights(entry.source, slot / entry.name, sum(here), is_whole, used), slot))
+        is_whole, num_bytes = (
+            len(entry.sha256) == len(entry.num_bytes),
+            sum(entry.num_bytes[name] for name in entry.sha256),
+        )
+        used = (slot / ENTRY).stat().st_mtime
+        weights = CachedWeights(entry.source, slot / entry.name, num_bytes, is_whole, used)
+        result.append(_Held(weights, partial(changed, slot, entry), partial(_remove, slot, entry.source)))
     with suppress(ImportError):
-        from scoring.weights.hub import models_of_hub
+        from scoring.weights.hub import changed_files, models_of_hub, remove_version
 
         for repo, version in models_of_hub():
             source = f"{repo.repo_id}@{version.commit_hash}"
             if wanted in (None, repo.repo_id, source, *(f"{repo.repo_id}@{ref}" for ref in version.refs)):
                 is_whole = any(file.file_name.endswith(WEIGHTS_SUFFIX) for file in version.files)
                 used, folder = repo.last_accessed, version.snapshot_path
-                result.append((CachedWeights(source, folder, version.size_on_disk, is_whole, used), version))
+                weights = CachedWeights(source, folder, version.size_on_disk, is_whole, used)
+                result.append(_Held(weights, partial(changed_files, version), partial(remove_version, version)))
     if wanted is not None and not result:
         raise RunError(f"nothing of {wanted} is here; privsieve models list shows what is")
-    return sorted(result, key=lambda pair: -pair[0].last_used)
+    return sorted(result, key=lambda held: -held.weights.last_used)
+
+
+def _remove(slot: Path, source: str) -> None:
+    def refuse() -> NoReturn:
+        raise RunError(f"{source} is being fetched by a process of this machine; end it first")
+
+    with locked(slot, refuse):
+        remove_tree(place(str(slot)))

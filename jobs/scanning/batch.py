@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -136,22 +135,14 @@ def rows_in_order(
     threads: ThreadPoolExecutor,
     room: Room | None,
     flow: Flow,
-    queued: Callable[[int], None],
 ) -> Iterator[pa.Table]:
     """Yield the rows of each batch, in order; while there is room, further batches are scored next to the first.
 
     waiting: batches. room: None for one batch at a time, in the thread of the caller, which Ctrl-C ends. Even without
-    room each slice has a batch under way, so that none waits forever. queued: takes the number of images that were read
-    to be scored, and minus that number once they are.
+    room each slice has a batch under way, so that none waits forever.
     """
     if room is None:
-        for batch in waiting:
-            queued(len(batch))
-            try:
-                rows = score(batch)
-            finally:
-                queued(-len(batch))
-            yield rows
+        yield from map(score, waiting)
         return
     being_scored: deque[Future[pa.Table]] = deque()
     while True:
@@ -160,20 +151,14 @@ def rows_in_order(
                 further = next(waiting, None)
             if further is None:
                 break
-            queued(len(further))
             room.entered(1)
             being_scored.append(threads.submit(score, further))
-            being_scored[-1].add_done_callback(partial(_scored, queued, room, len(further)))
+            being_scored[-1].add_done_callback(lambda _: room.entered(-1))
         if not being_scored:
             return
         with flow.at("memory" if room.is_full_of_bytes else "rows"):
             rows = being_scored.popleft().result()
         yield rows
-
-
-def _scored(queued: Callable[[int], None], room: Room, num_images: int, _: "Future[pa.Table]") -> None:
-    room.entered(-1)
-    queued(-num_images)
 
 
 ON_HASH_LIST = Fault(LISTED, "it is on the hash list of the scan")

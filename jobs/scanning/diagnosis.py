@@ -3,7 +3,6 @@
 The work is in `jobs.runtime`.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
@@ -16,7 +15,6 @@ from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.requests import EngineCpus, EngineGpus, Option, Url, checked_request
 from jobs.runtime.checks import (
     CheckResult,
-    ProblemError,
     check_cores,
     check_disk,
     check_gpu,
@@ -28,10 +26,9 @@ from jobs.runtime.checks import (
     check_source,
     finding,
     gpus,
-    python_process,
 )
-from jobs.runtime.cluster import default_variable, is_this_machine, ray_session
-from jobs.runtime.machines import gpus_of_engine, share_of_gpu
+from jobs.runtime.cluster import default_variable, is_this_machine, names_cluster, ray_session
+from jobs.runtime.machines import cluster_nodes, gpus_of_engine, share_of_gpu
 from jobs.runtime.on_worker import on_worker
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.assessment import EngineOptions, RemoteEngineModule
@@ -143,8 +140,7 @@ def _of_machine(request: DoctorRequest) -> list[Check]:
 
 
 def _of_ray(request: DoctorRequest) -> list[Check]:
-    is_asked = request.ray_address is not None or bool(os.environ.get("RAY_ADDRESS"))
-    return [("ray", partial(check_ray, request.ray_address))] if is_asked else []
+    return [("ray", partial(check_ray, request.ray_address))] if names_cluster(request.ray_address) else []
 
 
 def _of_engine(request: DoctorRequest, screen: FittedScreen | None = None) -> list[Check]:
@@ -176,32 +172,11 @@ def _check_memory(model: LocalModel | None) -> str:
     return check_memory(model.cpu_memory_bytes if model is not None and runs_on_cpu else 0)
 
 
-RAY = """
-import sys
-from ingest.errors import PrivsieveError
-from jobs.runtime.cluster import ray_session
-from jobs.runtime.machines import cluster_nodes
-try:
-    with ray_session(sys.argv[1] or None):
-        nodes = cluster_nodes()
-        cpus, gpus = sum(node.num_cpus for node in nodes), sum(node.num_gpus for node in nodes)
-    print(f"starts; machines: {len(nodes)}, logical CPUs: {cpus:g}, GPUs: {gpus:g}")
-except PrivsieveError as error:
-    print(error)
-    sys.exit(3)
-"""
-
-
 def check_ray(address: str | None) -> str:
-    done = python_process("-c", RAY, address or "")
-    last = (done.stdout.strip().splitlines() or [""])[-1]
-    if done.returncode == 3:
-        raise ProblemError(last)
-    if done.returncode:
-        raise ProblemError(
-            f"does not start (exit code {done.returncode}); look at the logs below /tmp/ray/session_latest"
-        )
-    return last
+    with ray_session(address):
+        nodes = cluster_nodes()
+    cpus, gpus_of_nodes = sum(node.num_cpus for node in nodes), sum(node.num_gpus for node in nodes)
+    return f"starts; machines: {len(nodes)}, logical CPUs: {cpus:g}, GPUs: {gpus_of_nodes:g}"
 
 
 def check_engine(engine: str, options: EngineOptions) -> str:

@@ -1,4 +1,5 @@
-"""The engine of one worker: loaded, compared with the other engines of the run, and closed if its room is needed.
+"""The engine of one worker: loaded, compared with the other engines of the run, and closed if its room is needed or its
+memory has grown.
 
 `EngineWatch` measures how much of the time the engine has fewer requests than a step of its model takes, and why. A
 thread samples many times a second. What is missing to a full step is in preparation, in the decoders, or was not read
@@ -6,17 +7,20 @@ yet. So each moment is divided among these causes, by the number of pictures tha
 """
 
 import gc
+import os
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
 from ingest.errors import EngineError, StorageError
+from ingest.machine import available_bytes, family_bytes
 from jobs.scanning.batch import BATCH_SAMPLES, BatchScorer, Flow
 from jobs.scanning.slice_tasks import ScanSettings
-from scoring.assessment import BuiltWith, Closable, Engine, ReportsTokenUsage, TakesSteps, Unscored
+from scoring.assessment import BuiltWith, Closable, Engine, ReportsGpuMemory, TakesSteps, Unscored
 from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer, record, refuse_other_answer
 from scoring.runs import CANARY
@@ -27,6 +31,14 @@ STEPS_AT_ONCE = 2
 
 BATCHES_BETWEEN = 3
 """Batches in addition: one being decoded, one being prepared, and one answered in part."""
+
+
+LOADING_TRIES = 3
+WAIT_S = 5.0
+"""Before an engine on a GPU is loaded again: what another process held may be free then."""
+
+GROWTH_SHARE = 0.5
+"""Part of the memory that was left when the engine was loaded, which it may take before it is loaded again."""
 
 
 class NotLoadedError(EngineError):
@@ -57,6 +69,10 @@ class EngineHost:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._scorer: BatchScorer | None = None
+        self._memory: list[tuple[int, int]] = []
+        """Bytes taken and left, of the machine and of the GPU, when the engine was loaded."""
+
+        self._num_restarts = 0
 
     def scorer(self) -> BatchScorer:
         """Return the scorer; load the engine if necessary. NotLoadedError if it cannot be loaded, has other packages
@@ -71,7 +87,7 @@ class EngineHost:
         if self._scorer is None:
             settings = self._settings
             _refuse_other_packages(settings.description.versions)
-            engine = engine_module(settings.engine).load(settings.options)
+            engine = self._load()
             if settings.description.num_gpus:
                 self._compare(engine)
             self._engine = engine
@@ -88,7 +104,31 @@ class EngineHost:
                 self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)
                 gc.collect()
                 gc.freeze()  # a search for garbage among all that an engine imports stops all threads for half a second
+            self._memory = _memory(engine)
         return self._scorer
+
+    def _load(self) -> Engine:
+        """Load the engine; one on a GPU is tried `LOADING_TRIES` times, since its machine would be idle without it."""
+        settings = self._settings
+        for _ in range(LOADING_TRIES - 1 if settings.description.num_gpus else 0):
+            with suppress(EngineError):
+                return engine_module(settings.engine).load(settings.options)
+            time.sleep(WAIT_S)
+        return engine_module(settings.engine).load(settings.options)
+
+    def has_grown(self) -> bool:
+        """Return whether the engine takes so much more memory than at first that it should be loaded again."""
+        with self._lock:
+            engine = self._engine
+            if not isinstance(engine, Closable):
+                return False
+            pairs = zip(self._memory, _memory(engine), strict=True)
+            return any(now - begun > GROWTH_SHARE * left for (begun, left), (now, _) in pairs)
+
+    def restart(self) -> None:
+        """Close the engine, which is loaded again on next use, and count it."""
+        self.make_room()
+        self._num_restarts += 1
 
     def max_pictures(self) -> int:
         """Return how many pictures may be read and not answered: as many as keep the engine busy."""
@@ -105,7 +145,9 @@ class EngineHost:
     def engine_time(self) -> EngineTime | None:
         """Return the engine time since the last call; None if nothing is measured."""
         watch = self._watch
-        return None if watch is None else watch.taken()
+        num, self._num_restarts = self._num_restarts, 0
+        time_ = None if watch is None else watch.taken()
+        return (time_ or EngineTime()) + EngineTime(num_restarts=num) if num else time_
 
     def make_room(self) -> None:
         """Close an engine that holds a device. It is reloaded on next use."""
@@ -118,15 +160,17 @@ class EngineHost:
                 self._engine.close()
                 self._engine, self._scorer = None, None
 
-    def token_usage(self) -> Counter[str] | None:
-        """Return tokens by kind since the engine was loaded; None if it does not count them."""
-        return self._engine.usage if isinstance(self._engine, ReportsTokenUsage) else None
-
     def _compare(self, engine: Engine) -> None:
         """Raise EngineError if this engine cannot answer, or answers differently from another one of the run."""
         answer = canary_answer(engine)
         if not isinstance(answer, Unscored):
             refuse_other_answer(self._settings.run.at(CANARY), record(answer))
+
+
+def _memory(engine: Engine) -> list[tuple[int, int]]:
+    """Return bytes taken and left: of this machine, by this process and its children; and of the GPU."""
+    gpu = engine.gpu_memory() if isinstance(engine, ReportsGpuMemory) else (0, 0)
+    return [(family_bytes(os.getpid()), available_bytes()), gpu]
 
 
 LOOK_EVERY_S = 0.01

@@ -52,18 +52,20 @@ def scan_slices(
     num_processes: with this one. further_after_s: seconds after which the others begin.
     """
     work = Work(_listed(settings, left, chosen, ledger), show)
-    further = [FurtherProcess(number, settings, work, further_after_s) for number in range(1, num_processes)]
+    further = [FurtherProcess(settings, work, further_after_s) for _ in range(1, num_processes)]
     num_at_work = len(further)
     scanner = None
     try:
         for process in further:
             process.start()
-        scanner = SliceScanner(settings, on_progress=lambda _, num_images: work.on_progress(0, num_images))
+        scanner = SliceScanner(settings, on_progress=work.on_progress)
+        for _ in range(settings.slices_at_once - 1):
+            threading.Thread(target=_scan_beside, args=(scanner, work), daemon=True).start()
+            num_at_work += 1
         while True:
             task = work.take()
             if task is not None:
-                work.ended.put(scan_until_it_ends(scanner, task))
-                work.on_progress(0, 0)
+                work.scan(scanner, task)
             elif not num_at_work and work.ended.empty():
                 return
             else:
@@ -80,6 +82,15 @@ def scan_slices(
             process.stop()
         if scanner is not None:
             scanner.close()
+
+
+def _scan_beside(scanner: SliceScanner, work: "Work") -> None:
+    """Scan slices until none is left: an engine with several batches under way would wait between two slices."""
+    try:
+        while (task := work.take()) is not None:
+            work.scan(scanner, task)
+    finally:
+        work.ended.put(None)
 
 
 def _listed(
@@ -107,10 +118,11 @@ class Work:
     def __init__(self, listed: Iterator[SliceTask | SliceCounts], show: ShowUnderWay):
         self._listed, self._show = listed, show
         self._given_back: list[SliceTask] = []
-        self._num_done: dict[int, int] = {}
+        self._num_done: dict[str, int] = {}
         self._lock = threading.Lock()
         self.ended = SimpleQueue[SliceCounts | None]()
-        """What came of each slice and of shards that cannot be listed; None once a further process has ended."""
+        """What came of each slice and of shards that cannot be listed; None once a further process or thread has ended.
+        """
 
     def take(self) -> SliceTask | None:
         """Return the next slice; each is taken once. None if nothing is left."""
@@ -127,20 +139,27 @@ class Work:
         with self._lock:
             self._given_back.append(task)
 
-    def on_progress(self, process: int, num_images: int) -> None:
-        """Set the images done in a process. process: its own number. num_images: 0 once its slice has ended."""
+    def scan(self, scanner: SliceScanner, task: SliceTask) -> None:
+        """Scan a slice in this process."""
+        self.ended.put(scan_until_it_ends(scanner, task))
+        self.on_progress(task.name, 0)
+
+    def on_progress(self, slice_name: str, num_images: int) -> None:
+        """Set the images done in a slice; 0 once it has ended."""
         with self._lock:
-            self._num_done[process] = num_images
+            self._num_done[slice_name] = num_images
+            if not num_images:
+                del self._num_done[slice_name]
             self._show(sum(self._num_done.values()))
 
 
 class FurtherProcess(threading.Thread):
     """A thread that serves one child after the other."""
 
-    def __init__(self, number: int, settings: ScanSettings, work: Work, after_s: float):
+    def __init__(self, settings: ScanSettings, work: Work, after_s: float):
         """after_s: seconds before the first child is started, since a small scan is done before one is ready."""
         super().__init__(daemon=True)
-        self._number, self._work, self._after_s = number, work, after_s
+        self._work, self._after_s = work, after_s
         self._settings = replace(settings, source=replace(settings.source, shards=()))  # names would take long to send
         self._lock, self._is_over, self.begins = threading.Lock(), threading.Event(), threading.Event()
         self._child: ChildProcess | None = None
@@ -158,7 +177,7 @@ class FurtherProcess(threading.Thread):
             self.begins.wait(self._after_s)
             while not self._is_over.is_set() and (task := self._work.take()) is not None:
                 counts = self._scanned(task)
-                self._work.on_progress(self._number, 0)
+                self._work.on_progress(task.name, 0)
                 if counts is None:
                     self._work.give_back(task)
                     return
@@ -181,7 +200,7 @@ class FurtherProcess(threading.Thread):
                     connection.send(self._settings)
                 connection.send(task)
                 while isinstance(answer := connection.recv(), int):
-                    self._work.on_progress(self._number, answer)
+                    self._work.on_progress(task.name, answer)
             except (EOFError, OSError):
                 self._kill()
                 continue

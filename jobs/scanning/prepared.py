@@ -9,7 +9,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -35,10 +35,10 @@ from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Sample, printable
 from ingest.storage.place import PART, Place
 from jobs.console.terminal import write_line, write_lines
-from jobs.runtime.checks import check_gpu, finding, first_sample, new_folders_removed
-from jobs.runtime.cluster import Executor, is_this_machine, ray_session
+from jobs.runtime.checks import ProblemError, check_gpu, finding, first_sample, gpus, new_folders_removed
+from jobs.runtime.cluster import is_this_machine, names_cluster, ray_session
 from jobs.runtime.hash_list import HashList, hash_list_of
-from jobs.runtime.machines import default_num_gpus, gpus_of_engine
+from jobs.runtime.machines import default_num_cpus, default_num_gpus, gpus_of_engine
 from jobs.runtime.on_worker import Said, code_hash, fetch_with_progress, on_worker
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scanning.chosen import Chosen, draw, draw_per_category, draw_shards, first
@@ -108,6 +108,26 @@ def refuse_foreign_list(source: Source) -> None:
     )
 
 
+def with_executor(resources: ScanResources, request: ScanRequest) -> ScanResources:
+    """Return the resources with the executor that was chosen, or that follows from the others and from the machine."""
+    if resources.executor is not None:
+        return resources
+    is_ray = resources.processes is None and (
+        names_cluster(resources.ray_address) or resources.of_ray is not None or _has_gpus_for_several(request)
+    )
+    return replace(resources, executor="ray" if is_ray else "inline")
+
+
+def _has_gpus_for_several(request: ScanRequest) -> bool:
+    """Return whether this machine has GPUs for more than one engine."""
+    model = engine_module(request.engine).requirements(request.options).local_model
+    if model is None:
+        return False
+    with suppress(ProblemError):  # the engine says what is wrong with the driver
+        return len(gpus()) >= 2 * model.num_gpus
+    return False
+
+
 def is_on_cluster(resources: ScanResources) -> bool:
     """Return whether the work is done by a cluster rather than by this machine alone."""
     return resources.executor == "ray" and not is_this_machine(resources.ray_address)
@@ -120,21 +140,28 @@ def gpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
     return num_gpus if resources.engine_gpus is not None else default_num_gpus(resources.ray_address, num_gpus)
 
 
+def cpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
+    """Return the CPUs that Ray reserves for an engine. Call this inside `ray_session`."""
+    if resources.engine_cpus is not None:
+        return resources.engine_cpus
+    return default_num_cpus(resources.ray_address, gpus_per_engine(prepared, resources))
+
+
 def chosen_samples(
-    request: ScanRequest, source: Source, executor: Executor, notice: Callable[[str], None]
+    request: ScanRequest, source: Source, is_on_ray: bool, notice: Callable[[str], None]
 ) -> tuple[Chosen, dict[str, int]]:
     """Return the samples to scan, None for all; and fields of the run's record that follow from the draw.
 
     To draw from all samples, every shard is listed first.
     """
     if request.limit is not None:
-        return first(source.shards, (_num_samples(source, shard) for shard in source.shards), request.limit), {}
+        return first(source.shards, (num_samples(source, shard) for shard in source.shards), request.limit), {}
     if request.sample is None:
         return None, {}
     shards = list(source.shards)
     if request.per_category:
         categories = _of_each_shard(
-            lambda shard: list(source.categories(shard)), shards, executor, "a sample per category"
+            lambda shard: list(source.categories(shard)), shards, is_on_ray, "a sample per category"
         )
         chosen, num_without = draw_per_category(shards, categories, request.sample, request.seed or 0)
         if num_without:
@@ -142,7 +169,7 @@ def chosen_samples(
         return chosen, {"drawn": sum(map(len, chosen.values()))}
     if request.shards is not None:
         shards = draw_shards(shards, request.shards, request.seed or 0)
-    counts = _of_each_shard(partial(_num_samples, source), shards, executor, "a sample")
+    counts = _of_each_shard(partial(num_samples, source), shards, is_on_ray, "a sample")
     if request.shards is None:
         return draw(shards, counts, request.sample, request.seed or 0), {}
     if request.sample > sum(counts):
@@ -153,10 +180,10 @@ def chosen_samples(
     return draw(shards, counts, request.sample, request.seed or 0), {"num_in_shards": sum(counts)}
 
 
-def _of_each_shard(work: Callable[[str], Figure], shards: list[str], executor: Executor, what: str) -> list[Figure]:
+def _of_each_shard(work: Callable[[str], Figure], shards: list[str], is_on_ray: bool, what: str) -> list[Figure]:
     """Return what `work` gives for each shard, in order. what: that is drawn. SourceError if a listing fails."""
     try:
-        if executor == "inline":
+        if not is_on_ray:
             return [work(shard) for shard in shards]
         from jobs.scanning.on_ray import of_each_shard
 
@@ -165,7 +192,8 @@ def _of_each_shard(work: Callable[[str], Figure], shards: list[str], executor: E
         raise SourceError(f"{what} needs every shard listed: {error}") from None
 
 
-def _num_samples(source: Source, shard: str) -> int:
+def num_samples(source: Source, shard: str) -> int:
+    """Count the images of a shard; errors as of `Source.slices`."""
     return sum(len(slice_.locators) for slice_ in source.slices(shard))
 
 
@@ -430,6 +458,7 @@ def dry_run(prepared: Prepared) -> DryRun:
 def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> None:
     """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
     prepared = prepare(request)
+    resources = with_executor(resources, request)
     planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
     write_line(f"engine     {planned.description.name}")
     write_line(f"protocol   {planned.description.protocol}")
@@ -443,7 +472,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
 
 def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
-        cpus, gpus = resources.engine_cpus, gpus_per_engine(prepared, resources)
+        cpus, gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
         request = prepared.request
         fetch = partial(fetch_with_progress, request.engine, request.options, with_weights=False)
         return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress, before=fetch).found
@@ -478,7 +507,8 @@ def _show_prompt(preview: Preview) -> None:
     if preview.num_text_tokens is None:
         write_line("tokens     not known here: the endpoint has the tokenizer")
     else:
-        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture")
+        after = f", {n:,} of them after it: computed for each one" if (n := preview.num_tokens_after_picture) else ""
+        write_line(f"tokens     {preview.num_text_tokens:,} of text per picture{after}")
 
 
 def _picture(sample: Sample, limits: ImageLimits, describe: Callable[[Pixels], str]) -> str:

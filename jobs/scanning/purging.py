@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any
 
@@ -150,7 +150,4 @@ def _written_figures(root: Place, url: str, result: PurgeResult, feedback: Feedb
 
 def _report(url: str, feedback: Feedback) -> Mapping[str, Any]:
     """Return what `report --format json --no-images` says of a run."""
-    report = run_report(ReportRequest(url, no_images=True), feedback).report
-    if report.coverage is not None:
-        report = replace(report, coverage=replace(report.coverage, scanner=None))  # the lease is that of this purge
-    return report_facts(report)
+    return report_facts(run_report(ReportRequest(url, no_images=True), feedback).report)

@@ -135,18 +135,19 @@ class ScanResources:
     max_engines: Annotated[Count | None, WHERE] = None
     """Add engines up to this number while slices wait."""
 
-    engine_cpus: Annotated[EngineCpus, WHERE] = 1
-    """CPUs per engine."""
+    engine_cpus: Annotated[EngineCpus | None, WHERE] = None
+    """CPUs per engine; default 1, and for an engine on a GPU all cores of its machine for each GPU, less one."""
 
     engine_gpus: Annotated[EngineGpus | None, WHERE] = None
     """GPUs per engine; default what the engine asks for."""
 
     processes: Annotated[Count | None, WHERE] = None
-    """Processes of --executor inline, each with an engine; default one per core, and one alone for engines with a GPU
-    or an endpoint."""
+    """Processes without Ray, each with an engine; default one per core, and one alone for engines with a GPU or an
+    endpoint."""
 
-    executor: Annotated[Executor, WHERE] = "ray"
-    """Where the work runs: on Ray, or in this process and further ones that it starts; default ray."""
+    executor: Annotated[Executor | None, WHERE] = None
+    """Where the work runs: on Ray, or in this process and further ones that it starts; default inline, unless a cluster
+    is named, engines of Ray are asked for, or the engine can use several GPUs."""
 
     ray_address: Annotated[str | None, WHERE] = None
     """Ray cluster to use; default RAY_ADDRESS, else one of its own."""
@@ -155,18 +156,28 @@ class ScanResources:
         refuse_address(self.executor, self.ray_address)
         if self.max_engines is not None and self.max_engines < (self.num_engines or 1):
             raise PrivsieveError(f"--max-engines {self.max_engines} is less than --num-engines {self.num_engines}")
-        alone = {"--num-engines": 1, "--max-engines": 1, "--engine-cpus": 1, "--engine-gpus": None}
-        chosen = (self.num_engines, self.max_engines, self.engine_cpus, self.engine_gpus)
-        for (option, only), number in zip(alone.items(), chosen, strict=True):
-            if self.executor == "inline" and number not in (None, only):
-                raise PrivsieveError(
-                    f"{option} {number:g}: --executor inline has one engine in each of its --processes; leave one of "
-                    "them out"
-                )
-        if self.executor == "ray" and self.processes is not None:
+        if self.executor == "inline" and self.of_ray is not None:
+            option, number = self.of_ray
+            raise PrivsieveError(
+                f"{option} {number:g}: --executor inline has one engine in each of its --processes; leave one of them "
+                "out"
+            )
+        is_ray = self.executor == "ray" or self.of_ray is not None or self.ray_address is not None
+        if is_ray and self.processes is not None:
             raise PrivsieveError(
                 f"--processes {self.processes} is of --executor inline: give that too, or --num-engines for Ray"
             )
+
+    @property
+    def of_ray(self) -> tuple[str, float] | None:
+        """The first option that only Ray has, with its value; None if none was given."""
+        given = {
+            "--num-engines": self.num_engines,
+            "--max-engines": self.max_engines,
+            "--engine-cpus": None if self.engine_cpus == 1 else self.engine_cpus,
+            "--engine-gpus": self.engine_gpus,
+        }
+        return next(((option, number) for option, number in given.items() if number is not None), None)
 
 
 @checked_request

@@ -6,11 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import partial
+from os.path import abspath
+from pathlib import Path
 
 from ingest.errors import (
     IncompleteError,
     RunError,
+    SourceError,
     StorageError,
     number_of,
 )
@@ -28,15 +32,18 @@ from jobs.scanning.prepared import (
     check_category,
     checked_description,
     chosen_samples,
+    cpus_per_engine,
     gpus_per_engine,
     is_on_cluster,
     no_category,
+    num_samples,
     own_names_notice,
     prepare,
     record_of,
     refuse_foreign_list,
     refuse_other_shards,
     unread_notice,
+    with_executor,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
@@ -67,6 +74,7 @@ from scoring.screen.guard import GuardCounts
 from scoring.screen.model import refuse_other_features
 from scoring.table import LISTED
 
+CHECKOUT = Path(__file__).parents[2]
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
 
@@ -76,7 +84,10 @@ FURTHER_AFTER_S = 2.0
 
 
 MAX_COUNTED_FILES = 2000
-"""Results whose rows are counted before a scan continues, so that progress begins there; more take too long."""
+"""Results whose rows are counted before a scan continues, so that progress begins there; more take too long. So do the
+images of more folders and tables."""
+
+MAX_COUNTED_TARS = 16
 
 
 ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
@@ -112,7 +123,7 @@ class _Scan:
         feedback: Feedback,
         progress: Meter,
     ) -> None:
-        self._resources = resources
+        self._resources = with_executor(resources, request)
         self._supervision = supervision
         self._feedback = feedback
         self._progress = progress
@@ -130,6 +141,7 @@ class _Scan:
     def run(self, in_random_order: bool) -> ScanResult:
         self._notice(own_names_notice(self._prepared.source))
         self._notice(unread_notice(self._prepared.source))
+        self._notice(travels(self._request.run))
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
                 stack.enter_context(self._session())
@@ -155,7 +167,7 @@ class _Scan:
         if is_new:
             refuse_other_files(self._run)
             self._refuse_source()
-        cpus, gpus = self._resources.engine_cpus, gpus_per_engine(self._prepared, self._resources)
+        cpus, gpus = self._cpus(), gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(self._resources.ray_address, cpus, gpus)
         new_run = (self._prepared.source, self._run) if is_new else None
         return checked_description(
@@ -177,8 +189,8 @@ class _Scan:
 
     def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
-        executor, notice = self._resources.executor, self._feedback.notice
-        chosen, facts = chosen_samples(self._request, self._prepared.source, executor, notice)
+        is_on_ray, notice = self._resources.executor == "ray", self._feedback.notice
+        chosen, facts = chosen_samples(self._request, self._prepared.source, is_on_ray, notice)
         self._record = self._record.model_copy(update=facts)
         shards = [shard for shard in self._prepared.source.shards if chosen is None or shard in chosen]
         scan_left = self._executor()
@@ -201,9 +213,10 @@ class _Scan:
         if unfinished:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
             if chosen is None and self._progress.is_shown:
-                self._progress.phase("reading the counts next to the shards", is_logged=False)
+                self._progress.phase("counting images", is_logged=False)
                 self._stated = stated_counts(self._prepared.source)
                 self._progress.expect_about(self._stated.num_images)
+                self._expect_counted()
             self._progress.phase(f"loading {self._request.engine}")
             with closing(scan_left(settings, unfinished, chosen, before.ledger, self._progress.under_way)) as counts:
                 failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
@@ -212,6 +225,14 @@ class _Scan:
         result = self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
         compact(self._run, shards, begun.settings_hash(), own_lease, self._progress)
         return result
+
+    def _expect_counted(self) -> None:
+        """Count the images for the progress, if that takes moments: names of a folder, footers of tables, few tars."""
+        source = self._prepared.source
+        most = MAX_COUNTED_TARS if source.format == "webdataset" else MAX_COUNTED_FILES
+        if source.root.is_local and len(source.shards) <= most:
+            with suppress(SourceError, StorageError):  # the scan says what is wrong with a shard
+                self._progress.expect(sum(num_samples(source, shard) for shard in source.shards))
 
     def _num_rows(self, before: Results, settings_hash: str) -> int:
         """Return the number of rows that the run has, for progress; 0 if it is hidden, or counting would be slow."""
@@ -273,7 +294,7 @@ class _Scan:
             return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
         from jobs.scanning import on_ray
 
-        address, cpus = self._resources.ray_address, self._resources.engine_cpus
+        address, cpus = self._resources.ray_address, self._cpus()
         gpus = gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(address, cpus, gpus)
         size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
@@ -283,12 +304,18 @@ class _Scan:
             return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
         return scan_left
 
+    def _cpus(self) -> float:
+        """Return the CPUs for each engine: on Ray those that it reserves. Call this inside the session."""
+        if self._resources.executor == "ray":
+            return cpus_per_engine(self._prepared, self._resources)
+        is_fed_by_many = self._description.num_gpus > 0 and self._description.batches_at_once > 1
+        return max(1, num_cores() - 1) if is_fed_by_many else 1
+
     def _engine_options(self) -> EngineOptions:
-        """Return the options, with what the engine may use of its machine; inline it may use all."""
-        is_inline = self._resources.executor == "inline"
+        """Return the options, with what the engine may use of its machine."""
         return replace(
             self._request.options,
-            cpus=None if is_inline else self._resources.engine_cpus,
+            cpus=self._cpus(),
             gpu_share=share_of_gpu(self._resources.engine_gpus),
         )
 
@@ -299,7 +326,7 @@ class _Scan:
             run=self._run,
             record=begun,
             options=replace(self._engine_options(), weights_sha256=frozenset(description.weights.values())),
-            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._resources.engine_cpus)),
+            num_decode_threads=max(MIN_DECODE_THREADS, math.ceil(self._cpus())),
             code=self._record.code,
             stall_s=self._supervision.stall_seconds,
             description=description,
@@ -429,3 +456,18 @@ def category_notices(source: Source, tally: Tally) -> Iterator[str]:
         yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
     if source.category is not None and num_named and not tally.num_with_category:
         yield f"the category is null in every row: {no_category(source, source.category)}"
+
+
+def travels(run: str, checkout: Path = CHECKOUT) -> str | None:
+    """Return a caution if a run is in a checkout, where commands that send it to a cluster would take it along."""
+    ignored = checkout / ".gitignore"
+    folder = Path(abspath(run))
+    if "://" in run or not ignored.is_file() or not folder.is_relative_to(checkout) or folder == checkout:
+        return None
+    first = folder.relative_to(checkout).parts[0]
+    if any(fnmatchcase(first, line.strip("/")) for line in ignored.read_text().split() if line.endswith("/")):
+        return None
+    return (
+        f"{run} is in the checkout of privsieve: `ray up` and `ray job submit --working-dir .` would send it to every "
+        "machine of a cluster; keep runs elsewhere, or name it in .gitignore and cluster.yaml"
+    )

@@ -8,23 +8,23 @@ import ctypes
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Protocol
 
 import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
-from ingest.sample import printable
+from ingest.sample import Slice, printable
 from jobs.scanning.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scanning.engine_host import EngineHost, NotLoadedError
 from jobs.scanning.isolation import IsolationError, isolated_rows
 from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask
 from jobs.scanning.watchdog import watched
+from scoring.assessment import NO_ANSWER_REASONS
 from scoring.runs import ATTEMPTS, SCORES
-from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts, EngineTime
+from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, Attempt, Attempts
 from scoring.runs.footers import shard_text, write_result
 from scoring.screen.guard import GuardCounts, guard_counts
 from scoring.table import SCHEMA, Col
@@ -36,18 +36,6 @@ empty name means that an engine is loaded."""
 
 def no_progress(slice_name: str, num_images: int) -> None:
     """Use this as `OnProgress` if progress is not shown."""
-
-
-class Metrics(Protocol):
-    """What a worker reports to the outside while it scans; see `jobs.scanning.on_ray.ScanMetrics`."""
-
-    def slice_written(self, seconds: float, num_scored: int, quarantined: Mapping[str, int]) -> None: ...
-
-    def queued(self, num_images: int) -> None: ...
-
-    def tokens(self, spent: Mapping[str, int]) -> None: ...
-
-    def engine_time(self, more: EngineTime) -> None: ...
 
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 16 * 2**20), (-1, 64 * 2**20)
@@ -66,6 +54,10 @@ def keep_freed_memory() -> None:
         mallopt(*TRIM_THRESHOLD)
 
 
+KEEP_EVERY_S = 5.0
+"""How often the rows of a slice under way are stored: the most that an interruption costs, with the batch at work."""
+
+
 class WorkerCrash(Exception):  # noqa: N818 (the worker crashed; its caller decides whether the process ends)
     """An unforeseen exception. It is recorded as a death; the worker must not scan this slice further."""
 
@@ -76,7 +68,6 @@ class SliceScanner:
     def __init__(
         self,
         settings: ScanSettings,
-        metrics: Metrics | None = None,
         crashed: Callable[[], object] = lambda: None,
         on_progress: OnProgress = no_progress,
     ):
@@ -86,7 +77,6 @@ class SliceScanner:
         self._settings = settings
         self._crashed = crashed
         self._on_progress = on_progress
-        self._metrics = metrics
         self._attempts = Attempts(settings.run.at(ATTEMPTS))
         self._flow = Flow()
         self._host = EngineHost(settings, self._flow)
@@ -94,6 +84,8 @@ class SliceScanner:
         self._turns = threading.Semaphore(settings.slices_at_once)
         self._isolating = threading.Lock()
         self._crashing = threading.Lock()
+        self._with_rows = set[str]()
+        """Names of slices of which the run may have the first rows."""
         self._threads = ThreadPoolExecutor(MAX_BATCHES + settings.slices_at_once)
         self._broken = ""
         """Why there is no engine here; empty if there is one."""
@@ -116,10 +108,9 @@ class SliceScanner:
             return SliceCounts(failure=str(error), is_fatal=True)
         try:
             with self._flow.at("slices"):
-                began = time.monotonic()
                 tables = self._tables(task, before)
                 with self._flow.at("writing"):
-                    guard = self._finish(task, tables, began)
+                    guard = self._finish(task, tables)
         except NotLoadedError as error:  # again, after its room was needed for an isolated slice
             with suppress(StorageError):
                 self._attempts.give_back(before)
@@ -138,17 +129,17 @@ class SliceScanner:
             raise WorkerCrash(type(error).__name__) from None
         with suppress(StorageError):  # a file that stays counts as a death, no more
             self._attempts.end(task.name)
-        more = self._host.engine_time()
-        if more is not None and self._metrics is not None:
-            self._metrics.engine_time(more)
-        return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=more)
+            if task.name in self._with_rows:
+                self._attempts.drop_rows(task.name)
+                self._with_rows.discard(task.name)
+        return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=self._host.engine_time())
 
     def close(self) -> None:
         """Release the device of the engine. Threads that are at work end with what they are doing."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._host.make_room()
 
-    def _finish(self, task: SliceTask, tables: list[pa.Table], began: float) -> GuardCounts | None:
+    def _finish(self, task: SliceTask, tables: list[pa.Table]) -> GuardCounts | None:
         """Check the rows and write them. Return what the screen did; None without one."""
         table = pa.concat_tables([SCHEMA.empty_table(), *tables])
         if table.num_rows != len(task.slice.locators):
@@ -160,11 +151,6 @@ class SliceScanner:
         reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
         guard = None if self._settings.screen is None else guard_counts(table, self._settings.record.engine)
         self._write(task, table, reasons, guard)
-        if self._metrics is not None:
-            self._metrics.slice_written(time.monotonic() - began, table.num_rows - reasons.total(), reasons)
-            usage = self._host.token_usage()
-            if usage is not None:
-                self._metrics.tokens(usage)
         return guard
 
     def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
@@ -173,34 +159,66 @@ class SliceScanner:
             last = f", last of {before.cause}" if before.cause else ""
             died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
             raise StorageError(f"{printable(slice_.shard)}: {died}")
+        first = self._attempts.kept(task.name, self._mark(task))
+        slice_ = replace(slice_, locators=slice_.locators[first.num_rows :])
         if before.deaths >= ISOLATE_AFTER_DEATHS:
-            return self._isolated(task)
+            return self._isolated(task, slice_, first)
+        if self._host.has_grown():
+            self._restart()
         with self._turns:
             score = self._host.scorer().rows
             samples = self._settings.source.read(slice_)
             most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
-            queued = (lambda num_images: None) if self._metrics is None else self._metrics.queued
-            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow, queued)
-            return list(self._counted(task, watched(rows, self._settings.stall_s)))
+            rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow)
+            return self._collected(task, first, watched(rows, self._settings.stall_s))
 
-    def _isolated(self, task: SliceTask) -> list[pa.Table]:
-        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
+    def _mark(self, task: SliceTask) -> str:
+        """Return a text of all that the rows of a slice depend on."""
+        settings = self._settings
+        return " ".join([settings.settings_hash, settings.code, task.listing_digests, task.version_mark])
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let no slice be scored within the block."""
         with self._isolating:
             for _ in range(self._settings.slices_at_once):
                 self._turns.acquire()
             try:
-                self._host.make_room()
-                return list(self._counted(task, isolated_rows(self._settings, task.slice)))
+                yield
             finally:
                 self._turns.release(self._settings.slices_at_once)
 
-    def _counted(self, task: SliceTask, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows as they come, and report how many images of the slice were scanned."""
-        num_images = 0
+    def _restart(self) -> None:
+        with self._alone():
+            if self._host.has_grown():  # else another thread was first
+                self._host.restart()
+
+    def _isolated(self, task: SliceTask, slice_: Slice, first: pa.Table) -> list[pa.Table]:
+        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
+        with self._alone():
+            self._host.make_room()
+            return self._collected(task, first, isolated_rows(self._settings, slice_))
+
+    def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table]) -> list[pa.Table]:
+        """Return the first rows and those that come; report how many there are, and store them meanwhile.
+
+        Rows after one to which the engine gave no answer are not stored: it may be breaking, and they are asked again.
+        """
+        tables, num_images, stored_s, is_sound = [first], first.num_rows, time.monotonic(), True
+        if num_images:
+            self._with_rows.add(task.name)
+            self._on_progress(task.name, num_images)
         for table in rows:
+            tables.append(table)
             num_images += table.num_rows
             self._on_progress(task.name, num_images)
-            yield table
+            is_sound = is_sound and NO_ANSWER_REASONS.isdisjoint(table[Col.REASON].to_pylist())
+            if is_sound and time.monotonic() - stored_s >= KEEP_EVERY_S:
+                self._with_rows.add(task.name)
+                with suppress(StorageError):  # the result itself will say so
+                    self._attempts.keep(task.name, pa.concat_tables(tables), self._mark(task))
+                stored_s = time.monotonic()
+        return tables
 
     def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: GuardCounts | None) -> None:
         texts = {

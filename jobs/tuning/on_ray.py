@@ -1,12 +1,9 @@
 """Tuning in several processes of a Ray cluster, with Ray Train.
 
 All machines must see the folder of the adapter, the training set and the model under the same paths: checkpoints are
-written there, and every process reads them. An adapter for another storage is tuned on one machine and uploaded at the
-end, since training writes many files more than once.
+written there, and every process reads them.
 """
 
-import hashlib
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ingest.errors import EngineError, IncompleteError, LabelsError, PrivsieveError, StorageError
-from ingest.storage.place import Place, place
-from ingest.storage.web import named
+from ingest.errors import EngineError, IncompleteError, PrivsieveError, StorageError
+from ingest.storage.place import place
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.progress import Feedback, Meter
-from scoring.engines.vlm.adapter import BEGUN, CARD
 from scoring.engines.vlm.checkpoint import checkpoint
-from scoring.runs import RUN_LEASE
-from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, in_bytes
 
 if TYPE_CHECKING:
     from scoring.tuning.outcome import Trained
@@ -35,8 +28,6 @@ PROGRESS = "progress"
 """File next to the checkpoints: the steps done and all steps, written by the first process."""
 
 SECONDS_PER_LOOK = 1.0
-
-PIECE_BYTES = 8 * 2**20
 
 
 def train_on_ray(
@@ -102,7 +93,7 @@ def _work(config: dict[str, Any]) -> "Trained":
     if not progress.is_file():
         raise StorageError(
             f"{request.folder}: a machine of the cluster does not see this folder; with --num-gpus, --out must be on "
-            "storage that all machines share under the same path, and for a URL PRIVSIEVE_CACHE"
+            "storage that all machines share under the same path"
         )
     if request.checkpoint.is_fetched:  # each machine has a cache of its own
         model = checkpoint(request.checkpoint.given, with_weights=True)
@@ -164,38 +155,3 @@ def _in_one_line(error: Exception) -> PrivsieveError:
             return cause
     kind = next((type(failure).__name__ for failure in failures.values()), type(error).__name__)
     return IncompleteError(f"a tuning process ended ({kind}); run the same command again to continue")
-
-
-def refuse_read_only(url: str) -> None:
-    """Raise LabelsError for a web server, which takes no files."""
-    if url.startswith(("http://", "https://")):
-        raise LabelsError(f"--out {named(url)}: web servers take no files; give a folder, or a URL of an object store")
-
-
-def staging_folder(url: str) -> Path:
-    """Return the folder of this machine in which the adapter for a URL is tuned. The same URL gets the same folder, so
-    that a killed tuning is continued, or refused in one line if it belongs to another request."""
-    digest = hashlib.sha256(url.encode()).hexdigest()
-    return cache_root().parent / "tuning" / digest[:24] / "adapter"
-
-
-def upload(folder: Path, out: Place, begun: bytes, meter: Meter) -> None:
-    """Upload all files of the folder. StorageError if a file does not arrive whole. The mark of a begun tuning comes
-    first and is removed last, and the card is the last file. So a part of an adapter can be recognised as one."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != RUN_LEASE)
-    files.sort(key=lambda file: file == folder / CARD)
-    num_bytes, num_done = sum(file.stat().st_size for file in files), 0
-    meter.phase(f"{in_bytes(num_bytes)} to {out.path}")
-    out.at(BEGUN).write(begun)
-    for file in files:
-        target = out.at(*file.relative_to(folder).parts)
-        if file.suffix == WEIGHTS_SUFFIX or file.stat().st_size > PIECE_BYTES:
-            with target.create() as new, file.open("rb") as stream:
-                shutil.copyfileobj(stream, new, PIECE_BYTES)
-        else:  # in one request, which is tried again
-            target.write(file.read_bytes())
-        if target.size() != file.stat().st_size:
-            raise StorageError(f"{target.path} arrived with another size; run the same command again")
-        num_done += file.stat().st_size
-        meter.phase(f"{in_bytes(num_done)} of {in_bytes(num_bytes)} to {out.path}", is_logged=False)
-    out.at(BEGUN).remove()

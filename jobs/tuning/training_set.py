@@ -11,8 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import click
-
 from ingest import __version__
 from ingest.errors import EngineError, LabelsError, StorageError, number_of
 from ingest.formats import Source, open_source
@@ -34,7 +32,7 @@ from scoring.labels.table import contradictions_of, labels_sha256, read_labels
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
-from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, Draw, differ, drawn, splits
+from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, Draw, TargetKind, differ, drawn, splits
 from scoring.tuning.training_set import (
     DROP_LIST,
     RECORD,
@@ -62,7 +60,7 @@ class TuneSetRequest:
     out: Url
     """Folder of the training set on this machine; a new one."""
 
-    target: Annotated[str, Option(kind=click.Choice(list(PROTOCOLS)))]
+    target: TargetKind
     """What the model learns to answer."""
 
     protocol: str | None = None
@@ -141,7 +139,7 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     files = write_shards(source, parts, out, feedback)
     record = SetRecord(
         privsieve_version=__version__,
-        target=request.target,  # type: ignore[arg-type]  # checked above
+        target=request.target,
         protocol=asked.name,
         protocol_version=asked.version,
         prompt_file=None if request.prompt_file is None else request.prompt_file.decode(),
@@ -172,8 +170,6 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
 
 
 def _refuse_misfits(request: TuneSetRequest) -> None:
-    if request.target not in PROTOCOLS:
-        raise LabelsError(f'there is no target "{request.target:.80}"; there are: {", ".join(PROTOCOLS)}')
     if request.keep_ambiguous and request.target != "slots":
         raise LabelsError(f"--keep-ambiguous is for --target slots, not {request.target}; leave it out")
     if request.dialogues is not None and request.target != "dialogue":

@@ -4,6 +4,7 @@ import json
 import posixpath
 import shutil
 import time
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 from pathlib import Path
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from ingest import __version__
-from ingest.errors import EngineError, LabelsError, PrivsieveError
+from ingest.errors import EngineError, LabelsError, PrivsieveError, StorageError
 from ingest.machine import install_command
 from ingest.storage.place import Place, place
+from ingest.storage.web import named
 from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.runtime.progress import Feedback, weights_shown
-from jobs.tuning.on_ray import StepsDone, refuse_read_only, staging_folder, train_on_ray, upload
+from jobs.tuning.on_ray import StepsDone, train_on_ray
 from reports.words import percent
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import (
@@ -71,6 +73,13 @@ adapter is loaded as in a scan: added to the weights, and rounded with them. In 
 differs by up to 0.03."""
 
 
+OF_SET = (
+    *("target", "protocol", "protocol_version", "prompt_file"),
+    *("labels_sha256", "annotators", "licences", "counts", "num_excluded"),
+)
+"""What the card repeats of the training set."""
+
+
 @checked_request
 class TuneRequest:
     """What `tune` was asked for."""
@@ -82,8 +91,8 @@ class TuneRequest:
     """A folder, a hub name such as owner/name, or a URL."""
 
     out: Url
-    """Folder or URL of the adapter: a new one, or that of a killed run to continue. With several machines, a folder
-    that all of them share."""
+    """Folder of the adapter: a new one, or that of a killed run to continue. With several machines, a folder that all
+    of them share."""
 
     recipe: Annotated[Url, Option(fill=", ".join(SHIPPED))]
     """Hyper-parameters: {}, or a YAML file (privsieve help tuning)."""
@@ -118,7 +127,10 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     another command took the folder over.
     """
     out = place(request.out)
-    refuse_read_only(request.out)
+    if not out.is_local:
+        raise StorageError(
+            f"--out {named(request.out)}: an adapter is tuned in a folder of this machine; copy it there"
+        )
     installed_packages()
     made_of = open_set(request.training_set)
     protocol = made_of.protocol()
@@ -137,49 +149,25 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     }
     if (card := _finished(out, request.out, content, feedback)) is not None:
         return card
-    folder = Path(out.path) if out.is_local else staging_folder(request.out)
-    from scoring.tuning.training import TrainingRequest
+    from scoring.tuning.training import TrainingRequest, check
 
     work = TrainingRequest(
         made_of,
         protocol,
         model,
         chosen,
-        folder,
+        Path(out.path),
         request.max_pixels,
         request.seed,
         request.micro_batch_size,
         request.steps_per_checkpoint,
     )
-    if out.is_local:
-        return _tuned_here(work, request.out, request, content, feedback)
-    with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:
-        own_lease.confirm()
-        if (card := _finished(out, request.out, content, feedback)) is not None:
-            return card
-        card = _tuned_here(work, str(folder), request, content, feedback)
-        own_lease.confirm()
-        with feedback.meter("upload", None) as meter:
-            upload(folder, out, _begun(content), meter)
-        shutil.rmtree(folder)
-        return card
-
-
-def _tuned_here(
-    work: "TrainingRequest", name: str, request: TuneRequest, content: dict[str, object], feedback: Feedback
-) -> Card:
-    """Tune into a folder of this machine, which may hold some or all of the work already. name: of the folder."""
-    from scoring.tuning.training import check
-
-    out = place(str(work.folder))
-    if (card := _finished(out, name, content, feedback)) is not None:
-        return card
     check(work, request.num_gpus)
-    with lease(out.at(RUN_LEASE), name, takeover=None) as own_lease:
+    with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:
         own_lease.confirm()  # if two commands began at once, the last one holds it
-        if (card := _finished(out, name, content, feedback)) is not None:  # by a command that has ended just now
-            return card
-        return _tuned(work, request, content, own_lease, feedback)
+        # Another command may have ended just now.
+        card = _finished(out, request.out, content, feedback)
+        return card or _tuned(work, request, content, own_lease, feedback)
 
 
 def _tuned(
@@ -320,31 +308,14 @@ def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", sec
         privsieve_version=__version__,
         model=work.checkpoint.name,
         model_sha256=work.checkpoint.digest(),
-        target=record.target,
-        protocol=record.protocol,
-        protocol_version=record.protocol_version,
-        prompt_file=record.prompt_file,
         max_pixels=request.max_pixels,
         recipe=work.recipe.stored(),
         set_sha256=work.training_set.digest,
-        labels_sha256=record.labels_sha256,
-        annotators=record.annotators,
-        licences=record.licences,
-        counts=record.counts,
-        num_excluded=record.num_excluded,
         seed=request.seed,
         num_processes=request.num_gpus,
-        num_steps=trained.num_steps,
-        num_parameters=trained.num_parameters,
         seconds=round(seconds, 1),
-        train_accuracy=trained.train_accuracy,
-        validation_accuracy=trained.validation_accuracy,
-        share_of_commonest_answer=trained.share_of_commonest_answer,
-        share_of_commonest_target=trained.share_of_commonest_target,
-        max_probability_difference=difference,
-        curves=trained.curves,
         packages=installed_packages(),
-        device=trained.device,
-        precision=trained.precision,
         cautions=tuple(cautions),
+        **{name: getattr(record, name) for name in OF_SET},
+        **asdict(trained),
     )

@@ -10,22 +10,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.run.warehouse import Run
-from reports.statistics.estimates import ABSENT, EDGES, NEAR, NOT_JUDGED, NUM_BINS, NUM_CELLS, PRESENT, UNCLEAR, Counts
+from reports.statistics.estimates import (
+    ABSENT,
+    EDGES,
+    GUARDED,
+    NEAR,
+    NOT_JUDGED,
+    NUM_BINS,
+    NUM_CELLS,
+    PRESENT,
+    UNCLEAR,
+    Numbers,
+    masses_of,
+)
 from reports.words import NO_GROUP
 from scoring.privacy import PRIVATE_LEVELS, PROBABILITY_SQL, private_sql
-from scoring.runs.audit_files import NOT_JUDGED_CELL, PRIVATE, SUBJECTS
 from scoring.runs.audit_files import NUM_CELLS as NUM_STORED_CELLS
-from scoring.table import Col, not_presence_only
+from scoring.runs.audit_files import PRIVATE, SUBJECTS
+from scoring.table import GUARD, Col, not_presence_only
 from scoring.taxonomy import KEYS
 
 assert NUM_CELLS == NUM_STORED_CELLS
-assert NOT_JUDGED == NOT_JUDGED_CELL
 
 MAX_CATEGORIES = 1_000
 """A run with more categories gets no corrected rates per category."""
 
-_CATEGORY = f"coalesce(category, '{NO_GROUP}')"
-_ALL = "NULL"
+CATEGORY = f"coalesce(category, '{NO_GROUP}')"
+ALL = "NULL"
+"""SQL of groups: one for each category, or one for the whole run."""
+
+_IS_GUARDED = f"coalesce(stage = '{GUARD}', false)"
 
 
 @dataclass(frozen=True)
@@ -39,6 +53,12 @@ class AuditSql:
     cells: str
     """Number of the cell of each subject, never null, as columns `SQL AS cell_…`."""
 
+    num_screened: int
+    """Images that a screen left out."""
+
+    guard_mass: float
+    """Images that a guarded image represents, itself included; 1 if there is none."""
+
 
 def audit_sql(run: Run, private: str) -> AuditSql:
     """Return the SQL for an audit of the run.
@@ -46,8 +66,12 @@ def audit_sql(run: Run, private: str) -> AuditSql:
     private: SQL condition. QueryError if it is not a condition over the rows.
     """
     engine = run.record.engine
+    (row,) = run.ask("audit_guard")
+    num_screened, num_guarded = row["num_screened"], row["num_guarded"]
+    guard_mass = 1 + num_screened / num_guarded if num_guarded else 1.0
     scored = (
-        f"(SELECT *, ({private_sql(private, engine)}) AS is_private, {PROBABILITY_SQL} AS chance_private FROM scored)"
+        f"(SELECT *, ({private_sql(private, engine)}) AS is_private, {PROBABILITY_SQL} AS chance_private, "
+        f"CASE WHEN {_IS_GUARDED} THEN {guard_mass!r} ELSE 1.0 END::DOUBLE AS mass FROM scored)"
     )
     others = [
         f"WHEN is_private IS NULL OR level_high IN {PRIVATE_LEVELS} THEN {UNCLEAR}",
@@ -58,7 +82,8 @@ def audit_sql(run: Run, private: str) -> AuditSql:
         null = UNCLEAR if key in not_presence_only(engine) else NOT_JUDGED
         others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
         cells.append(f"{_cell_sql(Col.prob(key), f'{key} = 1', others)} AS cell_{key}")
-    return AuditSql(scored, {PRIVATE: "is_private::TINYINT", **{key: key for key in KEYS}}, ", ".join(cells))
+    answers = {PRIVATE: "is_private::TINYINT", **{key: key for key in KEYS}}
+    return AuditSql(scored, answers, ", ".join(cells), num_screened, guard_mass)
 
 
 def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
@@ -71,34 +96,37 @@ def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     binned = f"CASE {bins} WHEN {probability} <= 1 THEN {NUM_BINS - 1} END"
     shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
     plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
-    return f"coalesce({binned} + {shift}, {plain})::TINYINT"
+    guard = f"CASE WHEN {_IS_GUARDED} THEN {GUARDED} ELSE 0 END"
+    return f"(coalesce({binned} + {shift}, {plain}) + {guard})::TINYINT"
 
 
 @dataclass(frozen=True)
 class CellCounts:
-    """Scored images in each cell."""
+    """Images of the population in each cell: a guarded image counts as all that it represents."""
 
     categories: tuple[str, ...]
-    """Sorted; empty if there are more than `MAX_CATEGORIES`."""
+    """Sorted; empty if there are more than `MAX_CATEGORIES`, or a screen: few images of each category are guarded."""
 
-    of_run: dict[str, Counts]
+    of_run: dict[str, Numbers]
     """Subject -> shape (NUM_CELLS,)."""
 
-    of_categories: dict[str, Counts]
+    of_categories: dict[str, Numbers]
     """Subject -> shape (number of categories, NUM_CELLS)."""
+
+    guard_mass: float = 1.0
 
 
 @dataclass(frozen=True)
 class RawCounts:
-    """Answers of the run about one subject."""
+    """Answers of the run about one subject; a guarded image counts as all that it represents."""
 
-    num_yes: int
-    num_no: int
+    num_yes: float
+    num_no: float
 
-    num_answered: int
+    num_answered: float
     """With yes, no or 0.5."""
 
-    num_scored: int
+    num_scored: float
 
     @property
     def is_lower_bound(self) -> bool:
@@ -115,27 +143,40 @@ class RawCounts:
 
 
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
-    """Count the scored images in each cell; also per category, if `by_category` is set and there are not too many."""
-    names: tuple[str, ...] = ()
-    if by_category:
-        categories = run.ask("audit_categories", category=_CATEGORY, most=str(MAX_CATEGORIES + 1))
-        names = tuple(sorted(row["category"] for row in categories)) if len(categories) <= MAX_CATEGORIES else ()
+    """Count the images in each cell; also per category, if `by_category` is set and there are not too many."""
+    is_split = False
+    if by_category and not sql.num_screened:
+        is_split = len(run.ask("audit_categories", category=CATEGORY, most=str(MAX_CATEGORIES + 1))) <= MAX_CATEGORIES
+    names, counts = counts_by(run, sql, CATEGORY if is_split else ALL)
+    of_run = {subject: of_groups.sum(axis=0) for subject, of_groups in counts.items()}
+    if sql.guard_mass == 1:  # nothing represents the images that a screen left out
+        for of_subject in of_run.values():
+            of_subject[GUARDED + NOT_JUDGED] += sql.num_screened
+    return CellCounts(names if is_split else (), of_run, counts if is_split else {}, sql.guard_mass)
+
+
+def counts_by(run: Run, sql: AuditSql, group: str) -> tuple[tuple[str, ...], dict[str, Numbers]]:
+    """Count the images in each cell of each group: the groups, sorted; subject -> shape (groups, NUM_CELLS).
+
+    group: SQL value.
+    """
     numbers = " ".join(f"WHEN cell_{subject} IS NOT NULL THEN {number}" for number, subject in enumerate(SUBJECTS))
     rows = run.ask(
         "audit_cells",
-        category=_CATEGORY if names else _ALL,
+        category=group,
         scored=sql.scored,
         cells=sql.cells,
         sets=", ".join(f"(category, cell_{subject})" for subject in SUBJECTS),
         subject=f"CASE {numbers} END",
         cell=f"coalesce({', '.join(f'cell_{subject}' for subject in SUBJECTS)})",
     )
+    names = sorted({row["category"] for row in rows}, key=str)
     places = {name: index for index, name in enumerate(names)}
-    totals = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS), dtype=np.int64)
+    totals = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS))
     for row in rows:
-        totals[row["subject"], places.get(row["category"], 0), row["cell"]] += row["num_images"]
-    of_categories = {subject: counts[: len(names)] for subject, counts in zip(SUBJECTS, totals, strict=True)}
-    return CellCounts(names, dict(zip(SUBJECTS, totals.sum(axis=1), strict=True)), of_categories)
+        totals[row["subject"], places[row["category"]], row["cell"]] += row["num_images"]
+    totals *= masses_of(sql.guard_mass)
+    return tuple(names), dict(zip(SUBJECTS, totals, strict=True))
 
 
 def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
@@ -144,17 +185,17 @@ def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dic
     categories: without any, only the whole run is counted.
     """
     counts = ", ".join(
-        f"count(*) FILTER ({answer} = 1) AS yes_{subject}, count(*) FILTER ({answer} = 0) AS no_{subject}, "
-        f"count({answer}) AS any_{subject}"
+        f"sum(mass) FILTER ({answer} = 1) AS yes_{subject}, sum(mass) FILTER ({answer} = 0) AS no_{subject}, "
+        f"sum(mass) FILTER ({answer} IS NOT NULL) AS any_{subject}"
         for subject, answer in sql.answers.items()
     )
-    rows = run.ask("audit_answers", scored=sql.scored, category=_CATEGORY if categories else _ALL, counts=counts)
+    rows = run.ask("audit_answers", scored=sql.scored, category=CATEGORY if categories else ALL, counts=counts)
     counts_by_category: dict[str | None, dict[str, RawCounts]] = {}
     for subject in SUBJECTS:
         columns = [f"yes_{subject}", f"no_{subject}", f"any_{subject}", "num_scored"]
-        of_categories = {row["category"]: [int(row[column]) for column in columns] for row in rows}
-        total = np.array([*of_categories.values(), [0, 0, 0, 0]]).sum(axis=0)
-        counts_by_category.setdefault(None, {})[subject] = RawCounts(*map(int, total))
+        of_categories = {row["category"]: [float(row[column] or 0) for column in columns] for row in rows}
+        total = np.array([*of_categories.values(), [0, 0, 0, 0]], dtype=np.float64).sum(axis=0)
+        counts_by_category.setdefault(None, {})[subject] = RawCounts(*total.tolist())
         for category in categories:
             counts_by_category.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
     return counts_by_category

@@ -4,46 +4,48 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
-import pyarrow as pa
-
 from ingest.errors import LabelsError, RunError
-from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, raw_counts
+from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, counts_by, raw_counts
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
-from reports.audit.population import category_weights, with_unscored
+from reports.audit.population import DrawnShards, category_weights, with_unscored
 from reports.audit.results import (
     ALL_LABELLED,
     ASSUMED,
     FEW_IMAGES,
     FEW_LABELS,
-    MIN_IMAGES,
+    IN_SOURCE,
     NO_LABELS,
     SCORED,
-    SCORED_OF_SOURCE,
+    SCREENED,
     TOO_FEW_FOR_CATEGORIES,
     UNDECIDED,
     Audit,
     CategoryRates,
     SubjectRates,
+    of_shards,
 )
+from reports.run.design import SAMPLES, Kind
 from reports.run.warehouse import STALE_AUDIT, Run
-from reports.statistics.category_rates import Method
-from reports.statistics.estimates import Counts, Estimate
+from reports.statistics.category_rates import MIN_LABELS, CategoryEstimate
+from reports.statistics.estimates import Estimate
+from reports.statistics.shares import SMALL_GROUP
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
-from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS, AuditSample
+from scoring.runs.audit_files import PRIVATE, SUBJECTS, AuditSample
 
 
 def audit_of_sample(
     run: Run,
     sample: AuditSample,
     judged: JudgedLabels,
+    kind: Kind,
     sizes: Mapping[str, int] | None = None,
     cautions: tuple[str, ...] = (),
 ) -> Audit:
     """Correct the rates of a run by labels of the sample that was drawn from it.
 
-    sizes: images of each category in the source, for a run with the same number of images of each category; the rates
-    are then those of the source. None: the rates are those of the scored images.
+    kind: how the images of the run were chosen from its source. sizes: images of each category in the source, for a run
+    with the same number of images of each.
     RunError if the rows of the run changed after the draw; LabelsError if no label is of a drawn picture; QueryError if
     the sizes are not those of the run's categories.
     """
@@ -51,15 +53,20 @@ def audit_of_sample(
     if not run.has_rows_of(design):
         raise RunError(f"{run.url}: {STALE_AUDIT}")
     of_source = None if sizes is None else category_weights(run, sizes)
-    labels = labelled(_nameable(sample.table), judged, design.private, "the audit sample", is_in_order=True)
+    labels = labelled(sample.table, judged, design.private)
     if not labels.counts.num_labelled:
         raise LabelsError("no label answers anything yet; fill in the list, or review --queue audit, then apply again")
     sql = audit_sql(run, design.private)
     counts = cell_counts(run, sql, by_category=True)
     if of_source is not None and not counts.categories:
-        raise RunError(f"--category-sizes: {run.url} has more than {MAX_CATEGORIES:,} categories, too many to weight")
-    raw = raw_counts(run, sql, counts.categories)
-    basis = Basis(sample, labels, counts, raw, of_source)
+        why = (
+            "a screen left images out of it" if sql.num_screened else f"it has more than {MAX_CATEGORIES:,} categories"
+        )
+        raise RunError(f"--category-sizes: {run.url} cannot be weighted, since {why}; leave the option out")
+    shards = None
+    if kind == "shards" and run.record.shard_draw is not None:
+        shards = DrawnShards(run.record.shard_draw, *counts_by(run, sql, "shard"))
+    basis = Basis(sample, labels, counts, raw_counts(run, sql, counts.categories), kind, of_source, shards)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
     for subject in SUBJECTS:
         rates, of_categories = _corrected(subject, basis)
@@ -72,26 +79,25 @@ def audit_of_sample(
         private=design.private,
         num_images=run.num_images(),
         num_scored=design.num_scored,
-        population=SCORED if of_source is None else SCORED_OF_SOURCE,
+        num_screened=sql.num_screened,
+        population=(SCREENED if sql.num_screened else SCORED) + (IN_SOURCE if basis.is_of_source else ""),
+        category_population=SCORED + (IN_SOURCE if kind in SAMPLES and kind != "shards" else ""),
         labels=labels.counts,
         subjects=tuple(subjects),
         categories=tuple(categories),
         cautions=cautions,
-        is_screened=run.record.screen is not None,
         notes=_notes(run, basis, categories),
     )
 
 
-def private_rate(sample: AuditSample, num_images: Counts, judged: JudgedLabels) -> Estimate:
-    """Estimate the share of all scored images that is private, from these labels. Without values if no label is usable.
-
-    num_images: images of the run in each cell of the private decision.
-    """
+def private_rate(sample: AuditSample, counts: CellCounts, judged: JudgedLabels) -> Estimate:
+    """Estimate the share of the images of the run that is private, from these labels. Without values if no label is
+    usable."""
     try:
-        labels = labelled(_nameable(sample.table), judged, sample.design.private, "the audit sample", is_in_order=True)
+        labels = labelled(sample.table, judged, sample.design.private)
     except LabelsError:  # no label is of a drawn picture
         return Estimate()
-    basis = Basis(sample, labels, CellCounts((), {PRIVATE: num_images}, {}), {}, None)
+    basis = Basis(sample, labels, counts)
     if not len(weighted(PRIVATE, basis).places):
         return Estimate()
     return fitted(PRIVATE, basis, with_categories=False).prevalence
@@ -117,7 +123,7 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     is_complete = bool((labels.probabilities >= 1).all()) and num_labels == whole.num_scored
     fit = fitted(subject, basis, with_categories=bool(basis.counts.categories) and not is_complete)
     categories = [
-        category_row(subject, name, basis.raw[name][subject], estimate.rate, estimate.num_labels, estimate.method)
+        _category(subject, name, basis.raw[name][subject], estimate)
         for name, estimate in zip(basis.counts.categories, fit.categories, strict=False)
         if estimate is not None
     ]
@@ -142,27 +148,20 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     return corrected, categories
 
 
-def category_row(
-    subject: str,
-    category: str,
-    counts: RawCounts,
-    rate: Estimate,
-    num_labels: int,
-    method: Method,
-    note: str | None = None,
-) -> CategoryRates:
-    if note is None and counts.num_scored < MIN_IMAGES:
-        note = FEW_IMAGES
-    elif note is None and method == "fay-herriot":
-        note = ASSUMED
+def _category(subject: str, category: str, counts: RawCounts, estimate: CategoryEstimate) -> CategoryRates:
+    note = ASSUMED if estimate.method == "fay-herriot" else None
     return CategoryRates(
-        subject, category, counts.num_scored, counts.rate, counts.is_lower_bound, rate, method, num_labels, note
+        subject=subject,
+        category=category,
+        num_scored=int(counts.num_scored),
+        raw_rate=counts.rate,
+        is_raw_lower_bound=counts.is_lower_bound,
+        corrected=estimate.rate,
+        sensitivity=estimate.sensitivity if counts.num_answered else Estimate(),
+        method=estimate.method,
+        num_labels=estimate.num_labels,
+        note=FEW_IMAGES if counts.num_scored < SMALL_GROUP else note,
     )
-
-
-def _nameable(table: pa.Table) -> pa.Table:
-    """Return the drawn pictures under names that no other image of the run has."""
-    return table.select(["shard", "name", "sha256"]).rename_columns(["shard", "key", "sha256"])
 
 
 def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
@@ -196,8 +195,18 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
     if any(category.method != "difference" for category in categories):
         notes.append(
             f"Rates of categories with fewer than {MIN_LABELS} labels of their own assume that the true rates scatter "
-            "alike around a line over the rates that the run answers (Fay and Herriot)."
+            "alike around a line over the rates that the run answers (Fay and Herriot). 95 % of these intervals hold "
+            "on average over categories; that of a category in which the engine errs in its own way may not."
         )
-    if not basis.counts.categories:
-        notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}.")
+    if basis.counts.guard_mass > 1:
+        notes.append(
+            f"Each guarded image counts as {basis.counts.guard_mass:,.0f}, for those that the screen left out. There "
+            "are no rates of categories, since few images of each are guarded."
+        )
+    elif not basis.counts.categories:
+        notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}, or a screen.")
+    if basis.shards is not None:
+        notes.append(
+            f"Intervals of the source hold {of_shards(len(basis.shards.names))}. Rates of categories are of the run."
+        )
     return tuple(notes)

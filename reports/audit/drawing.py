@@ -2,9 +2,9 @@
 
 It is a Poisson sample with unequal probabilities, for many subjects at once. One part of the labels is drawn evenly.
 Each subject gets another part, drawn from each cell in proportion to the standard deviation of the unknown truth there
-(Neyman's allocation). An image's inclusion probability is the sum over all parts. No probability is 0, and no weight is
-more than 5 times that of an even sample. With sizes of categories, the parts are also in proportion to the number of
-images of the source that an image of the run stands for.
+(Neyman's allocation), and to the images that it represents: a guarded image those that a screen left out. An image's
+inclusion probability is the sum over all parts. No probability is 0, and no weight is more than 5 times that of an even
+sample of the scored images. With sizes of categories, an image also counts as often as its category weighs.
 
 Source: J. Neyman, "On the two different aspects of the representative method", 1934; Särndal, Swensson and Wretman,
 "Model Assisted Survey Sampling", 1992, sections 3.5 and 12.2.
@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from ingest import __version__
 from ingest.errors import RunError, number_of
-from reports.audit.cells import AuditSql, audit_sql, cell_counts
+from reports.audit.cells import ALL, CATEGORY, AuditSql, audit_sql, counts_by
 from reports.audit.population import category_weights
 from reports.run.warehouse import Run
-from reports.statistics.estimates import Counts, Numbers, evidence, guesses, prevalence
+from reports.statistics.estimates import Numbers, evidence, guesses, masses_of, prevalence
 from reports.words import NO_GROUP
 from scoring.privacy import private_condition
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
@@ -66,18 +66,21 @@ def draw(
     """
     condition = private_condition(run.record.engine) if private is None else private
     sql = audit_sql(run, condition)
-    counts = cell_counts(run, sql, by_category=sizes is not None)
-    num_images: dict[str, Numbers] = {subject: cells.astype(np.float64) for subject, cells in counts.of_run.items()}
-    num_scored = int(num_images[PRIVATE].sum())
+    if sizes is not None and sql.num_screened:
+        raise RunError(f"--category-sizes: {run.url} cannot be weighted, since a screen left images out of it")
+    names, counts = counts_by(run, sql, ALL if sizes is None else CATEGORY)
+    num_images = {subject: of_groups.sum(axis=0) for subject, of_groups in counts.items()}
+    of_scored = num_images[PRIVATE] / masses_of(sql.guard_mass)
+    num_scored = round(float(of_scored.sum()))
     if not num_scored:
         raise RunError(f"{run.url} has no scored images to draw from; scan first")
     weights = dict[str, float]()
     if sizes is not None:
-        of_images = category_weights(run, sizes).of(counts.categories)
-        of_images *= num_scored / sum(of_images @ counts.of_categories[PRIVATE])
-        weights = dict(zip(counts.categories, of_images.tolist(), strict=True))
-        num_images = {subject: of_images @ cells for subject, cells in counts.of_categories.items()}
-    of_cells = densities(num_images, purpose)
+        of_names = category_weights(run, sizes).of(names)
+        of_names *= num_scored / float(of_names @ counts[PRIVATE].sum(axis=1))
+        weights = dict(zip(names, of_names.tolist(), strict=True))
+        num_images = {subject: of_names @ of_groups for subject, of_groups in counts.items()}
+    of_cells = densities(num_images, purpose, sql.guard_mass)
     density = _density_sql(of_cells, num_images, weights)
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
@@ -99,7 +102,8 @@ def draw(
     )
     probability = "1.0::DOUBLE" if np.isinf(scale) else f"least(1.0, {scale!r}::DOUBLE * ({density}))"
     sample = _drawn(run, sql, probability, design)
-    return sample, _expected(sample, num_images[PRIVATE], weights)
+    num_private = design.least_probability * float(guesses(num_images[PRIVATE]) @ of_scored)
+    return sample, Expected(_half_width(sample, num_images[PRIVATE], weights, sql.guard_mass), num_private)
 
 
 def drawn_alike(sample: AuditSample, run: Run, other: Run, private: str | None) -> AuditSample:
@@ -150,18 +154,21 @@ def _drawn(run: Run, sql: AuditSql, probability: str, design: AuditDesign) -> Au
     return AuditSample(sample.table.take(pa.array(order)), design)
 
 
-def _expected(sample: AuditSample, num_images: Numbers, weights: Mapping[str, float]) -> Expected:
-    """Return what the sample can show, if the guesses about the cells are right. num_images: of the private decision in
-    each cell, as the rates count them. weights: category -> how often an image of it counts; once without any."""
+def _half_width(
+    sample: AuditSample, num_images: Numbers, weights: Mapping[str, float], guard_mass: float
+) -> float | None:
+    """Return half of the interval of the private rate if the guesses about the cells are right; None without a drawn
+    picture. num_images: in each cell, as the rates count them. weights: category -> how often an image of it counts;
+    once without any. guard_mass: images that a guarded one represents."""
     guess, table = guesses(num_images), sample.table
-    num_private = sample.design.least_probability * float(guess @ num_images)
     if not table.num_rows:
-        return Expected(None, num_private)
+        return None
     cells = numbers_of(table, f"cell_{PRIVATE}").astype(np.int64)
     masses = np.array([weights.get(NO_GROUP if name is None else name, 1.0) for name in table["category"].to_pylist()])
+    masses *= masses_of(guard_mass)[cells]
     chances = numbers_of(table, "inclusion_probability")
-    rate = prevalence(evidence(num_images, cells, guess[cells], chances, masses))
-    return Expected(None if rate.low is None or rate.high is None else (rate.high - rate.low) / 2, num_private)
+    rate = prevalence(evidence(num_images, cells, guess[cells], chances, masses, guard_mass))
+    return None if rate.low is None or rate.high is None else (rate.high - rate.low) / 2
 
 
 def _density_sql(
@@ -193,19 +200,20 @@ def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
     return names
 
 
-def densities(num_images: Mapping[str, Counts | Numbers], purpose: Purpose) -> dict[str, Numbers]:
+def densities(num_images: Mapping[str, Numbers], purpose: Purpose, guard_mass: float = 1.0) -> dict[str, Numbers]:
     """Return the density of the sample in each cell: subject -> shape (NUM_CELLS,).
 
     An image's density is `EVEN_SHARE` plus the densities of its cells of all subjects; its mean over all images is 1.
-    num_images: subject -> images in each cell.
+    num_images: subject -> images in each cell. guard_mass: how many of these a guarded image represents.
     """
     of_private = PRIVATE_SHARE[purpose]
     shares = {PRIVATE: of_private, **dict.fromkeys(KEYS, (1 - EVEN_SHARE - of_private) / len(KEYS))}
-    densities_ = {}
+    masses, densities_ = masses_of(guard_mass), {}
     for subject, counts in num_images.items():
         guess = guesses(counts)
-        spread = np.sqrt(guess * (1 - guess))
-        densities_[subject] = shares[subject] * spread * counts.sum() / max(1e-300, float(counts @ spread))
+        spread = np.sqrt(guess * (1 - guess)) * masses
+        num_scored = (counts / masses).sum()
+        densities_[subject] = shares[subject] * spread * num_scored / max(1e-300, float(counts @ (spread / masses)))
     return densities_
 
 

@@ -2,7 +2,7 @@
 categories."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,18 +11,21 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from reports.audit.cells import CellCounts, RawCounts
-from reports.audit.population import CategoryWeights
+from reports.audit.population import CategoryWeights, DrawnShards, of_source
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed, in_words, num_undecided_of
 from reports.labels.joining import join
+from reports.run.design import SAMPLES, Kind
 from reports.statistics.agreement import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
 from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, category_estimates
 from reports.statistics.estimates import (
     Counts,
     Estimate,
+    Evidence,
     Flags,
     Numbers,
     evidence,
+    masses_of,
     prevalence,
     sensitivity,
     specificity,
@@ -61,24 +64,22 @@ class LabelledSample:
         return in_words(num_undecided_of(np.stack(list(self.undecided.values()), axis=1)))
 
 
-def labelled(
-    rows: pa.Table, judged: JudgedLabels, private: str, whose: str, is_in_order: bool = False
-) -> LabelledSample:
-    """Join labels with pictures, and return the truth about each subject.
+def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSample:
+    """Join labels with drawn pictures, and return the truth about each subject.
 
-    rows: pictures with `shard`, `key` (a name that no other picture of the run has), `sha256`. judged: labels of one or
-    several people. private: SQL condition of what the run calls private. whose: the rows, in words. is_in_order: people
-    were asked in the order of the rows.
-    LabelsError if no label is of these pictures.
+    sample: rows with `shard`, `name`, `sha256`, in the order in which people are asked. judged: labels of one or
+    several people. private: SQL condition of what the run calls private. LabelsError if no label is of these pictures.
     """
+    # The names are those that no other image of the run has.
+    rows = sample.select(["shard", "name", "sha256"]).rename_columns(["shard", "key", "sha256"])
     labels = _with_hashes(rows, judged.labels)
-    skipped = judged.is_skipped | _passed_over(rows, labels) if is_in_order else judged.is_skipped
+    skipped = judged.is_skipped | _passed_over(rows, labels)
     answers = agreed(replace(judged, labels=labels, is_skipped=skipped), private)
     labels = answers.labels
     hashes, keys = (labels[name].combine_chunks().drop_null() for name in ("sha256", "key"))
     if not pc.any(are_named(rows, hashes, keys)).as_py():
         raise LabelsError(
-            f"no label is of a picture of {whose}; label the pictures of the list that audit sample wrote"
+            "no label is of a picture of the audit sample; label the pictures of the list that audit sample wrote"
         )
     joined = join(rows.append_column("place", pa.array(np.arange(rows.num_rows))), labels)
     of_attributes = attribute_values(joined.labels).astype(np.float64)
@@ -135,10 +136,20 @@ class Basis:
     sample: AuditSample
     labels: LabelledSample
     counts: CellCounts
-    raw: Mapping[str | None, Mapping[str, RawCounts]]
+    raw: Mapping[str | None, Mapping[str, RawCounts]] = field(default_factory=dict)
+    kind: Kind = "whole"
+    """How the images of the run were chosen from its source."""
 
-    of_source: CategoryWeights | None
+    of_source: CategoryWeights | None = None
     """How often images of each category count; None if all count once."""
+
+    shards: DrawnShards | None = None
+    """None unless shards were drawn."""
+
+    @property
+    def is_of_source(self) -> bool:
+        """Return whether rates of the whole run are of its source."""
+        return self.of_source is not None or self.kind in ("random", "shards")
 
     @cached_property
     def category_numbers(self) -> Counts:
@@ -155,18 +166,23 @@ class Basis:
             return np.ones(max(1, len(self.counts.categories)))
         return self.of_source.of(self.counts.categories)
 
+    def masses(self, places: Counts) -> Numbers:
+        """Return how many images of the population each of some drawn pictures itself counts as, shape (places,)."""
+        cells = numbers_of(self.sample.table, f"cell_{PRIVATE}").astype(np.int64)[places]
+        return self.weights[self.category_numbers[places]] * masses_of(self.counts.guard_mass)[cells]
+
     def num_images(self, subject: str) -> Numbers:
         """Return the number of images in each cell of the population of the rates, shape (NUM_CELLS,)."""
         if self.of_source is None:
-            return self.counts.of_run[subject].astype(np.float64)
+            return self.counts.of_run[subject]
         return np.asarray(self.weights @ self.counts.of_categories[subject], dtype=np.float64)
 
     def num_scored_of_all(self) -> tuple[float, float]:
-        """Return the number of scored images, and of all images, of the population of the rates."""
-        design = self.sample.design
-        if self.of_source is None:
-            return design.num_scored, design.num_rows
-        return float(self.num_images(PRIVATE).sum()), float(self.of_source.num_images @ self.of_source.weights)
+        """Return the number of scored or screened images, and of all images, of the population of the rates."""
+        num_all = float(self.sample.design.num_rows)
+        if self.of_source is not None:
+            num_all = float(self.of_source.num_images @ self.of_source.weights)
+        return float(self.num_images(PRIVATE).sum()), num_all
 
     def raw_rate(self, subject: str) -> float | None:
         """Return the rate of the run's own answers for the same images."""
@@ -203,14 +219,13 @@ def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weig
     places = labels.places[known]
     # Assumes that chance decided which pictures of the sample were labelled.
     share_labelled = len(places) / drawn.num_rows
-    categories = basis.category_numbers[places]
     return Weighted(
         places=places,
         cells=numbers_of(drawn, f"cell_{subject}").astype(np.int64)[places],
         is_there=truth[known],
         probabilities=numbers_of(drawn, "inclusion_probability")[places] * share_labelled,
-        masses=basis.weights[categories],
-        categories=categories,
+        masses=basis.masses(places),
+        categories=basis.category_numbers[places],
     )
 
 
@@ -228,7 +243,7 @@ def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
     """Estimate the rates of a subject, which must have a label.
 
     Undecided pictures are left out of the values. The intervals reach from the low end with none of them positive to
-    the high end with all positive. Then they are widened for wrong labels and for the draw of the run.
+    the high end with all positive. Then they are widened for wrong labels.
     """
     fits = [_fit_with(None, subject, basis, with_categories)]
     if basis.labels.undecided[subject].any():
@@ -239,15 +254,17 @@ def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
         _covering([one.specificity for one in fits]),
         tuple(_covering_categories(of_category) for of_category in zip(*(one.categories for one in fits), strict=True)),
     )
-    return _of_source(subject, basis, _allowing_for_wrong_labels(subject, basis, fit))
+    return _allowing_for_wrong_labels(subject, basis, fit)
 
 
 def _fit_with(undecided: float | None, subject: str, basis: Basis, with_categories: bool) -> Fit:
     """Estimate the rates of a subject for one value of its undecided pictures. undecided: as in `weighted`."""
     labels = weighted(subject, basis, undecided)
-    known = evidence(basis.num_images(subject), labels.cells, labels.is_there, labels.probabilities, labels.masses)
+    num_images, guard_mass = basis.num_images(subject), basis.counts.guard_mass
+    known = evidence(num_images, labels.cells, labels.is_there, labels.probabilities, labels.masses, guard_mass)
     categories = category_estimates(known, basis.counts.of_categories[subject], labels) if with_categories else []
-    return Fit(prevalence(known), sensitivity(known), specificity(known), tuple(categories))
+    fit = Fit(prevalence(known), sensitivity(known), specificity(known), tuple(categories))
+    return _of_source(subject, basis, fit, known, labels)
 
 
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
@@ -266,7 +283,8 @@ def _covering_categories(estimates: Sequence[CategoryEstimate | None]) -> Catego
     known = [estimate for estimate in estimates if estimate is not None]
     if estimates[0] is None or not known:
         return None
-    return replace(estimates[0], rate=_covering([item.rate for item in known]))
+    sensitivity_ = _covering([item.sensitivity for item in known])
+    return replace(estimates[0], rate=_covering([item.rate for item in known]), sensitivity=sensitivity_)
 
 
 def _allowing_for_wrong_labels(subject: str, basis: Basis, fit: Fit) -> Fit:
@@ -279,7 +297,12 @@ def _allowing_for_wrong_labels(subject: str, basis: Basis, fit: Fit) -> Fit:
         sensitivity=allowing_for_part(looks, fit.sensitivity, rate),
         specificity=allowing_for_part(looks, fit.specificity, 1 - rate),
         categories=tuple(
-            None if category is None else replace(category, rate=allowing_for(looks, category.rate))
+            category
+            and replace(
+                category,
+                rate=allowing_for(looks, category.rate),
+                sensitivity=allowing_for_part(looks, category.sensitivity, category.rate.value or 0.0),
+            )
             for category in fit.categories
         ),
     )
@@ -291,27 +314,48 @@ def looks_of(subject: str, basis: Basis) -> SecondLooks:
     if not len(labels.places):
         return NONE
     probabilities = numbers_of(basis.sample.table, "inclusion_probability")[labels.places]
-    masses = basis.weights[basis.category_numbers[labels.places]]
-    return second_looks(num_yes, num_no, probabilities / masses, ~np.isnan(labels.truth[subject]))
+    is_decided = ~np.isnan(labels.truth[subject])
+    return second_looks(num_yes, num_no, probabilities / basis.masses(labels.places), is_decided)
 
 
-def _of_source(subject: str, basis: Basis, fit: Fit) -> Fit:
-    """Add the error of the run's own draw, if categories are weighted by their sizes."""
-    if basis.of_source is None or fit.prevalence.value is None:
+def _of_source(subject: str, basis: Basis, fit: Fit, known: Evidence, labels: Weighted) -> Fit:
+    """Add the error of the run's own draw, if it is a sample of its source."""
+    if basis.kind not in SAMPLES:
         return fit
-    usual = fit.prevalence.value
-    rates = [
-        usual if category is None or category.rate.value is None else category.rate.value for category in fit.categories
-    ]
-    rates = rates or [usual] * len(basis.counts.categories)
-    names, scored = basis.counts.categories, basis.counts.of_categories[subject].sum(axis=1)
-    of_names = dict(zip(names, zip(rates, scored.tolist(), strict=True), strict=True))
-    in_order = [of_names.get(name, (usual, 0)) for name in basis.of_source.names]
-    columns = (np.array(column, dtype=np.float64) for column in zip(*in_order, strict=True))
-    return replace(
-        fit,
-        prevalence=basis.of_source.with_error_of_draw(fit.prevalence, *columns),
-        # The draw of the run adds an error to these ratios that is not estimated here.
-        sensitivity=Estimate(),
-        specificity=Estimate(),
+    rate, counts = fit.prevalence.value, basis.counts
+    if basis.kind == "shards" and basis.shards is not None:
+        shards = [basis.sample.table["shard"][place].as_py() for place in labels.places.tolist()]
+        residuals = labels.masses / labels.probabilities * (labels.is_there - known.rates[labels.cells])
+        rates = [fit.prevalence, fit.sensitivity, fit.specificity]
+        of_labels = (shards, labels.cells, residuals)
+        rate_, finds, spares = basis.shards.of_source(basis.shards.counts[subject], known, of_labels, rates)
+        return Fit(rate_, finds, spares, fit.categories)
+    num_scored = counts.of_categories[subject].sum(axis=1).tolist() if counts.categories else []
+    categories = tuple(
+        category
+        and replace(
+            category,
+            rate=of_source(category.rate, num),
+            sensitivity=of_source(category.sensitivity, (category.rate.value or 0.0) * num),
+        )
+        for category, num in zip(fit.categories, num_scored, strict=False)
     )
+    if basis.kind == "random":
+        num = float(known.num_images.sum())
+        return Fit(
+            of_source(fit.prevalence, num),
+            of_source(fit.sensitivity, (rate or 0.0) * num),
+            of_source(fit.specificity, (1 - (rate or 0.0)) * num),
+            categories,
+        )
+    if basis.of_source is None or rate is None:
+        return replace(fit, categories=categories)
+    values = [rate if one is None or one.rate.value is None else one.rate.value for one in fit.categories]
+    of_names = dict(
+        zip(counts.categories, zip(values or [rate] * len(num_scored), num_scored, strict=True), strict=True)
+    )
+    in_order = [of_names.get(name, (rate, 0)) for name in basis.of_source.names]
+    columns = (np.array(column, dtype=np.float64) for column in zip(*in_order, strict=True))
+    prevalence_ = basis.of_source.with_error_of_draw(fit.prevalence, *columns)
+    # The draw of the run adds an error to sensitivity and specificity that is not estimated here.
+    return Fit(prevalence_, Estimate(), Estimate(), categories)

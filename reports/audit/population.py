@@ -1,76 +1,28 @@
 """The population of a corrected rate: the scored images, or the source that the run is a sample of.
 
 Labels correct the rate of the scored images. If these are a random sample, their rate differs by chance from that of
-the source, and an interval for the source has both errors. If the run has the same number of images of each category,
-its pooled rate describes no real population. Then each image is weighted by the size of its category in the source,
-divided by that in the run (two-phase sampling for stratification).
+the source, and an interval for the source has both errors; the source counts as large. If the run has the same number
+of images of each category, its pooled rate describes no real population. Then each image is weighted by the size of its
+category in the source, divided by that in the run (two-phase sampling for stratification). If shards were drawn, the
+interval is the wider of two: one takes the truth to be as alike in a shard as the answers of the run, if these differ;
+the other is the jackknife of the corrected figure itself over shards (ultimate clusters), for which labels can be few.
 
-If the run is of random shards, the truth is assumed to be as alike within a shard as the answers of the run: an audit
-has too few labels to measure it shard by shard.
-
-Source: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapter 9.
+Sources: Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapter 9; Korn and Graubard, "Analysis
+of Health Surveys", 1999, section 2.5; `reports.run.drawn_shards` for the jackknife.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ingest.errors import QueryError
-from reports.audit.cells import audit_sql
-from reports.audit.results import SCORED_OF_SOURCE, Audit, SubjectRates
-from reports.run.design import SAMPLES, Kind
-from reports.run.drawn_shards import degrees_sql, effective_size_sql, fraction_of, residual_sql
+from reports.run.drawn_shards import size_of_ratio
 from reports.run.warehouse import Run
-from reports.statistics.estimates import Estimate, Numbers
-from reports.statistics.shares import Stratum, post_stratified, sampled, with_both_errors
-from reports.words import NO_GROUP
-from scoring.runs.audit_files import SUBJECTS
-
-Fractions = Mapping[tuple[str, str | None], float]
-"""Subject and category, None for the whole run -> the number that represents the drawn share of the source
-(`reports.run.drawn_shards.fraction_of`)."""
-
-
-def audit_of_source(audit: Audit, kind: Kind, fractions: Fractions) -> Audit:
-    """Return the rates of the scored images as rates of the source, if the run is a random sample of it.
-
-    kind: of the run. fractions: of a sample of shards.
-    The size of the source is not known here, so the intervals are those for a large one.
-    """
-    if kind not in SAMPLES:
-        return audit
-    is_pooled = kind == "per category"
-    return replace(
-        audit,
-        population=audit.population if is_pooled else SCORED_OF_SOURCE,
-        subjects=audit.subjects
-        if is_pooled
-        else tuple(_subject_of_source(subject, audit, fractions) for subject in audit.subjects),
-        categories=tuple(
-            replace(
-                category,
-                corrected=of_source(
-                    category.corrected, category.num_scored, fractions.get((category.subject, category.category), 0.0)
-                ),
-            )
-            for category in audit.categories
-        ),
-    )
-
-
-def _subject_of_source(rates: SubjectRates, audit: Audit, fractions: Fractions) -> SubjectRates:
-    num_scored, share = audit.num_scored, rates.corrected.value or 0.0
-    fraction = fractions.get((rates.subject, None), 0.0)
-    corrected = of_source(rates.corrected, num_scored, fraction)
-    return replace(
-        rates,
-        corrected=corrected,
-        with_quarantined=rates.with_quarantined and with_unscored(corrected, num_scored, audit.num_images),
-        sensitivity=of_source(rates.sensitivity, share * num_scored, fraction),
-        specificity=of_source(rates.specificity, (1 - share) * num_scored, fraction),
-    )
+from reports.statistics.estimates import IS_YES, Counts, Estimate, Evidence, Flags, Numbers
+from reports.statistics.shares import CONFIDENCE, Stratum, post_stratified, sampled, wilson, with_both_errors, z_of
+from scoring.runs.record import ShardDraw
 
 
 def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> Estimate:
@@ -99,6 +51,54 @@ def with_unscored(corrected: Estimate, num_scored: float, num_images: float) -> 
         return None
     num_unscored = num_images - num_scored
     return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_unscored) / num_images
+
+
+@dataclass(frozen=True)
+class DrawnShards:
+    """The m shards that were drawn."""
+
+    draw: ShardDraw
+    names: tuple[str, ...]
+
+    counts: Mapping[str, Numbers]
+    """Subject -> images of each shard in each cell, shape (m, NUM_CELLS)."""
+
+    def of_source(
+        self, counts: Numbers, known: Evidence, labels: tuple[Sequence[str], Counts, Numbers], rates: Sequence[Estimate]
+    ) -> list[Estimate]:
+        """Return the rate, the sensitivity and the specificity of the drawn shards as those of the source.
+
+        counts: of the subject. labels: of each labelled picture its shard, its cell, and its weighted label less the
+        share of its cell.
+        """
+        of_shard = {name: number for number, name in enumerate(self.names)}
+        shards, cells, residuals = np.array([of_shard[name] for name in labels[0]]), labels[1], labels[2]
+
+        def corrected(chosen: Flags) -> Numbers:
+            own = np.bincount(shards, residuals * chosen[cells], len(self.names))
+            return np.asarray(counts[:, chosen] @ known.rates[chosen] + own, dtype=np.float64)
+
+        yes, no, num = corrected(IS_YES), corrected(~IS_YES), counts.sum(axis=1)
+        answers = counts[:, IS_YES].sum(axis=1)
+        says_something = 0 < answers.sum() < num.sum()
+        of_answers = size_of_ratio(self.draw, answers, num)
+        ratios = (yes + no, num), (yes, yes + no), (counts[:, ~IS_YES].sum(axis=1) - no, num - yes - no)
+        found = []
+        for rate, (top, bottom) in zip(rates, ratios, strict=True):
+            if rate.value is None or rate.low is None or rate.high is None or not bottom.sum():
+                found.append(Estimate())
+                continue
+            if of_answers is None:
+                found.append(Estimate(rate.value))
+                continue
+            deviation = (rate.high - rate.low) / (2 * z_of(CONFIDENCE))
+            size = size_of_ratio(self.draw, top, bottom, deviation**2) or 1.0
+            low, high = wilson(rate.value * size, size)
+            if says_something:
+                other = of_source(rate, float(bottom.sum()), 1 - float(num.sum()) / of_answers)
+                low, high = min(low, other.low or 0.0), max(high, other.high or 0.0)
+            found.append(Estimate(rate.value, low, high))
+        return found
 
 
 @dataclass(frozen=True)
@@ -170,41 +170,3 @@ def _categories(names: Sequence[str]) -> str:
 
 def _wrong_sizes(why: str) -> QueryError:
     return QueryError(f"--category-sizes: {why}; give the images of each category of the run in the source")
-
-
-def drawn_fractions(run: Run, private: str) -> Fractions:
-    """Return the drawn share of the source for each subject and category; empty if no shards were drawn.
-
-    private: SQL condition of the audit.
-    """
-    draw = run.record.shard_draw
-    if draw is None:
-        return {}
-    sql = audit_sql(run, private)
-
-    def of_subjects(columns: str) -> str:
-        """Return the SQL of these columns for each subject."""
-        return ", ".join(columns.format(subject=subject, answer=sql.answers[subject]) for subject in SUBJECTS)
-
-    sizes, degrees = effective_size_sql(draw, "_{subject}"), degrees_sql("_{subject}")
-    rows = run.ask(
-        "audit_shards",
-        category=f"coalesce(category, '{NO_GROUP}')",
-        scored=sql.scored,
-        counts=of_subjects("count(*) FILTER ({answer} = 1) AS yes_{subject}"),
-        again=of_subjects("sum(yes_{subject}) AS yes_{subject}"),
-        totals=of_subjects("sum(yes_{subject}) OVER of_group AS all_{subject}"),
-        residuals=of_subjects(residual_sql("yes_{subject}", "n", "all_{subject}", "n_all") + " AS e_{subject}"),
-        sums=of_subjects(
-            "sum(yes_{subject})::DOUBLE AS k_{subject}, sum(pow(e_{subject}, 2)) AS squares_{subject}, "
-            "sum(pow(e_{subject}, 4)) AS fourths_{subject}"
-        ),
-        sizes=of_subjects(f"{sizes} AS size_{{subject}}, {degrees} AS degrees_{{subject}}"),
-    )
-    return {
-        (subject, None if row["is_whole"] else row["category"]): fraction_of(
-            row["n"], row[f"size_{subject}"], row[f"degrees_{subject}"]
-        )
-        for row in rows
-        for subject in SUBJECTS
-    }

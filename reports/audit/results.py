@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from reports.statistics.agreement import NONE, SecondLooks
-from reports.statistics.category_rates import Method
+from reports.statistics.category_rates import MIN_LABELS, Method
 from reports.statistics.estimates import Estimate
-from scoring.runs.audit_files import CORRECTED_SCHEMA, MIN_LABELS
+from reports.statistics.shares import SMALL_GROUP
+from scoring.runs.audit_files import CORRECTED_SCHEMA
 
-MIN_IMAGES = 20
-"""With fewer images in a category its rate is marked."""
+SCORED, SCREENED, IN_SOURCE = "scored images", "images that were scored or screened out", " in the source"
+"""Which images rates are of."""
 
-SCORED, SCORED_OF_SOURCE = "the scored images", "the scored images in the source"
-"""Which images the rates of an audit are of."""
+FEW_SHARDS = 30
 
 NO_LABELS = "no labels"
 UNDECIDED = "the interval covers undecided labels"
 FEW_LABELS = f"fewer than {MIN_LABELS} labels"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
-FEW_IMAGES = f"fewer than {MIN_IMAGES} images"
+FEW_IMAGES = f"fewer than {SMALL_GROUP} images"
 ASSUMED = "by a model of all categories"
 ALL_LABELLED = "every image is labelled"
 
@@ -102,8 +102,10 @@ class CategoryRates:
     raw_rate: float | None
     is_raw_lower_bound: bool
     corrected: Estimate
-    method: Method
+    sensitivity: Estimate
+    """Only of a category with enough labels of its own."""
 
+    method: Method
     num_labels: int
     note: str | None
 
@@ -118,8 +120,15 @@ class Audit:
 
     num_images: int
     num_scored: int
+    """Images that could be drawn."""
+
+    num_screened: int
+    """Images that a screen left out. Those that its guard sent to the engine represent them."""
 
     population: str
+    """Images that the rates of subjects are of, in the plural."""
+
+    category_population: str
     labels: LabelCounts
 
     subjects: tuple[SubjectRates, ...]
@@ -132,39 +141,32 @@ class Audit:
     """Cautions of the run: why its figures are not those of the whole source."""
 
     notes: tuple[str, ...]
-    is_screened: bool = False
-    """Whether a screen left images out, which have no score either."""
 
     @property
-    def num_without_score(self) -> int:
-        """Return the number of images that cannot be drawn: quarantined ones, and those that a screen left out."""
-        return self.num_images - self.num_scored
+    def num_quarantined(self) -> int:
+        return self.num_images - self.num_scored - self.num_screened
 
 
-def as_table(audit: Audit, in_source: Audit | None = None) -> pa.Table:
-    """Return the audit as rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject.
+def of_shards(num_shards: int) -> str:
+    """Say what intervals of the source assume if shards were drawn."""
+    few = ", which so few cannot show" if num_shards < FEW_SHARDS else ""
+    return f"if the other shards are like the {num_shards:,} drawn ones{few}"
 
-    in_source: the same rates for the source; None if the run is not a sample of it.
-    """
+
+def as_table(audit: Audit) -> pa.Table:
+    """Return the audit as rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject."""
     rows: list[dict[str, object]] = []
-    for rates in audit.subjects:
-        quality = _named("sensitivity", rates.sensitivity) | _named("specificity", rates.specificity)
-        rows.append(_row(rates, None) | quality)
-    rows += [_row(category, category.category) for category in audit.categories]
-    if in_source is not None:
-        is_of_source = in_source.population == SCORED_OF_SOURCE  # else each category has the same weight
-        known = [subject.corrected if is_of_source else Estimate() for subject in in_source.subjects]
-        known += [rates.corrected for rates in in_source.categories]
-        for row, estimate in zip(rows, known, strict=True):
-            row |= {"source_low": estimate.low, "source_high": estimate.high}
+    every: tuple[SubjectRates | CategoryRates, ...] = (*audit.subjects, *audit.categories)
+    for rates in every:
+        row: dict[str, object] = {name: getattr(rates, name) for name in ("subject", "raw_rate", "num_labels", "note")}
+        row |= {"category": None, "method": "difference", "population": audit.population}
+        if isinstance(rates, CategoryRates):
+            row |= {"category": rates.category, "method": rates.method, "population": audit.category_population}
+        row |= {"corrected_rate": rates.corrected.value, "low": rates.corrected.low, "high": rates.corrected.high}
+        row |= _named("sensitivity", rates.sensitivity)
+        row |= _named("specificity", rates.specificity) if isinstance(rates, SubjectRates) else {}
+        rows.append(row)
     return pa.Table.from_pylist(rows, schema=CORRECTED_SCHEMA)
-
-
-def _row(rates: SubjectRates | CategoryRates, category: str | None) -> dict[str, object]:
-    corrected = {"corrected_rate": rates.corrected.value, "low": rates.corrected.low, "high": rates.corrected.high}
-    stored = {name: getattr(rates, name) for name in ("subject", "raw_rate", "num_labels", "note")}
-    method = rates.method if isinstance(rates, CategoryRates) else "difference"
-    return stored | {"category": category, "method": method} | corrected
 
 
 def _named(what: str, estimate: Estimate) -> dict[str, object]:

@@ -15,10 +15,11 @@ from reports.audit.results import (
     LabelCounts,
 )
 from reports.statistics.agreement import MIN_TWICE
+from reports.statistics.category_rates import MIN_CATEGORIES, MIN_LABELS
 from reports.statistics.estimates import Estimate
-from reports.statistics.shares import num_needed
+from reports.statistics.shares import SMALL_GROUP, num_needed
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
-from scoring.runs.audit_files import MIN_LABELS, PRIVATE, SUBJECTS
+from scoring.runs.audit_files import PRIVATE, SUBJECTS
 
 MAX_CATEGORIES_SHOWN = 20
 
@@ -26,8 +27,8 @@ SENTENCES: Mapping[str, str] = {
     NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
     "attributes): {subjects}.",
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
-    TOO_FEW_FOR_CATEGORIES: "No rates of categories, since none has 30 labels of its own, and fewer than five have 20 "
-    "images: {subjects}.",
+    TOO_FEW_FOR_CATEGORIES: f"No rates of categories, since none has {MIN_LABELS} labels of its own, and fewer than "
+    f"{MIN_CATEGORIES} have {SMALL_GROUP} images: {{subjects}}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
 }
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""
@@ -41,8 +42,8 @@ def expectations(expected: Expected) -> Iterator[str]:
     """Yield what the labels of a sample can show, before there are any, one line each."""
     if expected.half_width is not None:
         yield (
-            f"all labels together: expect about ± {100 * expected.half_width:.1f} points for the private rate of the "
-            "scored images, a guess from the answers; people who differ widen it"
+            f"all labels together: expect about ± {100 * expected.half_width:.1f} points for the corrected private "
+            "rate, a guess from the answers; people who differ widen it"
         )
     needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in PROMISES)
     yield (
@@ -51,21 +52,18 @@ def expectations(expected: Expected) -> Iterator[str]:
     )
 
 
-def _left_out(audit: Audit) -> str:
-    return "quarantined or screened out" if audit.is_screened else "quarantined"
-
-
 def document(audit: Audit) -> Document:
     return Document(headlines(audit), tuple(tables(audit)), endnotes(audit))
 
 
 def headlines(audit: Audit) -> tuple[str, ...]:
     counts = audit.labels
+    screened = f"{audit.num_screened:,} screened out, " if audit.num_screened else ""
     return (
         *map(printable, audit.cautions),
         f"run      {printable(audit.run)}",
         f"private  {printable(audit.private)}",
-        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {audit.num_without_score:,} {_left_out(audit)}",
+        f"images   {audit.num_images:,}: {audit.num_scored:,} scored, {screened}{audit.num_quarantined:,} quarantined",
         f"labels   {_counted(counts)}",
     )
 
@@ -99,7 +97,7 @@ def tables(audit: Audit) -> Iterator[Table]:
         for subject in audit.subjects
         if subject.num_labels
     ]
-    title = f"Share of {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
+    title = f"Share of the {audit.population}, as the run answers and corrected by the labels (95 % intervals)"
     if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield table(title, heads, rows)
@@ -116,8 +114,8 @@ def tables(audit: Audit) -> Iterator[Table]:
             if len(with_rate) > len(shown)
             else ""
         )
-        title = f"Private by category, highest lower bound first{more}"
-        heads = ["category", "scored", "labels", "raw", "corrected", "by", "note"]
+        title = f"Private share of the {audit.category_population} by category, highest lower end first{more}"
+        heads = ["category", "scored", "labels", "raw", "corrected", "sensitivity", "note"]
         yield table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))
 
 
@@ -132,11 +130,10 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     ]
     lines += map(printable, audit.notes)
     private = audit.subjects[0]
-    if audit.num_without_score and private.with_quarantined is not None:
+    if audit.num_quarantined and private.with_quarantined is not None:
         low, high = private.with_quarantined
-        why = "" if audit.is_screened else ": most cannot be shown"
         lines.append(
-            f"{audit.num_without_score:,} {_left_out(audit)} images are in no rate and were not drawn{why}. "
+            f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
             f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
         )
     looks = private.second_looks
@@ -157,7 +154,7 @@ def _category(rates: CategoryRates) -> list[Cell]:
     cells = [
         percent(rates.raw_rate, rates.is_raw_lower_bound),
         _cell(rates.corrected),
-        rates.method,
+        _cell(rates.sensitivity),
         rates.note or "",
     ]
     return [shortened(printable(rates.category)), rates.num_scored, rates.num_labels, *cells]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -11,36 +11,34 @@ import yaml
 
 from ingest.images.files.pieces import UNSEEN_KINDS
 from ingest.sample import printable
-from reports.run.figures import (
-    Copies,
-    EvidenceCount,
-    GroupLevels,
-    LawCount,
-    LevelCount,
-    Prevalence,
-    Rate,
-    SevereImage,
-    UnseenContent,
-)
+from reports.run.design import RunDesign
+from reports.run.figures import Edge, EvidenceCount, LawCount, LeftOut, Prevalence, Rate, Scores, SevereImage
 from reports.run.warehouse import LEVEL_COUNTS, OF_SHARDS, Run
+from reports.statistics.shares import CONFIDENCE, z_of
 from reports.words import MAX_RATIONALE, boxes_in_words, whole_boxes
-from scoring.privacy import private_condition
+from scoring.privacy import private_condition, severity_sql
 from scoring.runs.rows import Damage
-from scoring.severity import WEIGHTS
 from scoring.sql.expressions import boolean_expression, value_expression
 from scoring.sql.names import literal
 from scoring.table import IMAGE_SCHEMA, Col
-from scoring.taxonomy import ATTRIBUTES, LEVELS, Attribute
+from scoring.taxonomy import ATTRIBUTES, Attribute
 
 Row = Mapping[str, Any]
 
 NUM_SEVEREST = 20
+
+NUM_LOOKED_AT = 200
+"""How many of the most severe images are looked at for copies of each other."""
+
+NUM_BINS = 20
+"""Bars of a histogram of scores."""
 
 MAX_KINDS = 5
 """Number of kinds of evidence that are listed per group."""
 
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 _RATE = ("num_scored", "num_private", "num_unknown", "privacy_rate", "rate_low", "rate_high", "num_quarantined")
+_SUMMED = ("num_scored", "num_private", "num_unknown", "num_quarantined", *LEVEL_COUNTS.values())
 _SCREENED = ("num_screened", "num_guarded", "num_missed")
 
 LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCPA/CPRA"}
@@ -50,8 +48,9 @@ LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCP
 def rate_of(group: Row, damage: Damage) -> Rate:
     """Return the rate in a row of `rates.sql`, with the bounds that quarantined and unknown images leave open."""
     of_shards: Mapping[str, Any] = {name: group.get(name) for name in OF_SHARDS}
-    counts = {name: group[name] for name in (*_RATE, *_SCREENED)}
-    rate = Rate(printable(group["group_name"]), **counts, **of_shards)
+    counts: Mapping[str, Any] = {name: group[name] for name in (*_RATE, *_SCREENED)}
+    levels = tuple(group[name] for name in LEVEL_COUNTS.values())
+    rate = Rate(printable(group["group_name"]), **counts, **of_shards, nums_by_level=levels)
     if damage.num_parts or not rate.num_images:
         return rate
     return replace(
@@ -66,32 +65,11 @@ def total_of(run: Run, groups: Sequence[Row], private: str) -> Rate:
     if run.record.shard_draw is not None and groups:  # how shards differ as a whole does not follow from the groups
         (whole,) = run.ask_rates("'all'", private, "ALL")
         return rate_of(whole, run.damage)
-    counted = {
-        name: sum(group[name] for group in groups)
-        for name in ("num_scored", "num_private", "num_unknown", "num_quarantined", *_SCREENED)
-    }
+    counted = {name: sum(group[name] for group in groups) for name in (*_SUMMED, *_SCREENED)}
     judged = counted["num_scored"] - counted["num_unknown"]
     interval = run.ask("interval", num_private=str(counted["num_private"]), num_judged=str(judged))[0]
     rate = counted["num_private"] / judged if judged else None
     return rate_of({"group_name": "all", **counted, "privacy_rate": rate, **interval}, run.damage)
-
-
-def levels_of(groups: Sequence[Row]) -> tuple[LevelCount, ...]:
-    counts = {level: sum(group[count] for group in groups) for level, count in LEVEL_COUNTS.items()}
-    num_images = sum(counts.values())
-    return tuple(
-        LevelCount(level, LEVELS[level], count, count / num_images if num_images else None)
-        for level, count in counts.items()
-    )
-
-
-def levels_by_group(groups: Sequence[Row]) -> tuple[GroupLevels, ...]:
-    levels = []
-    for group in sorted(groups, key=lambda group: str(group["group_name"])):
-        if group["num_scored"]:
-            one, two, three, four, zero = (group[count] for count in LEVEL_COUNTS.values())
-            levels.append(GroupLevels(printable(group["group_name"]), (one, two, three, four, zero)))
-    return tuple(levels)
 
 
 def prevalence_of(attribute: Attribute, row: Row | None, affirmed: Collection[str]) -> Prevalence:
@@ -106,10 +84,28 @@ def prevalence_of(attribute: Attribute, row: Row | None, affirmed: Collection[st
     return Prevalence(attribute.key, attribute.title, attribute.level, **counts, share=share, is_lower_bound=bound)
 
 
-def unseen_of(run: Run) -> UnseenContent:
-    counts = ",\n    ".join(f"count(*) FILTER (list_contains(unseen, '{kind}')) AS {kind}" for kind in UNSEEN_KINDS)
-    row = run.ask("unseen", counts=counts)[0]
-    return UnseenContent(row["num_images"], {kind: row[kind] for kind in UNSEEN_KINDS})
+def scores_of(run: Run, column: str, design: RunDesign, edges: tuple[Edge, ...]) -> Scores:
+    """Return mean and histogram of the column, 0–1. The mean has an interval if the images are a plain sample."""
+    bins = ", ".join(f"count(*) FILTER (bin = {number})" for number in range(NUM_BINS))
+    row = run.ask("scores", column=column, num_bins=str(NUM_BINS), bins=bins)[0]
+    num_images, mean, half = row["num_images"], row["mean"], None
+    if design.kind == "random" and row["deviation"] is not None:
+        drawn = run.num_images() / design.num_in_source if design.num_in_source else 0.0
+        half = z_of(CONFIDENCE) * row["deviation"] * (max(0.0, 1 - drawn) / num_images) ** 0.5
+    low, high = (None, None) if half is None else (max(0.0, mean - half), min(1.0, mean + half))
+    return Scores(column, num_images, mean, low, high, tuple(row["histogram"]), edges)
+
+
+def left_out(run: Run) -> LeftOut:
+    kinds = ",\n    ".join(f"count(*) FILTER (list_contains(unseen, '{kind}')) AS {kind}" for kind in UNSEEN_KINDS)
+    unseen = run.ask("unseen", counts=kinds)[0]
+    return LeftOut(
+        quarantined={printable(row["reason"]): row["num_images"] for row in run.ask("quarantined")},
+        rejections={printable(row["message"]): row["num_images"] for row in run.ask("rejections")},
+        damaged_parts=dict(run.damage.parts),
+        unseen={kind: unseen[kind] for kind in UNSEEN_KINDS},
+        num_unseen=unseen["num_images"],
+    )
 
 
 def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
@@ -123,15 +119,11 @@ def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
         counts.append(f"coalesce(sum(num_images) FILTER ({possible} AND NOT ({shown})), 0)::BIGINT AS open_{number}")
     row = run.ask("laws", counts=",\n    ".join(counts))[0]
     return tuple(
-        LawCount(
-            rule.law,
-            rule.article,
-            rule.about,
-            rule.attributes,
-            row[f"shown_{number}"],
-            row[f"shown_{number}"] / num_scored if num_scored else None,
+        replace(
+            rule,
+            num_images=row[f"shown_{number}"],
+            share=row[f"shown_{number}"] / num_scored if num_scored else None,
             is_lower_bound=row[f"open_{number}"] > 0,
-            together_with=rule.together_with,
         )
         for number, rule in enumerate(rules())
     )
@@ -183,80 +175,52 @@ def explanations_of(run: Run, groups: Sequence[str], num: int, by: str, private:
     return explanations
 
 
-def copies_of(run: Run, by_sql: str, private_sql: str) -> tuple[Copies, dict[str, Row]]:
-    """Count the copies among all images; also return the row of each group by its name.
+def copies_of(run: Run, by_sql: str, private_sql: str) -> dict[str | None, Row]:
+    """Return group -> its figures of distinct pictures, by their fields in `Rate`; None: all images.
 
     Keeps a number for every image in memory.
     """
+    names = ("num_distinct", "num_in_largest", "rate_distinct")
     rows = run.ask("copies", by=by_sql, private=private_sql)
-    whole = next(row for row in rows if row["group_name"] is None)
-    private = sum(row["num_private"] for row in rows if row["group_name"] is not None)
-    num_images = whole["num_images"]
-    rate = private / num_images if num_images else None
-    copies = Copies(num_images, whole["num_distinct"], whole["num_in_largest"], rate, whole["rate_distinct"])
-    return copies, {row["group_name"]: row for row in rows if row["group_name"] is not None}
-
-
-@dataclass(frozen=True)
-class LawRule:
-    """A rule of law to which several attributes point."""
-
-    law: str
-    article: str
-    about: str
-    attributes: tuple[str, ...]
-    """An image counts if it shows one of these, …"""
-
-    together_with: tuple[str, ...] = ()
-    """… and one of these, if there are any."""
+    return {row["group_name"]: {name: row[name] for name in names} for row in rows}
 
 
 @cache
-def rules() -> tuple[LawRule, ...]:
+def rules() -> tuple[LawCount, ...]:
+    """Return the rules of law to which several attributes point, without counts."""
     text = resources.files("reports").joinpath("report", "laws.yaml").read_text(encoding="utf-8")
     return tuple(
-        LawRule(of["law"], of["article"], of["about"], tuple(of["attributes"]), tuple(of.get("together_with", ())))
-        for of in yaml.safe_load(text)["rules"]
+        LawCount(
+            rule["law"], rule["article"], rule["about"], tuple(rule["attributes"]), tuple(rule.get("together_with", ()))
+        )
+        for rule in yaml.safe_load(text)["rules"]
     )
 
 
 def severest(run: Run) -> tuple[SevereImage, ...]:
-    """Return the most severe images, highest `s_lex` first.
-
-    Inside `run.rows_kept` it takes one pass over few columns.
-    """
-    weights = " ".join(f"WHEN {level} THEN {weight}" for level, weight in enumerate(WEIGHTS.tolist(), 1))
-    tallied = run.ask("s_lex", weight=f"CASE attribute_level {weights} END")
-    least = _least({row[Col.S_LEX]: row["num_images"] for row in tallied}, NUM_SEVEREST)
-    if least is None:
-        return ()
+    """Return the most severe images, copies of one picture once."""
     ordered = sorted(ATTRIBUTES, key=lambda attribute: attribute.level)
     shown = ", ".join(f"CASE WHEN {item.key} = 1 THEN '{item.key}' END" for item in ordered)
-    rows = run.ask("severest", attributes=f"[{shown}]", least=str(least), most=str(NUM_SEVEREST))
-    return tuple(map(_severe_image, rows))
+    asked = {"severity": severity_sql(run.record.engine), "looked_at": str(NUM_LOOKED_AT)}
+    least = run.ask("least_severity", **asked)[0]["least"]
+    if least is None:
+        return ()
+    # As SQL a fraction would be a decimal number, which is no float of 32 bits.
+    asked |= {"least": f"{least!r}::DOUBLE" if isinstance(least, float) else str(least), "attributes": f"[{shown}]"}
+    return tuple(map(_severe_image, run.ask("severest", **asked, most=str(NUM_SEVEREST))))
 
 
-def _severe_image(row: Mapping[str, Any]) -> SevereImage:
+def _severe_image(row: Row) -> SevereImage:
     """Return the image of a row with the columns of `queries/severest.sql`."""
     return SevereImage(
         shard=printable(row[Col.SHARD]),
         index=row[Col.INDEX],
         key=printable(row[Col.KEY]),
+        sha256=row[Col.SHA256],
         category=None if row[Col.CATEGORY] is None else printable(row[Col.CATEGORY]),
-        level=row[Col.LEVEL],
-        s_lex=row[Col.S_LEX],
-        score=round(row[Col.SCORE], 4),
+        level=row["severity_level"],
+        score=round(row["shown_score"], 4),
         attributes=tuple(key for key in row["attributes"] if key),
         rationale=printable(row[Col.RATIONALE] or "")[:MAX_RATIONALE],
         boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
     )
-
-
-def _least(tallied: Mapping[int, int], most: int) -> int | None:
-    """Return the lowest s_lex above 0 among the `most` highest images; None if nothing was found in any image."""
-    left, least = most, None
-    for s_lex in sorted(tallied, reverse=True):
-        if s_lex == 0 or left <= 0:
-            break
-        least, left = s_lex, left - tallied[s_lex]
-    return least

@@ -1,7 +1,7 @@
 """Filters the rows of a run: how many fit, how many each value has, and one page of them.
 
-The columns that filters need are read once into a table in memory, with the rows in the order of the run. The rows that
-fit a SQL condition or a policy are found when they are first needed, and kept.
+The columns that filters need are read once into a table in memory, with the most severe rows first. The rows that fit a
+SQL condition or a policy are found when they are first needed, and kept.
 """
 
 import threading
@@ -39,6 +39,8 @@ VALUES = ("1", "0.5", "0", NULL)
 SHOWN = (Col.KEY, Col.CATEGORY, Col.FORMAT, Col.WIDTH, Col.HEIGHT, Col.NUM_FRAMES, Col.STATUS, Col.REASON, Col.LEVEL)
 _COLUMNS = (Col.SHARD, Col.INDEX, Col.SHA256, *SHOWN, Col.SCORE, Col.S_LEX, *KEYS)
 
+_ORDER = 'coalesce(s_lex, holistic_score, private_answer) DESC NULLS LAST, score_high DESC NULLS LAST, shard, "index"'
+
 Text = Annotated[str, Field(max_length=10_000)]
 Value = Literal["1", "0.5", "0", "null"]
 
@@ -57,7 +59,7 @@ class Filter(BaseModel):
 
     attributes: dict[str, Value] = {}
     kind: Text | None = None
-    """A kind of evidence that a box of the row has."""
+    """A kind of evidence that a box of the row has, such as `face`, whatever follows a comma."""
 
     policy: Text | None = None
     action: Action | None = None
@@ -78,7 +80,7 @@ class Filter(BaseModel):
 
 
 class BrowsedRows:
-    """The rows of one run, numbered from 0 in the order of the run. Safe for several threads."""
+    """The rows of one run, numbered from 0, the most severe first, as in a report. Safe for several threads."""
 
     def __init__(self, run: OpenRun, hidden: pa.Table, where: str | None = None):
         """Read the rows into memory.
@@ -102,8 +104,8 @@ class BrowsedRows:
         columns = ", ".join(f'"{name}"' for name in _COLUMNS)
         with run.joined_with("hidden_rows", hidden.select([Col.SHARD, Col.INDEX])):
             run.connection.execute(
-                'CREATE TEMP TABLE browsed AS SELECT row_number() OVER (ORDER BY shard, "index") - 1 AS number, '
-                f"{columns}, boxes, list_distinct([box.kind FOR box IN boxes]) AS kinds "
+                f"CREATE TEMP TABLE browsed AS SELECT row_number() OVER (ORDER BY {_ORDER}) - 1 AS number, {columns}, "
+                "boxes, list_distinct([split_part(box.kind, ',', 1) FOR box IN boxes]) AS kinds "
                 f'FROM (FROM images WHERE {fits}) ANTI JOIN hidden_rows USING (shard, "index")'
             )
         self.num_rows = int(self._all("SELECT count(*) AS num_rows FROM browsed")[0]["num_rows"])

@@ -13,17 +13,18 @@ from ingest import __version__
 from ingest.errors import QueryError
 from ingest.sample import printable
 from reports.report import answers
-from reports.report.results import Report, corrected_rates
-from reports.run.design import SourceSizes
-from reports.run.figures import Fact, Pair, Rate, ReasonCount
+from reports.report.results import Report, read_audit
+from reports.run.design import RunDesign, SourceSizes, design_of, in_source, overall
+from reports.run.figures import Edge, Pair, Rate, Scores
 from reports.run.warehouse import Run
 from reports.words import shortened
-from scoring.privacy import BY_LEVEL, LEVEL_0_ADVICE, MEANINGS, matches_level_0_too, private_condition, private_sql
+from scoring.privacy import LEVEL_0_ADVICE, MEANINGS, matches_level_0_too, private_condition, private_sql, score_column
 from scoring.runs.coverage import Coverage
-from scoring.runs.record import RunRecord
+from scoring.runs.record import READABLE, WHOLE, RunRecord
 from scoring.runs.rows import scope_of
+from scoring.severity import BANDS
 from scoring.sql.expressions import boolean_expression, shown, value_expression
-from scoring.table import IMAGE_SCHEMA, presence_only
+from scoring.table import IMAGE_SCHEMA, Col, presence_only
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 MAX_GROUPS = 10_000
@@ -49,6 +50,15 @@ class Details:
 NOTHING_MORE = Details()
 
 
+def cautions_of(run: Run, coverage: Coverage) -> tuple[str, ...]:
+    """Return why figures do not describe the whole source, or any picture at all; one line each, mostly none."""
+    record = run.record
+    scope = scope_of(record, coverage.has_all, run.damage)
+    part = None if scope in (WHOLE, READABLE) else scope
+    screened = None if record.screen is None else record.screen.caution
+    return tuple(filter(None, (part, run.damage.caution, coverage.warning, record.made_up, screened)))
+
+
 def summarise(
     run: Run,
     by: str = "category",
@@ -56,84 +66,94 @@ def summarise(
     min_count: int = 1,
     top: int = 15,
     details: Details = NOTHING_MORE,
+    coverage: Coverage | None = None,
 ) -> Report:
     """Make a report of a run by all questions of `queries/`.
 
-    private: SQL condition; None for that of the run's protocol.
+    private: SQL condition; None for that of the run's protocol. coverage: None for that of a finished run.
     QueryError if `by` or `private` is not an expression over the row.
     """
     private = private_condition(run.record.engine) if private is None else private
+    coverage = coverage or Coverage(True, None, 0, run.num_images(), None, None)
     with run.rows_kept(f"{by} {private_sql(private, run.record.engine)}"):
-        return _summarised(run, by, private, min_count, top, details)
+        return _summarised(run, by, private, min_count, top, details, coverage)
 
 
-def _summarised(run: Run, by: str, private: str, min_count: int, top: int, details: Details) -> Report:
+def _summarised(
+    run: Run, by: str, private: str, min_count: int, top: int, details: Details, coverage: Coverage
+) -> Report:
+    record, engine = run.record, run.record.engine
     groups = _groups(run, by, private)
-    kept = [group for group in groups if group["num_scored"] >= min_count]
-    asked = private_sql(private, run.record.engine)
+    asked, by_sql = private_sql(private, engine), value_expression(by, IMAGE_SCHEMA)
     total = answers.total_of(run, groups, asked)
-    prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
-    cooccurrence = [Pair(**row) for row in run.ask("cooccurrence")]
-    laws = answers.laws_of(run, total.num_scored)
-    worst = answers.severest(run) if details.names_images else ()
-    by_sql = value_expression(by, IMAGE_SCHEMA)
+    kept = [group for group in groups if group["num_scored"] >= min_count]
+    names = {printable(group["group_name"]): group for group in kept}
     rates = tuple(answers.rate_of(group, run.damage) for group in kept)
-    copies = None
     if details.finds_copies:
-        copies, by_group = answers.copies_of(run, by_sql, asked)
-        names = [group["group_name"] for group in kept]
-        rates = tuple(
-            replace(rate, num_distinct=row["num_distinct"], rate_distinct=row["rate_distinct"]) if row else rate
-            for rate, row in zip(rates, map(by_group.get, names), strict=True)
-        )
-        total = replace(total, num_distinct=copies.num_distinct, rate_distinct=copies.rate_distinct)
+        copies = answers.copies_of(run, by_sql, asked)
+        total = replace(total, **copies[None])
+        rates = tuple(replace(rate, **copies.get(names[rate.group]["group_name"], {})) for rate in rates)
+    design, sizes = design_of(record, coverage, details.sizes, run.damage), details.sizes
+    audited, corrected = read_audit(run, by, private, design.kind)
+    if not sizes.by_category and by == "category":
+        sizes = replace(sizes, by_category=audited.category_sizes)
+    rates = in_source(rates, design, sizes, total.num_images)
+    prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
+    pairs = (Pair(**row) for row in run.ask("cooccurrence"))
     report = Report(
         run=printable(run.url),
-        source=printable(run.record.source),
-        scope=run.record.scope,
-        is_whole=run.record.is_whole,
-        made_up=run.record.made_up,
-        screened=None if run.record.screen is None else run.record.screen.caution,
-        engine=_engine(run.record.engine),
-        assessed=tuple(key for key in KEYS if key in run.record.engine["assessed"]),
-        num_images=total.num_images,
-        num_scored=total.num_scored,
-        num_quarantined=total.num_quarantined,
-        damage=run.damage,
+        source=printable(record.source),
+        scope=design.scope,
+        cautions=(*cautions_of(run, coverage), *_private_caution(private, asked)),
+        made_up=record.made_up,
+        assessed=tuple(key for key in KEYS if key in engine["assessed"]),
+        models={printable(name): sha256 for name, sha256 in engine["weights"].items()},
+        making=facts_of(record, design.scope),
         by=by,
         by_label=details.by_label or shortened(printable(by), 40),
         private=private,
-        private_meaning=_private_meaning(private),
-        private_caution=_private_caution(private, asked),
         min_count=min_count,
         top=top,
-        levels=answers.levels_of(groups),
-        prevalence=tuple(
-            answers.prevalence_of(attribute, prevalence.get(attribute.key), presence_only(run.record.engine))
-            for attribute in ATTRIBUTES
-        ),
+        design=design,
         total=total,
+        overall=overall(total, rates, by, design, sizes),
         rates=rates,
         num_groups=len(groups),
-        quarantined=tuple(ReasonCount(printable(row["reason"]), row["num_images"]) for row in run.ask("quarantined")),
-        unseen=answers.unseen_of(run),
-        levels_by_group=answers.levels_by_group(kept),
-        cooccurrence=tuple(sorted(cooccurrence, key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))),
-        rejections=tuple(ReasonCount(printable(row["message"]), row["num_images"]) for row in run.ask("rejections")),
-        severest=worst,
-        laws=laws,
-        copies=copies,
-        making=facts_of(run.record, scope_of(run.record, has_all=False, damage=run.damage)),
-        audited=corrected_rates(run, by, private),
+        scores=_scores(run, by_sql, by, design, sizes),
+        prevalence=tuple(
+            answers.prevalence_of(attribute, prevalence.get(attribute.key), presence_only(engine))
+            for attribute in ATTRIBUTES
+        ),
+        cooccurrence=tuple(sorted(pairs, key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))),
+        laws=answers.laws_of(run, total.num_scored),
+        left_out=answers.left_out(run),
+        severest=answers.severest(run) if details.names_images else (),
+        evidence=(),
+        corrected=corrected,
+        audited=audited,
     )
-    # The source is not listed yet: this is the coverage of a finished run.
-    finished = Coverage(True, None, 0, report.num_images, None, None)
-    report = report.covering(finished, run.record, details.sizes)
-    names_of = {printable(group["group_name"]): group for group in kept}
-    highest = [names_of[rate.group] for rate in report.highest]
     # An image of unknown privacy is not private here, so the plain condition is enough; it reads fewer columns.
-    evidence = answers.evidence_of(run, by_sql, boolean_expression(private, IMAGE_SCHEMA), highest)
-    return replace(report, coverage=None, evidence=evidence)
+    plain = boolean_expression(private, IMAGE_SCHEMA)
+    evidence = answers.evidence_of(run, by_sql, plain, [names[rate.group] for rate in report.highest])
+    return replace(report, evidence=evidence)
+
+
+def _scores(run: Run, by_sql: str, by: str, design: RunDesign, sizes: SourceSizes) -> Scores | None:
+    """Return the distribution of the model's own score; one more pass over the rows for each edge."""
+    column = score_column(run.record.engine)
+    if column is None:
+        return None
+
+    def edge(level: int, score: float) -> Edge:
+        condition = f"{column} >= {score}"
+        groups = run.ask_rates(by_sql, condition, "ALL")
+        total = answers.total_of(run, groups, condition)
+        rates = tuple(answers.rate_of(group, run.damage) for group in groups)
+        return Edge(level, score, total.num_private, overall(total, rates, by, design, sizes))
+
+    bands = enumerate(BANDS, 1) if column == Col.HOLISTIC_SCORE else ()
+    edges = tuple(edge(level, score) for level, (score, _) in bands if score > 0)
+    return answers.scores_of(run, column, design, edges)
 
 
 def rates(run: Run, by: str = "category", private: str | None = None) -> tuple[Rate, ...]:
@@ -152,55 +172,39 @@ def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:
     return groups
 
 
-def _private_meaning(private: str) -> str:
-    if private == BY_LEVEL:
-        return f"private: {MEANINGS[private]} (our choice; --private sets another condition)"
-    if private in MEANINGS:
-        return f"private: {MEANINGS[private]}"
-    return f"private: {printable(private)} (set with --private)"
-
-
-def _private_caution(private: str, sql: str) -> str | None:
+def _private_caution(private: str, sql: str) -> tuple[str, ...]:
     if private in MEANINGS or not matches_level_0_too(sql):
-        return None
-    return f"CAUTION: --private {shown(private)} {LEVEL_0_ADVICE}"
+        return ()
+    return (f"CAUTION: --private {shown(private)} {LEVEL_0_ADVICE}",)
 
 
-def _engine(engine: Mapping[str, Any]) -> str:
-    return printable(f"{engine['name']} · {engine['protocol']}")
-
-
-_SHOWN_OF_HASH = 16
-
-
-def facts_of(record: RunRecord, scope: str) -> tuple[Fact, ...]:
-    """Return one line per setting that is set, in the order in which a reader asks for them.
+def facts_of(record: RunRecord, scope: str) -> dict[str, str]:
+    """Return name -> value of each setting that is set, in the order in which a reader asks for them.
 
     scope: which images of the source the run is of.
     """
     engine = record.engine
-    lines = [
-        ("Report made with", f"privsieve {__version__}"),
-        ("Scanned with", f"privsieve {record.privsieve}, code {_short(record.code)}"),
-        ("Source", f"{record.source} ({record.source_format})"),
-        ("Categories from", _categories(record)),
-        ("Images", scope),
-        ("Engine", engine["name"]),
-        ("Questions and settings", engine["protocol"]),
-        ("Weights (SHA-256)", _listed({name: _short(digest) for name, digest in engine["weights"].items()})),
-        ("Accuracy of the adapter", _adapter(engine["weights"])),
-        ("Packages", _listed(engine["versions"])),
-        ("Pictures", _pictures(record)),
-        ("Captions", "the engine reads them" if engine["uses_caption"] else ""),
-        ("Taxonomy", record.taxonomy),
-        ("Hash of all settings", _short(record.settings_hash())),
-    ]
-    return tuple(Fact(name, printable(value)) for name, value in lines if value)
+    facts = {
+        "Report made with": f"privsieve {__version__}",
+        "Scanned with": f"privsieve {record.privsieve}, code {record.code}",
+        "Source": f"{record.source} ({record.source_format})",
+        "Categories from": _categories(record),
+        "Images": scope,
+        "Engine": engine["name"],
+        "Questions and settings": engine["protocol"],
+        "Accuracy of the adapter": _adapter(engine["weights"]),
+        "Packages": ", ".join(f"{name} {version}" for name, version in engine["versions"].items()),
+        "Pictures": _pictures(record),
+        "Captions": "the engine reads them" if engine["uses_caption"] else "",
+        "Taxonomy": record.taxonomy,
+        "Hash of all settings": record.settings_hash(),
+    }
+    return {name: printable(value) for name, value in facts.items() if value}
 
 
 def _categories(record: RunRecord) -> str:
     if record.labels:
-        return f"a list of labels, SHA-256 {_short(record.labels)}"
+        return f"a list of labels, SHA-256 {record.labels}"
     return record.category or ("folders" if record.source_format == "tree" else "the source's own field")
 
 
@@ -216,11 +220,3 @@ def _adapter(weights: Mapping[str, str]) -> str:
     if not any(name.startswith("adapter ") for name in weights):
         return ""
     return "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
-
-
-def _listed(of: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in of.items())
-
-
-def _short(digest: str) -> str:
-    return f"{digest[:_SHOWN_OF_HASH]}…" if len(digest) > _SHOWN_OF_HASH else digest

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from reports.report.opened import MayName, OpenRun, all_named
 from reports.words import MAX_RATIONALE, boxes_in_words, whole_boxes
 from scoring.policies.policy import Policy
 from scoring.policies.reserved import ReservedRule
-from scoring.privacy import private_of_rows
+from scoring.privacy import MEANINGS, private_condition, private_of_rows
 from scoring.sql.expressions import columns_of, shown
 from scoring.sql.names import literal
 from scoring.table import GUARD, SCHEMA, SCREEN, Col
@@ -77,7 +77,10 @@ class Explanation:
 
     reason: str | None
     private: PrivateState | None
-    """None if it is quarantined."""
+    """As a report counts it; None if it is quarantined."""
+
+    private_is: str
+    """The condition for private, in words."""
 
     level: int | None
     level_name: str | None
@@ -130,7 +133,8 @@ def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Exp
     engine = run.record.engine
     decisions = tuple(_decision(policy, rows, run) for policy in policies)
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
-    return _explained(rows.to_pylist()[0], private, decisions)
+    private_is = MEANINGS[private_condition(engine)]
+    return _explained(rows.to_pylist()[0], private, private_is, decisions)
 
 
 def _screened(stage: str | None, probability: float | None) -> str | None:
@@ -158,7 +162,7 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("not scanned", ", ".join(explained.unseen)),
         ("quarantined", explained.reason),
         ("screened", explained.screened),
-        ("answer", explained.private),
+        ("counted", explained.private and f"{explained.private}; private is: {explained.private_is}"),
         ("score", own_score),
         ("probability", None if explained.prob_private is None else f"{explained.prob_private:.3f} that it is private"),
         ("level", _level(explained)),
@@ -245,49 +249,32 @@ def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
     return rows.num_rows <= MAX_LISTED and all(may_name(run, rows))
 
 
-def _explained(row: Mapping[str, Any], private: PrivateState, decisions: tuple[Decision, ...]) -> Explanation:
+def _explained(
+    row: Mapping[str, Any], private: PrivateState, private_is: str, decisions: tuple[Decision, ...]
+) -> Explanation:
+    is_scored, as_stored = row[Col.STATUS] == "scored", {field.name for field in fields(Explanation)} & row.keys()
+    text = {name: printable(row[name]) for name in as_stored if isinstance(row[name], str)}
+
     def titles(value: float | None) -> tuple[str, ...]:
-        return (
-            tuple(attribute.title for attribute in ATTRIBUTES if row[attribute.key] == value)
-            if row[Col.STATUS] == "scored"
-            else ()
-        )
+        return tuple(attribute.title for attribute in ATTRIBUTES if is_scored and row[attribute.key] == value)
 
-    def text(name: str) -> str | None:
-        return None if row[name] is None else printable(row[name])
-
-    reason = text(Col.REASON)
-
-    return Explanation(
-        index=row[Col.INDEX],
-        width=row[Col.WIDTH],
-        height=row[Col.HEIGHT],
-        num_bytes=row[Col.NUM_BYTES],
-        level=row[Col.LEVEL],
-        score=row[Col.SCORE],
-        score_high=row[Col.SCORE_HIGH],
-        s_lex=row[Col.S_LEX],
-        holistic_score=row[Col.HOLISTIC_SCORE],
-        prob_private=row[Col.PROB_PRIVATE],
-        shard=printable(row[Col.SHARD]),
-        key=printable(row[Col.KEY]),
-        category=text(Col.CATEGORY),
-        sha256=text(Col.SHA256),
-        format=text(Col.FORMAT),
-        status=printable(row[Col.STATUS]),
-        screened=_screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
-        reason=None if reason is None else f"{reason}: {text(Col.ERROR_MESSAGE) or 'no more is known'}",
-        private=private if row[Col.STATUS] == "scored" else None,
-        level_name=None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
-        present=titles(1),
-        doubtful=titles(0.5),
-        absent=titles(0),
-        not_judged=titles(None),
-        rationale=(text(Col.RATIONALE) or "")[: 2 * MAX_RATIONALE],
-        boxes=boxes_in_words(whole_boxes(row[Col.BOXES])),
-        unseen=tuple(map(printable, row[Col.UNSEEN] or ())),
-        decisions=decisions,
-    )
+    computed: dict[str, Any] = {
+        "screened": _screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
+        "private": private if is_scored else None,
+        "private_is": private_is,
+        "level_name": None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
+        "present": titles(1),
+        "doubtful": titles(0.5),
+        "absent": titles(0),
+        "not_judged": titles(None),
+        "rationale": text.get(Col.RATIONALE, "")[: 2 * MAX_RATIONALE],
+        "boxes": boxes_in_words(whole_boxes(row[Col.BOXES])),
+        "unseen": tuple(map(printable, row[Col.UNSEEN] or ())),
+        "decisions": decisions,
+    }
+    if row[Col.REASON] is not None:
+        computed["reason"] = f"{text[Col.REASON]}: {printable(row[Col.ERROR_MESSAGE] or 'no more is known')}"
+    return Explanation(**{name: row[name] for name in as_stored} | text | computed)
 
 
 def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:

@@ -118,9 +118,9 @@ class OpenRun:
     @property
     def cautions(self) -> tuple[str, ...]:
         """Return why figures do not describe the whole source, or any picture at all; one line each, mostly none."""
-        part = None if self.record.is_whole or self.coverage.has_all else self.record.scope
-        screened = None if self.record.screen is None else self.record.screen.caution
-        return tuple(filter(None, (part, self.damage.caution, self.coverage.warning, self.record.made_up, screened)))
+        from reports.report.compute import cautions_of
+
+        return cautions_of(self._run, self.coverage)
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return one row per image, in memory: the columns of docs/columns.md, or those named, with their types.
@@ -232,8 +232,7 @@ class OpenRun:
 
         self._refuse_closed()
         details = details or compute.NOTHING_MORE
-        report = compute.summarise(self._run, by, private, min_count, top, details)
-        return report.covering(self.coverage, self.record, details.sizes)
+        return compute.summarise(self._run, by, private, min_count, top, details, self.coverage)
 
     def explanations(
         self, groups: Sequence[str], num: int, by: str = "category", private: str | None = None

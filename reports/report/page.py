@@ -16,11 +16,10 @@ from ingest.errors import number_of
 from reports.pages import fill, text_of
 from reports.report import words
 from reports.report.answers import LAWS
-from reports.report.headline import audit_cautions, headline_of
 from reports.report.results import HEADS, Report, group_rows
 from reports.run.figures import Pair
 from reports.words import percent, shortened
-from scoring.taxonomy import ATTRIBUTES, LEVELS, Attribute
+from scoring.taxonomy import ATTRIBUTES, Attribute
 
 MAX_GROUPS = 1_000
 """Number of groups on the page, highest first; all of them are in its CSV."""
@@ -108,19 +107,16 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
         report=report,
         extras=extras,
         words=words,
-        all_images=words.all_images(report),
-        headline=headline_of(report),
-        audit_cautions=audit_cautions(report),
+        headline=words.headline_of(report),
         matrix=matrix(report),
         shown=report.rates[:most_groups],
         num_in_csv=min(MAX_GROUPS, len(report.rates)),
-        levels={row.group: row.nums for row in report.levels_by_group},
-        corrected={row.category: row for row in report.corrected if row.subject == "private"},
+        corrected={row.category: row for row in report.corrected_groups},
         corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
         evidence=[(group, list(items)) for group, items in groupby(report.evidence, key=lambda item: item.group)],
         laws=LAWS,
         attributes={attribute.key: attribute for attribute in ATTRIBUTES},
-        level_names=LEVELS,
+        titles={attribute.key: attribute.title for attribute in ATTRIBUTES},
         meanings=MEANINGS,
         figures=Markup(_figures(report)),
         script=Markup(script),
@@ -143,64 +139,50 @@ def _figures(report: Report) -> str:
 
 @dataclass(frozen=True)
 class Cell:
+    """How many of the images that show one attribute show another."""
+
     text: str
     """The share in whole per cent; empty where there is none."""
 
     title: str
     """Numbers and words, for a reader who points at it."""
 
-    shade: float
-    """0–1: how strong the colour is."""
-
     kind: str
     """`share`, `few` (too few images for a colour), `same` or `unknown`."""
 
-
-@dataclass(frozen=True)
-class MatrixRow:
-    """The images that show one attribute."""
-
-    attribute: Attribute
-    num_images: int
-    cells: tuple[Cell, ...]
+    shade: float = 0.0
+    """0–1: how strong the colour is."""
 
 
-@dataclass(frozen=True)
-class Matrix:
-    columns: tuple[Attribute, ...]
-    lines: tuple[MatrixRow, ...]
-    has_bounds: bool
-    """Whether a share in it is a lower bound."""
+Matrix = list[tuple[Attribute, int, list[Cell]]]
+"""The attributes that were found, how many images show each, and a cell for each column."""
 
 
-def matrix(report: Report) -> Matrix:
-    """Return the attributes that appear together. Lines: those that were found. Columns: those found or assessed."""
+def matrix(report: Report) -> tuple[list[Attribute], Matrix]:
+    """Return the attributes that were found or assessed, which are the columns, and the lines of the table."""
     pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
     counts = {pair.attribute: pair.num_images for pair in report.cooccurrence}
-    rows = [attribute for attribute in ATTRIBUTES if attribute.key in counts]
     columns = [attribute for attribute in ATTRIBUTES if attribute.key in counts or attribute.key in report.assessed]
-    lines = tuple(
-        MatrixRow(
-            row, counts[row.key], tuple(_cell(pairs.get((row.key, column.key)), row, column) for column in columns)
-        )
-        for row in rows
-    )
-    bounds = any(pair.is_lower_bound and pair.num_both for pair in report.cooccurrence if pair.attribute != pair.other)
-    return Matrix(tuple(columns), lines, bounds)
+    lines = [
+        (row, counts[row.key], [_cell(pairs.get((row.key, column.key)), row, column) for column in columns])
+        for row in ATTRIBUTES
+        if row.key in counts
+    ]
+    return columns, lines
 
 
 def _cell(pair: Pair | None, row: Attribute, column: Attribute) -> Cell:
     if row.key == column.key:
-        return Cell("", "", 0.0, "same")
+        return Cell("", "", "same")
     if pair is None or pair.share is None:
-        return Cell("", f"{column.title}: not judged in images with {row.title}", 0.0, "unknown")
-    bound = "at least " if pair.is_lower_bound else ""
-    images = f"{number_of(pair.num_images, 'image')} with {row.title}"
-    title = f"Of {images}, {bound}{pair.num_both:,} ({percent(pair.share, decimals=1)}) show {column.title}"
+        return Cell("", f"{column.title}: not judged in images with {row.title}", "unknown")
+    bound, sign, judged = "", "", ""
     if pair.is_lower_bound:
-        title += f"; it was judged in {pair.num_assessed:,} of them"
+        bound, sign, judged = "at least ", "≥", f"; it was judged in {pair.num_assessed:,} of them"
+    images = f"{number_of(pair.num_images, 'image')} with {row.title}"
+    share = percent(pair.share, decimals=1)
+    title = f"Of {images}, {bound}{pair.num_both:,} ({share}) show {column.title}{judged}"
     if pair.is_lower_bound and not pair.num_both:
-        return Cell("", title, 0.0, "unknown")
-    text = f"{'≥' if pair.is_lower_bound else ''}{100 * pair.share:.0f}"
-    is_few = pair.num_images < FEW
-    return Cell(text, title, 0.0 if is_few else round(pair.share, 3), "few" if is_few else "share")
+        return Cell("", title, "unknown")
+    text = f"{sign}{100 * pair.share:.0f}"
+    return Cell(text, title, "few") if pair.num_images < FEW else Cell(text, title, "share", round(pair.share, 3))

@@ -1,47 +1,34 @@
 """Everything that a report says, as frozen data. Text, JSON, CSV and HTML are only ways to show it.
 
 The groups are also rows of a table to save: the same in the page and in `--format csv`. Rates corrected by labels of
-people (`Corrected`) are read from the run if `audit apply` has stored some.
+people (`CorrectedRate`) are read from the run if `audit apply` has stored some.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields
 
-from ingest.sample import printable
-from reports.audit.population import Fractions, drawn_fractions, of_source
-from reports.run.design import RunDesign, SourceSizes, design_of, fraction_of, in_source, overall
+from reports.run.design import Kind, RunDesign
 from reports.run.figures import (
-    Copies,
     CorrectedRate,
     EvidenceCount,
-    Fact,
     Figure,
-    GroupLevels,
     LawCount,
-    LevelCount,
+    LeftOut,
     Pair,
     Prevalence,
     Rate,
-    ReasonCount,
+    Scores,
     SevereImage,
-    UnseenContent,
 )
-from reports.run.warehouse import Run
-from reports.statistics.estimates import Estimate
+from reports.run.warehouse import LEVEL_COUNTS, Run
 from scoring.runs.audit_files import PRIVATE, LabelGaps, read_stored
-from scoring.runs.coverage import Coverage
-from scoring.runs.record import READABLE, WHOLE, RunRecord
-from scoring.runs.rows import NO_DAMAGE, Damage, scope_of
+from scoring.runs.record import WHOLE
 from scoring.taxonomy import KEYS
 
 
 @dataclass(frozen=True)
-class Corrected:
-    """Results that an audit has stored in the run."""
-
-    rates: tuple[CorrectedRate, ...] = ()
-    """Rates of the report's condition and groups only; empty if there are none."""
+class Audited:
+    """What an audit that is stored in the run says of its labels; nothing by default."""
 
     gaps: LabelGaps = field(default_factory=LabelGaps)
     category_sizes: Mapping[str, int] = field(default_factory=dict)
@@ -50,79 +37,32 @@ class Corrected:
     other_condition: str | None = None
     """What the audit took as private, if that is not what the report does."""
 
-    fractions: Fractions = field(default_factory=dict)
-    """Sampled fractions of a sample of shards."""
-
     is_stale: bool = False
     """Whether the audit is of other rows than the run has now, so that its rates are left out."""
 
 
-def corrected_rates(run: Run, by: str, private: str) -> Corrected:
-    """Read the corrected rates that fit a report.
+def read_audit(run: Run, by: str, private: str, kind: Kind) -> tuple[Audited, tuple[CorrectedRate, ...]]:
+    """Read the audit of a run, and the corrected rates that fit a report. RunError in one line if it is damaged.
 
-    by, private: as in the report; rates of another condition or of other groups are left out.
-    RunError in one line if the file is damaged.
+    by, private: as in the report; rates of another condition or of other groups are left out. kind: how the images were
+    chosen. A run with as many images of each category describes no whole without the sizes of categories.
     """
     stored = read_stored(run.root)
     if stored is None:
-        return Corrected()
+        return Audited(), ()
     table, state = stored
     if not run.has_rows_of(state):
-        return Corrected(is_stale=True)
+        return Audited(is_stale=True), ()
     rows = table.select([field_.name for field_ in fields(CorrectedRate)]).to_pylist()
     rates = (CorrectedRate(**row) for row in rows if row["num_labels"] or row["corrected_rate"] is not None)
-    return Corrected(
-        tuple(
-            rate
-            for rate in rates
-            if (rate.subject != PRIVATE or state.private == private) and (rate.category is None or by == "category")
-        ),
-        gaps=state.gaps,
-        category_sizes=state.category_sizes,
-        other_condition=None if state.private == private else state.private,
-        fractions=drawn_fractions(run, state.private),
+    is_pooled = kind == "per category" and not state.category_sizes
+    fitting = tuple(
+        rate
+        for rate in rates
+        if (rate.subject != PRIVATE or state.private == private)
+        and (not is_pooled if rate.category is None else by == "category")
     )
-
-
-def of_reported_images(
-    corrected: Corrected,
-    design: RunDesign,
-    rates: tuple[Rate, ...],
-    num_scored: int,
-    fraction: float,
-    fractions: Mapping[str, float],
-) -> tuple[CorrectedRate, ...]:
-    """Return the rates of the images that the report is of: those of the source, if the run is a sample of it.
-
-    If the run has the same number of images of each category, rates of the whole run are left out unless they are
-    weighted.
-    rates: of the groups. fraction, fractions: the drawn part of the source, and of each group of it; 0 if unknown.
-    """
-    if not design.is_random:
-        return corrected.rates
-    scored = {rate.group: rate.num_scored for rate in rates}
-    reported = []
-    for row in corrected.rates:
-        group = None if row.category is None else printable(row.category)
-        if group is None and design.kind == "per category":
-            reported += [row] if corrected.category_sizes else []
-            continue
-        drawn = fraction if group is None else fractions.get(group, 0.0)
-        if design.kind == "shards":
-            drawn = corrected.fractions.get((row.subject, row.category), 0.0)
-        reported.append(_of_source(row, num_scored if group is None else scored.get(group, 0), drawn))
-    return tuple(reported)
-
-
-def _of_source(row: CorrectedRate, num_images: int, fraction: float) -> CorrectedRate:
-    share = row.corrected_rate or 0.0
-    rate = of_source(Estimate(row.corrected_rate, row.low, row.high), num_images, fraction)
-    ends: dict[str, Any] = {"low": rate.low, "high": rate.high}
-    for name, num in (("sensitivity", share * num_images), ("specificity", (1 - share) * num_images)):
-        estimate = Estimate(*(getattr(row, f"{name}{end}") for end in ("", "_low", "_high")))
-        quality = of_source(estimate, num, fraction)
-        ends |= {f"{name}_low": quality.low, f"{name}_high": quality.high}
-    return replace(row, **ends)
+    return Audited(state.gaps, state.category_sizes, None if state.private == private else state.private), fitting
 
 
 @dataclass(frozen=True)
@@ -135,105 +75,74 @@ class Report:
     scope: str
     """Which images of the source the run is of."""
 
-    is_whole: bool
-    """Whether these are all of them; not if shards are damaged."""
-
-    engine: str
+    cautions: tuple[str, ...]
+    """Why figures do not describe the whole source, or any picture at all; one line each."""
 
     made_up: str | None
-    """A warning where the answers are not of the pictures."""
-
-    screened: str | None
-    """What the screen of the scan may have left out; None without one."""
+    """The one of them that says that the answers are not of the pictures."""
 
     assessed: tuple[str, ...]
     """Keys that the engine can judge."""
 
-    num_images: int
-    num_scored: int
-    num_quarantined: int
+    models: Mapping[str, str]
+    """Model, adapter or file of weights -> its SHA-256. A name of the hub ends in the commit."""
+
+    making: Mapping[str, str]
+    """How the run and the report were made, in the order in which a reader asks."""
 
     by: str
     """As the user wrote it; so is `private`."""
 
+    by_label: str
+    """What a group is called in headings."""
+
     private: str
-
-    private_meaning: str
-    private_caution: str | None
-    """Why the condition may not be what was meant; None if there is no reason to think so."""
-
     min_count: int
 
     top: int
     """How many of the highest and of the lowest groups to show where space is short."""
 
-    levels: tuple[LevelCount, ...]
-    prevalence: tuple[Prevalence, ...]
-
+    design: RunDesign
     total: Rate
+
+    overall: Figure
+    """The share of private images as the engine answers."""
+
     rates: tuple[Rate, ...]
     """Groups with at least `min_count` scored images, the highest lower end of the interval first."""
 
     num_groups: int
     """All groups, also those that `min_count` leaves out."""
 
-    quarantined: tuple[ReasonCount, ...]
-    unseen: UnseenContent
-    levels_by_group: tuple[GroupLevels, ...]
+    scores: Scores | None
+    """None if the model gives no score of its own."""
+
+    prevalence: tuple[Prevalence, ...]
+    """Of every attribute of the taxonomy."""
+
     cooccurrence: tuple[Pair, ...]
-
-    damage: Damage = NO_DAMAGE
-    """Shards of the source of which an unknown number of images was not seen."""
-
-    coverage: Coverage | None = None
-    """None where it was not looked up."""
-
-    rejections: tuple[ReasonCount, ...] = ()
-    """The quarantined images of this reason by their kind."""
-
-    by_label: str = "category"
-    """What a group is called in headings."""
-
-    design: RunDesign = field(default_factory=lambda: RunDesign("unfinished", "", None))
-    overall: Figure = field(default_factory=lambda: Figure(None, None, None, "", ""))
-    severest: tuple[SevereImage, ...] = ()
-    severest_note: str | None = None
-    """How many of them an operator's hash list leaves out; None if none."""
-
-    evidence: tuple[EvidenceCount, ...] = ()
+    laws: tuple[LawCount, ...]
+    left_out: LeftOut
+    severest: tuple[SevereImage, ...]
+    evidence: tuple[EvidenceCount, ...]
     """Evidence of the highest groups."""
 
-    laws: tuple[LawCount, ...] = ()
-    copies: Copies | None = None
-    """None where copies were not looked for."""
-
-    making: tuple[Fact, ...] = ()
-    corrected: tuple[CorrectedRate, ...] = ()
+    corrected: tuple[CorrectedRate, ...]
     """Rates that labels of people have corrected; empty if there are none."""
 
-    audited: Corrected = field(default_factory=Corrected)
-    """Results that an audit has stored: rates of the scored images, whatever the report is of."""
+    audited: Audited = field(default_factory=Audited)
+    severest_note: str | None = None
+    """How many of the most severe images an operator's hash list leaves out; None if none."""
 
-    def covering(self, coverage: Coverage, record: RunRecord, sizes: SourceSizes) -> "Report":
-        """Return this report with what is known of the source, which decides what the report may claim."""
-        scope = scope_of(record, coverage.has_all, self.damage)
-        design = design_of(record, self.num_images, coverage.is_complete, coverage.has_all, sizes, self.damage)
-        if not sizes.by_category and self.by == "category":
-            sizes = replace(sizes, by_category=self.audited.category_sizes)
-        rates = in_source(self.rates, design, sizes, self.num_images)
-        fractions = {rate.group: fraction_of(rate, design, sizes, self.num_images) for rate in rates}
-        fraction = self.num_images / design.num_in_source if design.num_in_source else 0.0
-        corrected = of_reported_images(self.audited, design, rates, self.num_scored, min(1.0, fraction), fractions)
-        return replace(
-            self,
-            coverage=coverage,
-            is_whole=scope == WHOLE,
-            scope=scope,
-            design=design,
-            rates=rates,
-            corrected=corrected,
-            overall=overall(self.total, rates, self.by, design, sizes),
-        )
+    @property
+    def num_images(self) -> int:
+        """Return the number of images of the run, those without a score included."""
+        return self.total.num_images
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether these are all images of the source."""
+        return self.scope == WHOLE
 
     @property
     def not_assessed(self) -> tuple[str, ...]:
@@ -241,25 +150,9 @@ class Report:
         return tuple(key for key in KEYS if key not in self.assessed)
 
     @property
-    def num_not_assessed(self) -> int:
-        return len(self.not_assessed)
-
-    @property
-    def warning(self) -> str | None:
-        """Return a warning if the figures are of a part of the source only."""
-        return self.coverage.warning if self.coverage else None
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """Return why figures do not describe the whole source, or any picture at all; one line each."""
-        part = None if self.scope in (WHOLE, READABLE) else self.scope
-        cautions_ = (part, self.damage.caution, self.warning, self.made_up, self.screened, self.private_caution)
-        return tuple(caution for caution in cautions_ if caution)
-
-    @property
-    def has_claim(self) -> bool:
-        """Return whether intervals and ranks say something beyond the images that were scanned."""
-        return self.design.is_exhaustive or self.design.is_random
+    def judged(self) -> tuple[Prevalence, ...]:
+        """Return the attributes that the engine was asked for, or has found."""
+        return tuple(row for row in self.prevalence if row.attribute in self.assessed or row.share is not None)
 
     @property
     def highest(self) -> tuple[Rate, ...]:
@@ -273,9 +166,19 @@ class Report:
         order = sorted(known, key=lambda rate: (rate.rate_high or 0.0, rate.privacy_rate or 0.0, rate.group))
         return tuple(order[: self.top])
 
+    def corrected_of(self, subject: str, category: str | None = None) -> CorrectedRate | None:
+        """Return the corrected rate of a subject in the whole run or in a category; None without labels of it."""
+        rows = (row for row in self.corrected if (row.subject, row.category) == (subject, category))
+        return next(rows, None)
 
-_RATE = tuple(field.name for field in fields(Rate))
-_LEVELS = (1, 2, 3, 4, 0)
+    @property
+    def corrected_groups(self) -> tuple[CorrectedRate, ...]:
+        """Return the corrected privacy rates of groups, highest lower end first."""
+        groups = (row for row in self.corrected if row.subject == PRIVATE and row.category is not None)
+        return tuple(sorted(groups, key=lambda row: (-(row.low or 0), -(row.corrected_rate or 0), str(row.category))))
+
+
+_RATE = tuple(field_.name for field_ in fields(Rate) if field_.name != "nums_by_level")
 
 CORRECTED = {
     "corrected_rate": "corrected_rate",
@@ -287,17 +190,12 @@ CORRECTED = {
 }
 """Column -> field of `CorrectedRate`. Raw rates and their intervals are `privacy_rate`, `rate_low` and `rate_high`."""
 
-HEADS = (*_RATE, *CORRECTED, *(f"num_level_{level}" for level in _LEVELS))
+HEADS = (*_RATE, *CORRECTED, *LEVEL_COUNTS.values())
 
 
 def group_rows(report: Report, most: int | None = None) -> Iterator[list[object]]:
     """Yield one row per group with the columns `HEADS`, in the order of the report. most: None for all."""
-    levels = {row.group: row.nums for row in report.levels_by_group}
-    corrected = {row.category: row for row in report.corrected if row.subject == PRIVATE and row.category is not None}
+    corrected = {row.category: row for row in report.corrected_groups}
     for rate in report.rates[:most]:
-        of_group = corrected.get(rate.group)
-        yield [
-            *(getattr(rate, name) for name in _RATE),
-            *(getattr(of_group, name, None) for name in CORRECTED.values()),
-            *levels.get(rate.group, [0] * len(_LEVELS)),
-        ]
+        of_labels = [getattr(corrected.get(rate.group), name, None) for name in CORRECTED.values()]
+        yield [*(getattr(rate, name) for name in _RATE), *of_labels, *rate.nums_by_level]

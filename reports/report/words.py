@@ -1,25 +1,57 @@
-"""A report in words: its two findings, what it rests on, and how to read its figures."""
+"""A report in words: its two findings, what it rests on, and how to read its figures.
+
+The terminal, the page and JSON say a figure by these functions only.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.population import with_unscored
-from reports.report.headline import audit_cautions, headline_of, quality_note
+from reports.audit.results import ALL_LABELLED, IN_SOURCE, of_shards
+from reports.audit.words import label_errors
+from reports.labels.agreed import in_words
 from reports.report.results import Report
-from reports.run.design import Kind, counts_of
-from reports.run.figures import SMALL_GROUP, Figure, Rate
+from reports.run.design import Kind
+from reports.run.figures import CorrectedRate, Figure, Rate, Scores
+from reports.statistics.category_rates import MIN_LABELS
 from reports.statistics.estimates import Estimate
-from reports.words import percent, percent_within, shortened, spread
-from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
-from scoring.runs.audit_files import MIN_LABELS, PRIVATE
-from scoring.taxonomy import KEYS
+from reports.statistics.shares import SMALL_GROUP
+from reports.words import ROUNDING, percent, percent_within, shortened, spread
+from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, MEANINGS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
+from scoring.runs.audit_files import PRIVATE
+from scoring.table import Col
+from scoring.taxonomy import LEVELS
 
 _NAMED = 3
 """Number of groups that the second finding names."""
 
+_MOST_FOUND = 5
+"""Number of attributes that fit a screen."""
+
 _MAX_NAME = 60
 """Number of characters of a group's name in it."""
+
+
+def headline_of(report: Report) -> Figure:
+    """Return the main figure, the share of private images: corrected by labels where an audit allows it, else as the
+    engine answers."""
+    whole = report.corrected_of(PRIVATE)
+    if whole is None or whole.corrected_rate is None:
+        return report.overall
+    is_of_source = whole.population.endswith(IN_SOURCE)
+    shards = f", and {of_shards(report.total.num_shards or 0)}" if report.design.kind == "shards" else ""
+    return Figure(
+        whole.corrected_rate,
+        whole.low,
+        whole.high,
+        population=f"{whole.population}{' that could be read' if is_of_source and report.design.is_damaged else ''}",
+        basis=f"corrected by {number_of(whole.num_labels, 'label')} of people",
+        caveat="" if is_of_source or report.design.kind == "whole" else "the others can differ",
+        is_of_source=is_of_source,
+        is_corrected=True,
+        assumption=f"if labels are right and chance alone decided which pictures have one{shards}",
+    )
 
 
 def findings(report: Report) -> tuple[str, str]:
@@ -33,14 +65,12 @@ def _how_much(report: Report) -> str:
         return "No image could be judged private or not, so there is no rate."
     most, caveat = _most_frequent(report), f"; {figure.caveat}" if figure.caveat else ""
     if figure.rate is None:
-        corrected = "; labels correct the rates of categories" if has_corrected_groups(report) else ""
+        corrected = "; labels correct the rates of categories" if report.corrected_groups else ""
         share = percent(total.share_found, total.is_never_denied)
         return f"{figure.basis} ({share}) were found private{most}{caveat}{corrected}."
-    raw = ""
-    if figure.is_corrected:
-        raw = f"; the engine itself found {percent(total.share_found, total.is_never_denied)} ({counts_of(total)})"
-        if report.design.kind == "per category":  # the counts are of the run, whose categories have equal weight
-            raw = "" if report.overall.rate is None else f"; the engine itself found {percent(report.overall.rate)}"
+    whole, raw = report.corrected_of(PRIVATE), ""
+    if figure.is_corrected and whole is not None and whole.raw_rate is not None:
+        raw = f"; the engine itself found {percent(whole.raw_rate, total.is_never_denied)}"
     return f"{says(figure)}{raw}{most}{caveat}."
 
 
@@ -48,21 +78,12 @@ def says(figure: Figure) -> str:
     """Say a rate with its population, its basis and its interval."""
     rate = percent_within(figure.rate, figure.low, figure.high)
     interval = ""
-    if figure.low is not None and figure.high is not None and figure.low < figure.high:
+    if has_interval(figure.low, figure.high):
         interval = f"; 95 % interval {spread(figure.low, figure.high)}"
     estimated = "An estimated " if figure.is_of_source else ""
     found = "are" if figure.is_corrected else "were found"
-    return f"{estimated}{rate} of the {figure.population} {found} private ({figure.basis}{interval})"
-
-
-def population(report: Report) -> str:
-    """Say which images the corrected rates are of."""
-    return "the scored images in the source" if headline_of(report).is_of_source else "the scored images"
-
-
-def has_corrected_groups(report: Report) -> bool:
-    """Return whether labels gave corrected privacy rates of groups."""
-    return any(row.subject == PRIVATE and row.category is not None for row in report.corrected)
+    assumption = f", {figure.assumption}" if figure.assumption else ""
+    return f"{estimated}{rate} of the {figure.population} {found} private ({figure.basis}{interval}){assumption}"
 
 
 def _most_frequent(report: Report) -> str:
@@ -81,9 +102,9 @@ def _where(report: Report) -> str:
     label = report.by_label
     if len(known) < 2:
         return f"Only one {label} has a rate, so there is no order." if known else f"No {label} has a rate."
-    if not report.has_claim:
+    if not report.design.has_claim:
         return f"The order of the {len(known):,} groups by {label} holds for the scanned images only."
-    if has_corrected_groups(report):
+    if report.corrected_groups:
         return _where_by_labels(report)
     raw = ", as the engine answers," if headline_of(report).is_corrected else ","
     could_be_highest = [rate for rate in known if rate.rank_low == 1]
@@ -101,8 +122,7 @@ def _where(report: Report) -> str:
 
 def _where_by_labels(report: Report) -> str:
     """Say which group is highest by its corrected rate: the engine's own order would contradict the labels."""
-    rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
-    first, *others = sorted(rows, key=lambda row: -(row.low or 0.0))
+    first, *others = rows = report.corrected_groups
     names = [rate.group for rate in report.rates if rate.num_judged]
     if len(rows) < len(names) or any((other.high or 1.0) >= (first.low or 0.0) for other in others):
         return f"By {report.by_label}, labels do not show which rate is highest; the table has the corrected rates."
@@ -112,41 +132,204 @@ def _where_by_labels(report: Report) -> str:
     )
 
 
+def quality_note(report: Report) -> str:
+    """Say how often the answers are right, or why this is not known."""
+    whole = report.corrected_of(PRIVATE)
+    if whole is not None:
+        return _measured(whole)
+    if report.corrected and report.design.kind == "per category":
+        return (
+            "Labels correct the rates of categories. A rate of the whole source needs their sizes: run audit apply "
+            "--category-sizes FILE."
+        )
+    if report.audited.other_condition is not None:
+        condition = shortened(printable(report.audited.other_condition), 80)
+        return f'The audit of this run is of another meaning of "private"; it is shown with --private "{condition}".'
+    if report.audited.is_stale:
+        return (
+            "There is an audit, but of other rows than the run has now, so its rates are left out. Draw and label a "
+            "new sample: privsieve audit sample."
+        )
+    return (
+        "Not measured on this run: the rates are what the engine answered, right or wrong. A few hundred labels "
+        "measure and correct them: run privsieve audit sample."
+    )
+
+
+def _measured(whole: CorrectedRate) -> str:
+    """Say what labels found of the private decision."""
+    labels = f"{number_of(whole.num_labels, 'label')} of people"
+    if whole.corrected_rate is None:
+        if whole.low is not None and whole.high is not None and whole.num_labels:
+            bounds = f"only show that {spread(whole.low, whole.high)} of the {whole.population} are private"
+            return f"There are {labels}, but they {bounds}: label more of the sample."
+        why = f" ({whole.note})" if whole.note else ""
+        return f"There are {labels}, but they give no corrected rate{why}."
+    finds = _share(whole.sensitivity, whole.sensitivity_low, whole.sensitivity_high)
+    right = whole.specificity
+    accuses = _share(None if right is None else 1 - right, _rest(whole.specificity_high), _rest(whole.specificity_low))
+    parts = [f"finds {finds} of the private images"] if finds else []
+    parts += [f"calls {accuses} of the others private"] if accuses else []
+    return f"Measured by {labels}{': the engine ' if parts else ''}{', and '.join(parts)}."
+
+
+def _share(value: float | None, low: float | None, high: float | None) -> str:
+    """Return a share with its interval, its bounds if nothing else is known, or nothing."""
+    if value is None:
+        return "" if low is None else f"between {spread(low, high)}"
+    return f"{percent_within(value, low, high)} ({spread(low, high)})" if has_interval(low, high) else percent(value)
+
+
+def _rest(share: float | None) -> float | None:
+    return None if share is None else 1 - share
+
+
+def audit_cautions(report: Report) -> tuple[str, ...]:
+    """Return the cautions about the labels of an audit, one sentence each; empty without corrected rates."""
+    if not report.corrected:
+        return ()
+    gaps, cautions = report.audited.gaps, list[str]()
+    few = [
+        row.subject
+        for row in report.corrected
+        if row.category is None and row.num_labels < MIN_LABELS and row.note != ALL_LABELLED
+    ]
+    if few:
+        number = f"{few[0]} and {number_of(len(few) - 1, 'attribute')}" if len(few) > 3 else ", ".join(few)
+        cautions.append(
+            f"Fewer than {MIN_LABELS} labels: label more before you rely on the corrected rate of {number}."
+        )
+    if gaps.num_without_label:
+        cautions.append(
+            f"{gaps.num_without_label:,} of {gaps.num_drawn or 0:,} drawn pictures have no label. The corrected rates "
+            "hold only if chance decided which."
+        )
+    if gaps.num_undecided:
+        cautions.append(
+            f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. The "
+            "intervals cover all of them being so, and none."
+        )
+    cautions.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
+    return tuple(cautions)
+
+
 def headlines(report: Report) -> tuple[str, ...]:
-    lines = [report.scope] if report.is_whole and not report.warning else []
-    screened = f"{report.total.num_screened:,} screened out, " if report.total.num_screened else ""
-    lines += [
+    """Return what fits a screen: cautions, findings, and what they rest on."""
+    total, out = report.total, report.left_out.quarantined
+    screened = f"{total.num_screened:,} screened out, " if total.num_screened else ""
+    reasons = f" ({', '.join(f'{reason} {number:,}' for reason, number in out.items())})" if out else ""
+    levels = ", ".join(f"level {level} {percent(share)}" for level, _, _, share in levels_in_words(report) if level)
+    quarantined = f"{total.num_quarantined:,} quarantined{reasons}"
+    found = sorted((row for row in report.prevalence if row.num_present), key=lambda row: -row.num_present)
+    shown = (f"{row.attribute} {percent(row.share, row.is_lower_bound)}" for row in found[:_MOST_FOUND])
+    edges = (f"{edge} {' '.join(filter(None, rates))}" for edge, _, *rates, _ in edges_in_words(report))
+    facts = {
+        "run": report.run,
+        "source": report.source,
+        "engine": f"{report.making['Engine']} · {report.making['Questions and settings']}",
+        "model": models_in_words(report),
+        "images": f"{total.num_images:,}: {total.num_scored:,} scored, {screened}{quarantined}",
+        "severity": levels,
+        "score": score_in_words(report.scores) if report.scores else "",
+        "at least": "; ".join(edges),
+        "shows": ", ".join(shown),
+        "not asked": not_assessed_in_words(report) if report.not_assessed else "",
+        "private": private_in_words(report),
+    }
+    return (
+        *([report.scope] if report.is_whole and report.design.kind == "whole" and report.design.is_certain else []),
         *report.cautions,
         *findings(report),
         quality_note(report),
         *audit_cautions(report),
         "",
-        f"run         {report.run}",
-        f"source      {report.source}",
-        f"engine      {report.engine}",
-        f"images      {report.num_images:,}: {report.num_scored:,} scored, {screened}"
-        f"{report.num_quarantined:,} quarantined",
-        f"attributes  the engine assesses {len(report.assessed)} of {len(KEYS)}",
-    ]
-    if not report.assessed:
-        lines.append("            its protocol asks for none, only whether a picture is private, or how severe it is")
-    elif report.not_assessed:
-        lines.append(f"            not assessed: {', '.join(report.not_assessed)}")
-        lines.append("            levels and rates count only what was assessed: the real ones can be higher")
-    return tuple(lines)
+        *(f"{name:10} {value}" for name, value in facts.items() if value),
+    )
+
+
+def endnotes(report: Report) -> tuple[str, ...]:
+    """Return how to read the figures, one sentence each."""
+    small = small_groups_note((*report.highest, *report.lowest))
+    sentences = (
+        interval_note(report),
+        *notes(report),
+        small and f"* {small}",
+        bounds_of_all(report),
+        copies_note(report),
+        unseen_note(report),
+    )
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def private_in_words(report: Report) -> str:
     """Say what counts as private, for a reader who does not know the levels."""
-    if report.private != BY_LEVEL:
-        return f"{report.private_meaning.removeprefix('private: ')}."
-    return f"The image shows {SHOWS_PRIVATE}. This is the choice of privsieve; --private sets another."
+    if report.private == BY_LEVEL:
+        return f"The image shows {SHOWS_PRIVATE}. This is the choice of privsieve; --private sets another."
+    return f"{MEANINGS.get(report.private) or f'{printable(report.private)} (set with --private)'}."
+
+
+def levels_in_words(report: Report) -> list[tuple[int, str, int, float]]:
+    """Return number, name, images and share of each level, most severe first; empty if no image has a level."""
+    numbers, num_images = report.total.nums_by_level, sum(report.total.nums_by_level)
+    levels = zip((1, 2, 3, 4, 0), numbers, strict=True)
+    return [(level, LEVELS[level], number, number / num_images) for level, number in levels if num_images]
+
+
+def score_in_words(scores: Scores) -> str:
+    """Say the mean of the scores that the model gave."""
+    what = "severity score" if scores.column == Col.HOLISTIC_SCORE else "probability of private"
+    if scores.mean is None:
+        return f"The model gave no {what}."
+    interval = "" if scores.low is None else f" (95 % interval {scores.low:.3f} – {scores.high:.3f})"
+    return f"The model gave {number_of(scores.num_images, 'image')} a {what}, on average {scores.mean:.3f}{interval}."
+
+
+def edges_in_words(report: Report) -> list[tuple[str, int, str, str, str]]:
+    """Return the edge of each level's band, the images at or above it, their share, its 95 % interval, and the share
+    corrected by labels, which answer only where the edge is that of private images."""
+    rows = []
+    for edge in report.scores.edges if report.scores else ():
+        is_private = edge.score == MIN_PRIVATE_SCORE and report.private == BY_SCORE
+        figure = headline_of(report)
+        corrected = _share(figure.rate, figure.low, figure.high) if is_private and figure.is_corrected else "–"
+        name = f"≥ {edge.score:g} (level {edge.level})"
+        rows.append((name, edge.num_images, *rate_and_interval(edge.figure), corrected))
+    return rows
+
+
+def rate_and_interval(figure: Figure) -> tuple[str, str]:
+    """Return a figure for two columns: the interval is empty where all images were counted, "–" where there is none."""
+    if has_interval(figure.low, figure.high):
+        return percent_within(figure.rate, figure.low, figure.high), spread(figure.low, figure.high)
+    return percent(figure.rate), "–" if figure.low is None else ""
+
+
+def has_interval(low: float | None, high: float | None) -> bool:
+    """Return whether the ends differ: they do not where all images were counted, but by the arithmetic."""
+    return low is not None and high is not None and high - low > ROUNDING
+
+
+def models_in_words(report: Report) -> str:
+    """Name the model and its adapter with their revisions: the commit in a name of the hub, else the hash.
+    Empty where the engine has no weights here."""
+    models = [name if "@" in name else f"{name} (SHA-256 {sha256})" for name, sha256 in report.models.items()]
+    return f"{len(models)} files of weights" if len(models) > 2 else ", ".join(models)
+
+
+def not_assessed_in_words(report: Report, names: Mapping[str, str] | None = None) -> str:
+    """Say which attributes the engine does not judge. names: key -> title; None for the keys."""
+    if not report.assessed:
+        return "No attribute is asked for, only whether a picture is private, or how severe it is."
+    if not report.not_assessed:
+        return f"Nothing: the engine assesses all {len(report.prevalence)} attributes."
+    listed = ", ".join((names or {}).get(key, key) for key in report.not_assessed)
+    return f"{listed}. The engine cannot judge these, so the real levels and rates can be higher."
 
 
 def first_of(words: Sequence[str], most: int) -> str:
     """Return the first words, and how many more there are."""
-    left = len(words) - most
-    return "; ".join(words) if left <= 1 else f"{'; '.join(words[:most])}; and {left} more"
+    num_more = len(words) - most
+    return "; ".join(words) if num_more <= 1 else f"{'; '.join(words[:most])}; and {num_more} more"
 
 
 def small_groups_note(rates: Iterable[Rate]) -> str | None:
@@ -184,17 +367,19 @@ def all_images(report: Report) -> str:
 def bounds_of_all(report: Report) -> str | None:
     """Say how far images that are in no rate could change the rate of all images; None if there are none."""
     headline, total = headline_of(report), report.total
-    if report.damage.num_parts or report.design.kind == "per category":  # how many images there are is not known
+    if report.design.kind == "per category" and headline.rate is not None:
+        return None  # the rate is weighted, and these images are not
+    if report.design.is_damaged or report.design.kind == "per category":  # how many images there are is not known
         return None
     if not headline.is_corrected:
         return bounds(total, all_images(report))
     corrected = Estimate(headline.rate, headline.low, headline.high)
-    ends = with_unscored(corrected, total.num_scored, total.num_images)
-    if ends is None or not total.num_without_score:
+    ends = with_unscored(corrected, total.num_images - total.num_quarantined, total.num_images)
+    if ends is None or not total.num_quarantined:
         return None
     low, high = ends
-    left_out = _images((total.num_quarantined, total.num_screened), ("quarantined", "screened-out"))
-    them = "it" if total.num_without_score == 1 else "them"
+    left_out = _images((total.num_quarantined,), ("quarantined",))
+    them = "it" if total.num_quarantined == 1 else "them"
     return (
         f"The corrected rate leaves out {left_out}. With {them} it is between "
         f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
@@ -204,18 +389,17 @@ def bounds_of_all(report: Report) -> str | None:
 
 def correction_note(report: Report) -> str | None:
     """Say what corrected rates of groups rest on; None if there are none."""
-    rows = [row for row in report.corrected if row.subject == PRIVATE and row.category is not None]
+    rows = report.corrected_groups
+    if not rows:
+        return None
+    sentence = f"Corrected rates of groups are of the {rows[0].population}."
     assumed = [row for row in rows if row.method != "difference"]
     if not assumed:
-        return None
-    which = (
-        "Corrected rates of groups"
-        if len(assumed) == len(rows)
-        else f"Those with fewer than {MIN_LABELS} labels of their own"
-    )
+        return sentence
+    which = "They" if len(assumed) == len(rows) else f"Those with fewer than {MIN_LABELS} labels of their own"
     return (
-        f"{which} are by a model of all groups (Fay and Herriot): it assumes that the true rates scatter alike around "
-        "a line over the rates that the engine answers."
+        f"{sentence} {which} are by a model of all groups (Fay and Herriot): it assumes that the true rates scatter "
+        "alike around a line over the rates that the engine answers."
     )
 
 
@@ -248,17 +432,20 @@ def notes(report: Report) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+_RANKS = (
+    "Ranks hold for all groups at once with 95 % confidence, which takes longer intervals than those shown: groups "
+    "whose intervals do not overlap can still share ranks."
+)
 _AS_IF_DRAWN = (
     "Intervals (95 %, Wilson) and ranks say how sure the order would be if these images were drawn at random from many "
-    "more of their kind."
+    f"more of their kind. {_RANKS}"
 )
 _INTERVAL_NOTES: Mapping[Kind, str] = {
     "whole": f"Rates are counts of all images. {_AS_IF_DRAWN}",
     "damaged": f"Rates are counts of the images that could be read. {_AS_IF_DRAWN}",
     "shards": "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
-    "images of a single shard. Ranks hold jointly with 95 % confidence.",
-    "per category": "Intervals (95 %) are of the rate of each category in the source; ranks hold jointly with 95 % "
-    "confidence.",
+    f"images of a single shard. {_RANKS}",
+    "per category": f"Intervals (95 %) are of the rate of each category in the source. {_RANKS}",
 }
 _NO_INTERVALS = (
     "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
@@ -269,28 +456,27 @@ def interval_note(report: Report) -> str:
     """Explain the intervals and ranks."""
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
-        return f"Intervals (95 %) are of the rate in the source, {size}; ranks hold jointly with 95 % confidence."
+        return f"Intervals (95 %) are of the rate in the source, {size}. {_RANKS}"
     return _INTERVAL_NOTES.get(report.design.kind, _NO_INTERVALS)
 
 
 def unseen_note(report: Report) -> str | None:
     """Say how many files hold more than was scanned; None if it is known that none does."""
-    unseen = report.unseen
-    if not unseen.num_images:
+    if not report.left_out.num_unseen:
         return None
-    kinds = ", ".join(f"{kind} {count:,}" for kind, count in unseen.by_kind.items() if count)
-    return f"{unseen.num_images:,} images hold content that was not scanned ({kinds})."
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in report.left_out.unseen.items() if count)
+    return f"{report.left_out.num_unseen:,} images hold content that was not scanned ({kinds})."
 
 
 def copies_note(report: Report) -> str | None:
     """Say what copies change; None if they were not looked for."""
-    copies = report.copies
-    if copies is None:
+    total = report.total
+    if total.num_distinct is None:
         return None
-    if copies.num_distinct == copies.num_images:
-        return f"Copies: none of the {copies.num_images:,} judged images has the perceptual hash of another."
+    if total.num_distinct == total.num_judged:
+        return f"Copies: none of the {total.num_judged:,} judged images has the perceptual hash of another."
     return (
-        f"Copies: {copies.num_images:,} judged images are {copies.num_distinct:,} pictures by their perceptual hash, "
-        f"the most frequent one {copies.num_in_largest:,} times. Private are {percent(copies.rate_each)} of the images "
-        f"and {percent(copies.rate_distinct)} of the pictures."
+        f"Copies: {total.num_judged:,} judged images are {total.num_distinct:,} pictures by their perceptual hash, the "
+        f"most frequent one {total.num_in_largest:,} times. Private are {percent(total.privacy_rate)} of the images "
+        f"and {percent(total.rate_distinct)} of the pictures."
     )

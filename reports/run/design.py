@@ -6,17 +6,19 @@ from typing import Literal
 
 from ingest.errors import number_of
 from reports.run import drawn_shards
-from reports.run.figures import SMALL_GROUP, Figure, Rate
+from reports.run.figures import Figure, Rate
 from reports.statistics.shares import (
     CONFIDENCE,
+    SMALL_GROUP,
     Stratum,
     clopper_pearson,
     post_stratified,
     sampled,
     standings,
 )
+from scoring.runs.coverage import Coverage
 from scoring.runs.record import RunRecord
-from scoring.runs.rows import NO_DAMAGE, Damage
+from scoring.runs.rows import NO_DAMAGE, Damage, scope_of
 
 Kind = Literal["whole", "random", "shards", "per category", "first", "unfinished", "damaged"]
 
@@ -38,10 +40,10 @@ class RunDesign:
     """How the images were chosen."""
 
     kind: Kind
-    sentence: str
+    scope: str
     """Says to people which part of the source this is."""
 
-    num_in_source: int | None
+    num_in_source: int | None = None
     """Images of the source; None if that is not known."""
 
     is_certain: bool = True
@@ -59,54 +61,39 @@ class RunDesign:
         """Return whether every image that can be read was scanned."""
         return self.kind in ("whole", "damaged")
 
-
-def design_of(
-    record: RunRecord,
-    num_images: int,
-    is_complete: bool | None,
-    has_all: bool,
-    sizes: SourceSizes,
-    damage: Damage = NO_DAMAGE,
-) -> RunDesign:
-    """Return how the images of a run were chosen. num_images: of the run. is_complete, has_all: of `Coverage`."""
-    design = _design_of(record, num_images, is_complete, has_all, sizes)
-    if not damage.num_parts:
-        return design
-    if design.kind != "whole":
-        return replace(design, is_damaged=True)
-    sentence = f"The {num_images:,} images of the source that could be read." if design.is_certain else design.sentence
-    return RunDesign("damaged", sentence, None, design.is_certain, is_damaged=True)
+    @property
+    def has_claim(self) -> bool:
+        """Return whether intervals and ranks say something beyond the images that were scanned."""
+        return self.is_exhaustive or self.is_random
 
 
-def _design_of(
-    record: RunRecord, num_images: int, is_complete: bool | None, has_all: bool, sizes: SourceSizes
-) -> RunDesign:
-    known = sizes.num_images or (sum(sizes.by_category.values()) or None)
-    if record.sample is None and (record.limit is None or has_all):
-        if is_complete:
-            return RunDesign("whole", f"The whole source: all {num_images:,} images.", num_images)
-        if is_complete is None:
-            sentence = f"All {num_images:,} images of the run. The source cannot be listed now, so it may hold more."
-            return RunDesign("whole", sentence, num_images, is_certain=False)
-        return RunDesign("unfinished", f"The {num_images:,} images scanned so far, not the whole source.", known)
+def design_of(record: RunRecord, coverage: Coverage, sizes: SourceSizes, damage: Damage = NO_DAMAGE) -> RunDesign:
+    """Return how the images of a run were chosen."""
+    kind, known = _kind(record, coverage), sizes.num_images or (sum(sizes.by_category.values()) or None)
+    if kind == "whole":
+        known = coverage.num_rows if coverage.is_complete else None
+    elif kind == "shards":
+        known = None
+    is_damaged = damage.num_parts > 0
+    return RunDesign(
+        "damaged" if kind == "whole" and is_damaged else kind,
+        scope_of(record, coverage.has_all, damage),
+        None if kind == "whole" and is_damaged else known,
+        kind != "whole" or bool(coverage.is_complete),
+        is_damaged,
+    )
+
+
+def _kind(record: RunRecord, coverage: Coverage) -> Kind:
+    if record.sample is None and (record.limit is None or coverage.has_all):
+        return "unfinished" if coverage.is_complete is False else "whole"
     if record.limit is not None:
-        return RunDesign(
-            "first", f"The first {num_images:,} images only (--limit), which are not representative.", known
-        )
-    if not is_complete:
-        return RunDesign("unfinished", f"The {num_images:,} images of a random sample that were scanned so far.", known)
+        return "first"
+    if not coverage.is_complete:
+        return "unfinished"
     if record.per_category:
-        sentence = f"A random sample of up to {record.sample:,} images of each category (seed {record.seed})."
-        return RunDesign("per category", sentence, known)
-    if (drawn := record.shard_draw) is not None:
-        sentence = (
-            f"A random sample of {number_of(num_images, 'image')} in "
-            f"{number_of(drawn.num_shards, 'random shard')} of {drawn.num_source_shards:,} (seed {record.seed}), with "
-            f"{number_of(drawn.num_in_shards, 'image')} in all."
-        )
-        return RunDesign("shards", sentence, None)
-    of = f" of {known:,} in the source" if known else ""
-    return RunDesign("random", f"A random sample of {num_images:,} images{of} (seed {record.seed}).", known)
+        return "per category"
+    return "random" if record.shard_draw is None else "shards"
 
 
 def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, num_images: int) -> tuple[Rate, ...]:
@@ -117,31 +104,30 @@ def in_source(rates: tuple[Rate, ...], design: RunDesign, sizes: SourceSizes, nu
     fractions = {rate.group: fraction_of(rate, design, sizes, num_images) for rate in rates if rate.num_judged}
     ends = {rate.group: _interval(rate, design, fractions.get(rate.group, 0.0)) for rate in rates}
 
-    def place(rate: Rate) -> tuple[bool, float, float, str]:
+    def order(rate: Rate) -> tuple[bool, float, float, str]:
         low = ends[rate.group][0] if design.is_random else rate.rate_low
         return low is None, -(low or 0.0), -(rate.privacy_rate or 0.0), rate.group
 
-    ordered = sorted(rates, key=place)
+    ordered = sorted(rates, key=order)
     judged = [rate for rate in ordered if rate.num_judged]
     ranks = dict[str, tuple[int, int]]()
-    if (design.is_exhaustive or design.is_random) and len(judged) > 1:
+    if design.has_claim and len(judged) > 1:
         counted = [
             (rate.num_private, rate.num_judged, _for_ranks(rate, fractions[rate.group], design, len(judged)))
             for rate in judged
         ]
         ranks = dict(zip([rate.group for rate in judged], standings(counted), strict=True))
     placed = []
-    for index, rate in enumerate(ordered, 1):
+    for rank, rate in enumerate(ordered, 1):
         low, high = ends[rate.group]
         rank_low, rank_high = ranks.get(rate.group, (None, None))
-        rank = index if rate.group in ranks else None
         placed.append(
             replace(
                 rate,
                 source_low=low,
                 source_high=high,
                 is_small=rate.num_judged < SMALL_GROUP,
-                rank=rank,
+                rank=rank if rank_low else None,
                 rank_low=rank_low,
                 rank_high=rank_high,
             )

@@ -30,6 +30,9 @@ proportions with small expected number of positive counts estimated from survey 
 import math
 from functools import cache
 
+import numpy as np
+import numpy.typing as npt
+
 from reports.statistics.shares import CONFIDENCE, z_of
 from scoring.runs.record import ShardDraw
 
@@ -42,26 +45,24 @@ def residual_sql(k: str, n: str, k_of_all: str, n_of_all: str) -> str:
     return f"({k} - {k_of_all} / {n_of_all} * {n}) / nullif(1 - {n} / {n_of_all}, 0)"
 
 
-def effective_size_sql(draw: ShardDraw, suffix: str = "") -> str:
+def effective_size_sql(draw: ShardDraw) -> str:
     """Return the SQL of the effective size, null without one; for any draw that leaves shards out.
 
-    It reads the columns n and num_shards, and with the suffix k and squares, the sum of e_i² over the shards. All but
-    num_shards are floating-point numbers.
+    It reads the columns n, num_shards, k, and squares, the sum of e_i² over the shards. All but num_shards are
+    floating-point numbers.
     """
     f1, f2 = draw.num_shards / draw.num_source_shards, draw.num_images / draw.num_in_shards
-    k, squares = f"k{suffix}", f"squares{suffix}"
-    between = f"(num_shards - 1) / num_shards * {squares} / ({k} * (1 - {k} / n) * n)"
-    per_image = f"CASE WHEN {k} IN (0, n) THEN 1 / num_shards ELSE greatest({between}, 1 / n) END"
+    between = "(num_shards - 1) / num_shards * squares / (k * (1 - k / n) * n)"
+    per_image = f"CASE WHEN k IN (0, n) THEN 1 / num_shards ELSE greatest({between}, 1 / n) END"
     return f"CASE WHEN num_shards > 1 THEN 1 / ({1 - f1!r} * ({per_image}) + {f1 * (1 - f2)!r} / n) END"
 
 
-def degrees_sql(suffix: str = "") -> str:
+def degrees_sql() -> str:
     """Return the SQL of the degrees of freedom, a whole number; null for a single shard.
 
-    It reads the columns num_shards, and with the suffix squares and fourths, the sum of e_i⁴.
+    It reads the columns num_shards, squares and fourths, the sum of e_i⁴.
     """
-    squares, fourths = f"squares{suffix}", f"fourths{suffix}"
-    estimated = f"2 * pow({squares}, 2) / nullif(greatest(0, {fourths} - pow({squares}, 2) / num_shards), 0)"
+    estimated = "2 * pow(squares, 2) / nullif(greatest(0, fourths - pow(squares, 2) / num_shards), 0)"
     return (
         "CASE WHEN num_shards > 1 THEN "
         f"greatest(1, least(num_shards - 1, floor(coalesce({estimated}, num_shards))))::BIGINT END"
@@ -84,6 +85,31 @@ def of_t(degrees: int, confidence: float = CONFIDENCE) -> float:
     from scipy.special import stdtrit
 
     return float((z_of(confidence) / stdtrit(float(degrees), (1 + confidence) / 2)) ** 2)
+
+
+def size_of_ratio(
+    draw: ShardDraw, tops: npt.NDArray[np.float64], bottoms: npt.NDArray[np.float64], of_labels: float = 0.0
+) -> float | None:
+    """Return the effective size of the ratio Σ top / Σ bottom, made smaller by the t distribution; None of one shard.
+
+    tops, bottoms: estimates for each of the m drawn shards, shape (m,). of_labels: variance of the ratio by the labels
+    alone, which the variance between shards has in it but for the part f1.
+    """
+    num, total = len(tops), float(bottoms.sum())
+    if num < 2:
+        return None
+    share = float(tops.sum()) / total
+    f1, f2 = draw.num_shards / draw.num_source_shards, draw.num_images / draw.num_in_shards
+    errors = (tops - share * bottoms) / np.maximum(1 - bottoms / total, 1e-9) / total
+    squares, fourths, per_image = float((errors**2).sum()), float((errors**4).sum()), share * (1 - share)
+    if per_image > 0:
+        between = max((num - 1) / num * squares / per_image, 1 / total)
+        inside = (1 - f2) / total + of_labels / per_image
+    else:
+        between, inside = 1 / num, (1 - f2) / total
+    excess = fourths - squares**2 / num
+    degrees = min(num - 1, int(2 * squares**2 / excess)) if excess > 0 else num - 1
+    return of_t(max(1, degrees)) / ((1 - f1) * between + f1 * inside)
 
 
 def fraction_of(

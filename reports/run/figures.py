@@ -2,42 +2,35 @@
 
 from dataclasses import dataclass
 
-SMALL_GROUP = 20
-"""A group with fewer judged images is marked: its rate says little."""
-
 
 @dataclass(frozen=True)
-class LevelCount:
-    """share: of the scored images, 0–1, None where none is scored."""
+class Figure:
+    """A share of images, and what a reader must know of it. `reports.report.words.says` says it."""
 
-    level: int
-    name: str
-    num_images: int
-    share: float | None
+    rate: float | None
+    """None where the choice of the images allows no rate of them all."""
 
+    low: float | None
+    high: float | None
+    """95 % interval; equal to the rate where all images were scanned, None where there is none."""
 
-@dataclass(frozen=True)
-class Prevalence:
-    """share: present among the images where it was assessed, 0–1; None where it never was.
+    population: str
+    """Images that it is a share of, in the plural."""
 
-    is_lower_bound: the engine affirms the attribute but never denies it; then the share is of all scored images, and
-    None if it was found in none.
-    """
+    basis: str
+    """What it is counted or estimated from."""
 
-    attribute: str
-    title: str
-    level: int
-    num_present: int
-    num_ambiguous: int
-    num_absent: int
-    num_not_assessed: int
-    share: float | None
-    is_lower_bound: bool
+    caveat: str = ""
+    """What it does not say."""
 
-    @property
-    def is_never_found(self) -> bool:
-        """Return whether it was looked for and found in no image, and the engine cannot rule it out."""
-        return self.is_lower_bound and self.share is None
+    is_of_source: bool = False
+    """The rate is an estimate for the source, of which the run is a sample."""
+
+    is_corrected: bool = False
+    """Corrected by labels of people, else as the engine answers."""
+
+    assumption: str = ""
+    """Condition under which the interval holds."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +55,9 @@ class Rate:
 
     rate_high: float | None
     num_quarantined: int
+
+    nums_by_level: tuple[int, ...] = (0,) * 5
+    """Scored images of levels 1, 2, 3, 4 and 0 of the column `severity_level`, in that order."""
 
     num_screened: int = 0
     """Images that the screen of the scan left out: neither scored nor quarantined."""
@@ -106,10 +102,14 @@ class Rate:
     """If shards were drawn: those with judged images of the group."""
 
     num_distinct: int | None = None
-    """Images that differ by their perceptual hash; None where copies were not looked for."""
+    """Judged images that differ by their perceptual hash; one without a hash has no copy. None where copies were not
+    looked for."""
+
+    num_in_largest: int | None = None
+    """Images of the picture that has most copies."""
 
     rate_distinct: float | None = None
-    """The rate with one vote for each of them."""
+    """The rate with one vote for each distinct picture."""
 
     @property
     def is_never_denied(self) -> bool:
@@ -144,25 +144,57 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class ReasonCount:
-    reason: str
+class Edge:
+    """The share of the images whose score is at least the lower edge of a level's band."""
+
+    level: int
+    score: float
     num_images: int
+    figure: Figure
 
 
 @dataclass(frozen=True)
-class UnseenContent:
-    """num_images: with content that was not scanned. by_kind: of each kind in it, as `UNSEEN_KINDS` names them."""
+class Scores:
+    """The score that the model itself gave the images: how severe, or how probably private."""
 
+    column: str
     num_images: int
-    by_kind: dict[str, int]
+    """Images with such a score; without any there are no mean and no histogram to show."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    """95 % interval of the mean in the source, of a random sample; else None."""
+
+    histogram: tuple[int, ...]
+    """Images in each of equal parts of 0–1."""
+
+    edges: tuple[Edge, ...]
+    """Most severe first; empty for a score without bands."""
 
 
 @dataclass(frozen=True)
-class GroupLevels:
-    """nums: scored images of levels 1, 2, 3, 4 and 0, in that order."""
+class Prevalence:
+    """share: present among the images where it was assessed, 0–1; None where it never was.
 
-    group: str
-    nums: tuple[int, int, int, int, int]
+    is_lower_bound: the engine affirms the attribute but never denies it; then the share is of all scored images, and
+    None if it was found in none.
+    """
+
+    attribute: str
+    title: str
+    level: int
+    num_present: int
+    num_ambiguous: int
+    num_absent: int
+    num_not_assessed: int
+    share: float | None
+    is_lower_bound: bool
+
+    @property
+    def is_never_found(self) -> bool:
+        """Return whether it was looked for and found in no image, and the engine cannot rule it out."""
+        return self.is_lower_bound and self.share is None
 
 
 @dataclass(frozen=True)
@@ -189,15 +221,19 @@ class SevereImage:
     shard: str
     index: int
     key: str
+    sha256: str
     category: str | None
-    level: int
-    s_lex: int
+    level: int | None
+    """None if the protocol gives no severity."""
+
     score: float
+    """The severity score, or the probability that the image is private."""
+
     attributes: tuple[str, ...]
     """Keys of those at 1, most severe first."""
 
-    rationale: str | None
-    """Kinds of evidence; None where it may hold a model's own words."""
+    rationale: str
+    """Kinds of evidence."""
 
     boxes: tuple[str, ...]
     """Where they are, such as "face, top left"."""
@@ -225,34 +261,33 @@ class LawCount:
     article: str
     about: str
     attributes: tuple[str, ...]
-    num_images: int
-    share: float | None
-    """Share of all scored images."""
-
-    is_lower_bound: bool
-    """Some of the attributes were not judged in some images, or in none. Then more can fall under the rule."""
-
     together_with: tuple[str, ...] = ()
     """Only images that also show one of these are counted; empty: no such condition."""
 
+    num_images: int = 0
+    share: float | None = None
+    """Share of all scored images."""
+
+    is_lower_bound: bool = False
+    """Some of the attributes were not judged in some images, or in none. Then more can fall under the rule."""
+
 
 @dataclass(frozen=True)
-class Copies:
-    """Images with the same perceptual hash count as copies of one picture; images without a hash have none."""
+class LeftOut:
+    """What is in no figure of a report. Reasons and kinds -> images, the most frequent first."""
 
-    num_images: int
-    """Images for which the condition is known."""
+    quarantined: dict[str, int]
+    rejections: dict[str, int]
+    """The quarantined images of this reason by their kind."""
 
-    num_distinct: int
+    damaged_parts: dict[str, int]
+    """Parts of shards: each holds an unknown number of images that were not seen."""
 
-    num_in_largest: int
-    """Images of the picture that has most copies."""
+    unseen: dict[str, int]
+    """Kinds of content that was not scanned -> scored images that hold it."""
 
-    rate_each: float | None
-    """With one vote per image, so that a picture counts as often as it occurs in the corpus."""
-
-    rate_distinct: float | None
-    """With one vote per picture."""
+    num_unseen: int
+    """Images with any of these."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +296,10 @@ class CorrectedRate:
 
     subject: str
     category: str | None
+
+    population: str
+    """Images that the rates are shares of, in the plural."""
+
     raw_rate: float | None
     corrected_rate: float | None
     low: float | None
@@ -270,7 +309,7 @@ class CorrectedRate:
     note: str | None
 
     sensitivity: float | None = None
-    """Share of the private images that the engine finds, and its 95 % interval; only of the whole run."""
+    """Share of the private images that the engine finds, and its 95 % interval; unknown with few labels."""
 
     sensitivity_low: float | None = None
     sensitivity_high: float | None = None
@@ -280,38 +319,3 @@ class CorrectedRate:
 
     specificity_low: float | None = None
     specificity_high: float | None = None
-
-
-@dataclass(frozen=True)
-class Figure:
-    """The main figure of a report, the share of private images, and what a reader must know of it."""
-
-    rate: float | None
-    """0–1; None where the choice of the images allows no rate of them all."""
-
-    low: float | None
-    high: float | None
-    """95 % interval; equal to the rate where all images were scanned, None where there is none."""
-
-    population: str
-    """Images that it is a share of, in the plural."""
-
-    basis: str
-    """What it is counted or estimated from."""
-
-    caveat: str = ""
-    """What it does not say."""
-
-    is_of_source: bool = False
-    """The rate is an estimate for the source, of which the run is a sample."""
-
-    is_corrected: bool = False
-    """Corrected by labels of people, else as the engine answers."""
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One line of how the report was made."""
-
-    name: str
-    value: str

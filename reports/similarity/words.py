@@ -1,6 +1,7 @@
 """Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ingest.errors import number_of
 from reports.pages import fill
@@ -12,7 +13,23 @@ def document(similarity: Similarity) -> Document:
     return Document(list(headlines(similarity)), list(tables(similarity)), list(notes(similarity)))
 
 
+def answer(similarity: Similarity) -> str:
+    """Say in a sentence whether the changed pictures can still be recognised."""
+    asked = [of_set for of_set in similarity.sets if of_set.num_nearest_of]
+    if not asked:
+        return "Whether the changed pictures can still be recognised is not known: none could be compared."
+    found = [each for each in asked if (each.nearest_low or 0.0) > 1 / each.num_nearest_of]
+    most = max(asked, key=lambda each: each.num_nearest / each.num_nearest_of)
+    share = f"{percent(most.num_nearest / most.num_nearest_of)} ({spread(most.nearest_low, most.nearest_high)})"
+    where = f"in {shortened(most.name)} {share} of the changed pictures lead back to their own original"
+    if found:
+        of_sets = f" in {len(found)} of {len(asked)} sets" if len(asked) > 1 else ""
+        return f"The changed pictures can still be recognised{of_sets}: {where}."
+    return f"This comparison does not recognise the changed pictures: {where}, no more than by chance."
+
+
 def headlines(similarity: Similarity) -> Iterator[str]:
+    yield answer(similarity)
     drawn = f", {similarity.num_drawn:,} drawn" if similarity.num_drawn < similarity.num_originals else ""
     yield f"{number_of(similarity.num_originals, 'original')}{drawn}; {number_of(len(similarity.sets), 'set')}"
     where = "the areas that differ" if similarity.part == "areas" else "the whole pictures"
@@ -39,7 +56,7 @@ def tables(similarity: Similarity) -> Iterator[Table]:
             ]
             for of_set in similarity.sets
         ]
-        heads = ["set", "compared", "equal", "unreadable", "withheld", "without original", "originals without"]
+        heads = ["set", "compared", "equal", "unreadable", "withheld", "changed, no original", "original, none changed"]
         yield table("What became of the pictures", heads, rows)
 
 
@@ -64,6 +81,14 @@ def notes(similarity: Similarity) -> Iterator[str]:
             f"nearest: changed pictures that are nearer to their own original than to any other of up to {asked:,}, by "
             f"SemSim; by chance it would be {percent(1 / asked)}. Such pictures can be found again."
         )
+    named = [(each.name.partition("=")[2], each) for each in similarity.sets if each.name.startswith("solid=")]
+    blocks = sorted(((int(size), each) for size, each in named if size.isdecimal()), key=lambda block: block[0])
+    for (_, smaller), (_, larger) in pairwise(blocks):
+        if larger.num_nearest > smaller.num_nearest:
+            yield (
+                f"{larger.name} leads back to the original more often than {smaller.name}, although it covers more: "
+                "compare sets by this column, not by their strength."
+            )
     yield "SemSim, MSE and FID are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
     yield (
         "FID is the Fréchet distance of these features: it is not that of other tools, and only sets of about as many "

@@ -1,35 +1,48 @@
 """Rates of categories: by their own labels alone where these are enough, else by a model of all categories.
 
-- With `MIN_DIRECT` labels, or one for each image, the difference estimator inside the category, which assumes nothing.
+- With `MIN_LABELS` labels, or one for each image, the difference estimator inside the category, which assumes nothing.
 - With fewer, Fay and Herriot's model of areas. For category k the difference estimator d_k, with the cell shares r_c of
   the whole sample as the claims of its images, has the error variance ψ_k of the draw. The true rates scatter around a
   line over the run's own rates x_k with variance σ²: d_k = β₀ + β₁ x_k + v_k + e_k. The rate is γ_k d_k + (1 - γ_k) (β₀
-  + β₁ x_k) with γ_k = σ² / (σ² + ψ_k), so a category without labels takes the line. σ² is the moment estimate, the
-  interval follows from the mean squared error of Prasad and Rao with Student's t for K - 2 categories.
+  + β₁ x_k) with γ_k = σ² / (σ² + ψ_k), so a category without labels takes the line. σ² maximises the residual
+  likelihood times σ² (Li and Lahiri): it is above 0 also if few labels show no scatter, and no category that is far
+  surer than the others decides it alone. The interval follows from the mean squared error of Prasad and Rao with
+  Student's t for K - 2 categories.
 
 It assumes that the true rates scatter around the line alike in all categories. It does not assume that the engine errs
 alike in them, and a category in which it errs in another way only has a longer interval if it has few labels.
 
-Sources: R. Fay and R. Herriot, "Estimates of income for small places", JASA 74 (1979); J. N. K. Rao and I. Molina,
-"Small Area Estimation", 2nd ed. 2015, sections 6.1 and 6.2.
+Sources: R. Fay and R. Herriot, "Estimates of income for small places", JASA 74 (1979); H. Li and P. Lahiri, "An
+adjusted maximum likelihood method for solving small area estimation problems", Journal of Multivariate Analysis 101
+(2010); J. N. K. Rao and I. Molina, "Small Area Estimation", 2nd ed. 2015, sections 6.1 and 6.2.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from reports.statistics.estimates import IS_YES, NO_DONOR, Counts, Estimate, Evidence, Numbers, evidence, prevalence
+from reports.statistics.estimates import (
+    IS_YES,
+    NO_DONOR,
+    Counts,
+    Estimate,
+    Evidence,
+    Numbers,
+    evidence,
+    prevalence,
+    sensitivity,
+)
+from reports.statistics.shares import SMALL_GROUP
 
-MIN_DIRECT = 30
-"""Number of labels with which a category needs no model."""
+MIN_LABELS = 30
+"""Number of labels with which a category needs no model, and the rate of a run no mark."""
 
-MIN_CATEGORIES, MIN_IMAGES = 5, 20
-"""Number of categories that the model needs, and of images in each of them. The answers for fewer images scatter more
-than their true rates do."""
+MIN_CATEGORIES = 5
+"""Number of categories that the model needs, each with `SMALL_GROUP` images: the answers for fewer scatter more than
+their true rates do."""
 
 _LEAST_VARIANCE = 1e-12
-_NUM_HALVINGS = 60
 
 Method = Literal["difference", "fay-herriot"]
 
@@ -51,6 +64,9 @@ class CategoryEstimate:
     """The rate of one category."""
 
     rate: Estimate
+    sensitivity: Estimate
+    """By its own labels; unknown without `MIN_LABELS` of them."""
+
     method: Method
 
     num_labels: int
@@ -58,7 +74,7 @@ class CategoryEstimate:
 
 
 def category_estimates(
-    whole: Evidence, num_images: Counts, labels: LabelsOfCategories
+    whole: Evidence, num_images: Numbers, labels: LabelsOfCategories
 ) -> list[CategoryEstimate | None]:
     """Return the estimate of each of K categories; None if it has too few labels, and there are too few categories.
 
@@ -69,32 +85,28 @@ def category_estimates(
     modelled = by_model(whole, num_images, labels)
     estimates: list[CategoryEstimate | None] = []
     for index, num in enumerate(num_labels):
-        if num == num_images[index].sum():
-            rate = float(labels.is_there[labels.categories == index].mean())
-            estimates.append(CategoryEstimate(Estimate(rate, rate, rate), "difference", num))
-        elif num >= MIN_DIRECT and (direct := _direct(index, num_images, labels)).value is not None:
-            estimates.append(CategoryEstimate(direct, "difference", num))
-        else:
-            rate_by_model = modelled.get(index)
-            estimates.append(CategoryEstimate(rate_by_model, "fay-herriot", num) if rate_by_model else None)
+        if num and (num >= MIN_LABELS or num == num_images[index].sum()):
+            is_in = labels.categories == index
+            parts = labels.cells[is_in], labels.is_there[is_in], labels.probabilities[is_in]
+            own = evidence(num_images[index], *parts)
+            if num == num_images[index].sum():
+                own = replace(own, openness=np.zeros_like(own.openness))
+            if (rate := prevalence(own)).value is not None:
+                estimates.append(CategoryEstimate(rate, sensitivity(own), "difference", num))
+                continue
+        by_others = modelled.get(index)
+        estimates.append(CategoryEstimate(by_others, Estimate(), "fay-herriot", num) if by_others else None)
     return estimates
 
 
-def _direct(index: int, num_images: Counts, labels: LabelsOfCategories) -> Estimate:
-    is_in = labels.categories == index
-    return prevalence(
-        evidence(num_images[index], labels.cells[is_in], labels.is_there[is_in], labels.probabilities[is_in])
-    )
-
-
-def by_model(whole: Evidence, num_images: Counts, labels: LabelsOfCategories) -> dict[int, Estimate]:
+def by_model(whole: Evidence, num_images: Numbers, labels: LabelsOfCategories) -> dict[int, Estimate]:
     """Return the rates of the categories by the model, by their numbers.
 
-    Without those with fewer than `MIN_IMAGES` images; empty with fewer than `MIN_CATEGORIES` others. Arguments as in
+    Without those with fewer than `SMALL_GROUP` images; empty with fewer than `MIN_CATEGORIES` others. Arguments as in
     `category_estimates`.
     """
     num_categories, sizes = len(num_images), num_images.sum(axis=1)
-    is_large = sizes >= MIN_IMAGES
+    is_large = sizes >= SMALL_GROUP
     if is_large.sum() < MIN_CATEGORIES:
         return {}
     rates, smoothed, weights = whole.rates, whole.smoothed_rates, 1 / labels.probabilities
@@ -129,28 +141,29 @@ def _fay_herriot(direct: Numbers, of_draw: Numbers, of_images: Numbers, lines: N
     direct: estimates. of_draw: their variances, above 0. of_images: variances of the true rates in as few images.
     lines: what the model explains the rates by, shape (K, 2).
     """
+    from scipy.optimize import minimize_scalar
 
-    def fit(between: float) -> tuple[Numbers, Numbers]:
-        """Return the coefficients by generalised least squares, and their covariance."""
-        scaled = lines / (between + of_both)[:, None]
+    def fit(between: float) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the variances, the coefficients by generalised least squares, and their covariance."""
+        total = between + of_draw + of_images
+        scaled = lines / total[:, None]
         # Not inv: the run may say yes equally often in all categories.
         covariance = np.asarray(np.linalg.pinv(scaled.T @ lines), dtype=np.float64)
-        return covariance @ (scaled.T @ direct), covariance
+        return total, covariance @ (scaled.T @ direct), covariance
 
-    def excess(between: float) -> float:
-        squares: Numbers = (direct - lines @ fit(between)[0]) ** 2
-        return float(np.sum(squares / (between + of_both))) - float(len(direct) - lines.shape[1])
+    def loss(logarithm: float) -> float:
+        """Return -2 times the adjusted residual log-likelihood of σ²."""
+        total, coefficients, covariance = fit(np.exp(logarithm))
+        squares = (direct - lines @ coefficients) ** 2 / total
+        seen = np.linalg.eigvalsh(covariance)
+        return float(np.sum(np.log(total) + squares) - np.log(seen[seen > 1e-15 * seen.max()]).sum() - 2 * logarithm)
 
-    of_both = of_draw + of_images
-    between, high = 0.0, 1.0
-    if excess(between) > 0:
-        for _ in range(_NUM_HALVINGS):
-            middle = (between + high) / 2
-            between, high = (middle, high) if excess(middle) > 0 else (between, middle)
-    coefficients, covariance = fit(between)
-    total = between + of_both
+    steps = np.linspace(np.log(_LEAST_VARIANCE), np.log(4), 60)
+    best = int(np.argmin([loss(step) for step in steps]))
+    around = float(steps[max(0, best - 1)]), float(steps[min(len(steps) - 1, best + 1)])
+    between = float(np.exp(minimize_scalar(loss, bounds=around, method="bounded").x))
+    total, coefficients, covariance = fit(between)
     own = (between + of_images) / total
     explained = (1 - own) ** 2 * np.einsum("ij,jk,ik->i", lines, covariance, lines)
-    of_between = 2 * len(total) / (1 / total).sum() ** 2
-    errors = own * of_draw + explained + 2 * of_draw**2 / total**3 * of_between
+    errors = own * of_draw + explained + 4 * of_draw**2 / total**3 / (1 / total**2).sum()
     return own * direct + (1 - own) * (lines @ coefficients), errors

@@ -7,24 +7,31 @@ the share r_c = Σ w y / Σ w. The rate is Σ N_c r_c / N: the rate that the run
 its claims (Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 5 to 7; with machine answers
 also called prediction-powered inference).
 
-Interval of a rate: its variance by linearisation is V = Σ (N_c / N)² s_c (1 - s_c) / m_c (1 - f_c). m_c is how many
-labels of equal weight the labels of the cell are worth, f_c the labelled share of its images, and s_c the share r_c
-with a third of a count added on each side (J. Kerman, 2011), so that a cell without a positive label is not taken as
-certain. Then Clopper and Pearson's exact interval at the effective size s (1 - s) / V, s = Σ N_c s_c / N (E. Korn and
-B. Graubard, "Confidence intervals for proportions with small expected number of positive counts", 1998).
+Interval of a rate: its variance by linearisation is V = Σ (N_c / N)² s_c (1 - s_c) / m_c (1 - Σ w / Σ w²). m_c is how
+many labels of equal weight the labels of the cell are worth, the last factor is 0 if all of its images are labelled,
+and s_c is the share r_c with a third of a count added on each side (J. Kerman, 2011), so that a cell without a positive
+label is not taken as certain. Then Clopper and Pearson's exact interval at the effective size s (1 - s) / V, s =
+Σ N_c s_c / N (E. Korn and B. Graubard, "Confidence intervals for proportions with small expected number of positive
+counts", 1998).
+
+Images that a screen left out are represented by those that its guard sent to the engine, a random 1 / M of them. These
+have cells of their own, in which an image counts M times, and their rate has the variance of this draw too. The rate of
+all images is the sum of two independent parts, whose ends are added up by their squared distances (MOVER: G. Zou and A.
+Donner, "Construction of confidence limits about effect measures", 2008).
 
 Sensitivity and specificity are a / (a + b), with a and b rates of their own among the images that the run answers with
-yes and among the others. Their labels are independent, so the interval of the ratio b / a follows from those of a and b
-(MOVER-R: R. Newcombe, "MOVER-R confidence intervals for ratios and products of two independently estimated
-quantities", 2016).
+yes and among the others, such as those that were screened out. Their labels are independent, so the interval of the
+ratio b / a follows from those of a and b (MOVER-R: R. Newcombe, "MOVER-R confidence intervals for ratios and products
+of two independently estimated quantities", 2016).
 
-A cell without labels takes the share of the most similar cell on its side: answered yes, or not. A side without a label
-has bounds only: all of its images, or none.
+A cell without labels takes the share of the most similar cell with the same answer. An answer without a label has
+bounds only: all of its images, or none.
 
 Assumes that chance alone decided which images were labelled, and that labels are right.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,10 +55,24 @@ ABSENT, NEAR, NOT_JUDGED, UNCLEAR, PRESENT = range(2 * NUM_BINS, 2 * NUM_BINS + 
 where the engine answers for other images. NOT_JUDGED: any other null. The first 6 cells are by probability, of rows
 that are not answered "yes"; the next 6 of rows that are."""
 
-NUM_CELLS = 2 * NUM_BINS + 5
+GUARDED = 2 * NUM_BINS + 5
+"""First of the same cells again, of images that the guard of a screen sent to the engine."""
 
-IS_YES: Flags = np.isin(np.arange(NUM_CELLS), [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
-"""The cells whose rows the run answers with 1."""
+NUM_CELLS = 2 * GUARDED
+
+IS_GUARDED: Flags = np.arange(NUM_CELLS) >= GUARDED
+
+_IS_ANSWERED_YES: Flags = np.isin(np.arange(NUM_CELLS) % GUARDED, [*range(NUM_BINS, 2 * NUM_BINS), PRESENT])
+_ANSWERS = _IS_ANSWERED_YES + 2 * IS_GUARDED
+
+IS_YES: Flags = _IS_ANSWERED_YES & ~IS_GUARDED
+"""The cells whose images the run answers with 1. Of those that a guarded image represents, the engine saw no other."""
+
+
+def masses_of(guard_mass: float) -> Numbers:
+    """Return how many images an image of each cell represents. Shape (NUM_CELLS,). guard_mass: of a guarded one."""
+    return np.where(IS_GUARDED, guard_mass, 1.0)
+
 
 PRIOR = 1 / 3
 """Count that is added on each side before a variance is taken."""
@@ -59,15 +80,19 @@ PRIOR = 1 / 3
 NO_DONOR = -1
 
 
-def guesses(num_images: Counts | Numbers) -> Numbers:
+def guesses(num_images: Numbers) -> Numbers:
     """Guess the share of each cell in which the subject is truly there, before any label. Shape (NUM_CELLS,).
 
     The guess decides only where labels are placed, and which cells are alike: a wrong one widens intervals and biases
     nothing. num_images: of each cell of the run, shape (NUM_CELLS,).
     """
-    rate = min(0.9, float(num_images[IS_YES].sum()) / max(1.0, float(num_images.sum())))
+    return np.concatenate([_guesses(num_images[:GUARDED]), _guesses(num_images[GUARDED:])])
+
+
+def _guesses(num_images: Numbers) -> Numbers:
+    rate = min(0.9, float(num_images[_IS_ANSWERED_YES[:GUARDED]].sum()) / max(1.0, float(num_images.sum())))
     missed = 0.2 * rate / (1 - rate)
-    shares = np.empty(NUM_CELLS)
+    shares = np.empty(GUARDED)
     shares[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
     shares[ABSENT] = np.clip(missed, 0.002, 0.3)
     shares[NEAR] = np.clip(3 * missed, 0.01, 0.4)
@@ -95,18 +120,21 @@ class Evidence:
     num_images: Numbers
     """Images that the rates are of."""
 
-    num_labelled: Numbers
-    """How many of these have a label."""
-
     positives: Numbers
     """Labels that say yes, as effective numbers."""
 
     sizes: Numbers
     """All labels, as effective numbers; 0 if there are none."""
 
+    openness: Numbers
+    """1 - Σ w / Σ w² of the labels: 0 if every image was labelled, 1 if hardly any was."""
+
     donors: Counts
     """The cell whose labels count for this one: itself, or the most similar labelled cell with the same answer.
     `NO_DONOR` if there is none."""
+
+    guard_mass: float
+    """Images that a guarded image represents."""
 
     @property
     def rates(self) -> Numbers:
@@ -122,14 +150,20 @@ class Evidence:
 
     def variance(self, cells: Flags) -> float:
         """Return the variance V of the rate of the images in these cells, which must have donors."""
-        shares = np.where(cells, self.num_images, 0) / self.num_images[cells].sum()
+        num_images = np.where(cells, self.num_images, 0)
+        shares = num_images / num_images.sum()
         with_donor = self.donors != NO_DONOR
-        donors = self.donors[with_donor]
-        of_donors, images = (_sums(donors, values[with_donor]) for values in (shares, self.num_images))
-        is_open = 1 - np.minimum(1, self.num_labelled / np.maximum(images, 1))
+        of_donors, images = (_sums(self.donors[with_donor], values[with_donor]) for values in (shares, self.num_images))
+        is_open = 1 - (1 - self.openness) * self.num_images / np.maximum(images, 1e-300)
         smoothed = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
         sizes = np.where(self.sizes > 0, self.sizes, np.inf)
-        return float(np.sum(of_donors**2 * smoothed * (1 - smoothed) / sizes * is_open))
+        of_labels = float(np.sum(of_donors**2 * smoothed * (1 - smoothed) / sizes * is_open))
+        of_guard = float(shares[IS_GUARDED].sum())
+        if not of_guard:
+            return of_labels
+        num_guarded = num_images[IS_GUARDED].sum() / self.guard_mass
+        rate = float((shares * self.smoothed_rates)[IS_GUARDED].sum()) / of_guard
+        return of_labels + of_guard**2 * rate * (1 - rate) / float(num_guarded) * (1 - 1 / self.guard_mass)
 
 
 def evidence(
@@ -138,13 +172,15 @@ def evidence(
     is_there: Numbers,
     probabilities: Numbers,
     masses: Numbers | None = None,
+    guard_mass: float = 1.0,
 ) -> Evidence:
     """Return the evidence of labels.
 
     num_images: images that the rates are of in each cell, shape (NUM_CELLS,). The others have the shape (m,), one entry
     for each label; there must be one.
     is_there: 1 or 0. probabilities: that the image was drawn and labelled, above 0. masses: number of `num_images` that
-    the labelled image itself counts as, if images count differently; None: one.
+    the labelled image itself counts as, if images of a cell count differently; None: the same. guard_mass: images that
+    a guarded image counts as.
     """
     assert len(cells)
     masses = np.ones(len(cells)) if masses is None else masses
@@ -154,13 +190,16 @@ def evidence(
     of_positives = _sums(cells, weights * is_there)
     rates = np.minimum(1, np.divide(of_positives, of_cells, out=np.zeros(NUM_CELLS), where=has_labels))
     sizes = _effective_sizes(cells, is_there, weights, rates)
-    guess = guesses(num_images)
+    closed = np.divide(
+        _sums(cells, weights * masses), _sums(cells, weights**2), out=np.zeros(NUM_CELLS), where=has_labels
+    )
+    guess = guesses(np.asarray(num_images, np.float64))
     log_odds = np.log(guess / (1 - guess))
-    can_give = has_labels[None, :] & (IS_YES[:, None] == IS_YES[None, :])
+    can_give = has_labels[None, :] & (_ANSWERS[:, None] == _ANSWERS[None, :])
     distances = np.where(can_give, np.abs(log_odds[:, None] - log_odds[None, :]), np.inf)
     np.fill_diagonal(distances, np.where(has_labels, -1, np.inf))
     donors = np.where(np.isinf(distances.min(axis=1)), NO_DONOR, np.argmin(distances, axis=1))
-    return Evidence(np.asarray(num_images, np.float64), _sums(cells, masses), rates * sizes, sizes, donors)
+    return Evidence(np.asarray(num_images, np.float64), rates * sizes, sizes, 1 - closed, donors, guard_mass)
 
 
 def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: Numbers) -> Numbers:
@@ -189,10 +228,7 @@ def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: 
 
 def prevalence(known: Evidence) -> Estimate:
     """Return the share of all images in which the subject is truly there."""
-    sides = [_mass(known, IS_YES), _mass(known, ~IS_YES)]
-    if all(side.value is not None for side in sides):
-        return _rate(known, np.full(NUM_CELLS, fill_value=True))
-    return Estimate(None, sum(side.low or 0.0 for side in sides), min(1.0, sum(side.high or 0.0 for side in sides)))
+    return _mass(known, np.full(NUM_CELLS, fill_value=True))
 
 
 def sensitivity(known: Evidence) -> Estimate:
@@ -205,32 +241,41 @@ def specificity(known: Evidence) -> Estimate:
     return _part(_mass(known, ~IS_YES, is_there=False), _mass(known, IS_YES, is_there=False))
 
 
-def _rate(known: Evidence, cells: Flags) -> Estimate:
-    """Return the share of the images in these cells in which the subject is truly there."""
-    shares = known.num_images[cells] / known.num_images[cells].sum()
-    value, variance = float(shares @ known.rates[cells]), known.variance(cells)
-    if variance <= 0:
-        return Estimate(value, value, value)
-    expected = float(shares @ known.smoothed_rates[cells])
-    size = expected * (1 - expected) / variance
-    low, high = clopper_pearson(min(1.0, value) * size, size)
-    return Estimate(value, float(low), float(high))
-
-
 def _mass(known: Evidence, cells: Flags, is_there: bool = True) -> Estimate:
     """Return the share of all images that are in these cells and have the subject, or do not have it.
 
-    Without a value if no image there, but at least one elsewhere, has a label."""
-    share = float(known.num_images[cells].sum() / known.num_images.sum())
-    if not share:
-        return Estimate(0.0, 0.0, 0.0)
-    if known.donors[cells & (known.num_images > 0)].min() == NO_DONOR:
-        return Estimate(None, 0.0, share)
-    rate = _rate(known, cells)
-    assert rate.value is not None and rate.low is not None and rate.high is not None  # noqa: PT018
-    if is_there:
-        return Estimate(share * rate.value, share * rate.low, share * rate.high)
-    return Estimate(share * (1 - rate.value), share * (1 - rate.high), share * (1 - rate.low))
+    Without a value if labels are missing for some."""
+    shares = known.num_images / known.num_images.sum()
+    has_rate = known.donors != NO_DONOR
+    parts = [Estimate(None, 0.0, unknown)] if (unknown := float(shares[cells & ~has_rate].sum())) else []
+    for stratum in (~IS_GUARDED, IS_GUARDED):
+        if share := float(shares[(chosen := cells & stratum & has_rate)].sum()):
+            value, low, high = _rate(known, chosen)
+            ends = (value, low, high) if is_there else (1 - value, 1 - high, 1 - low)
+            parts.append(Estimate(*(share * end for end in ends)))
+    return added(parts)
+
+
+def _rate(known: Evidence, cells: Flags) -> tuple[float, float, float]:
+    """Return the share of the images in these cells in which the subject is truly there, and its interval."""
+    shares = known.num_images[cells] / known.num_images[cells].sum()
+    value, variance = float(shares @ known.rates[cells]), known.variance(cells)
+    if variance <= 0:
+        return value, value, value
+    expected = float(shares @ known.smoothed_rates[cells])
+    size = expected * (1 - expected) / variance
+    low, high = clopper_pearson(min(1.0, value) * size, size)
+    return value, float(low), float(high)
+
+
+def added(parts: Sequence[Estimate]) -> Estimate:
+    """Return the sum of independent estimates; without a value if one of them has bounds only."""
+    sure = [(part.value, part.low or 0.0, part.high or 0.0) for part in parts if part.value is not None]
+    bounds = [(part.low or 0.0, part.high or 0.0) for part in parts if part.value is None]
+    value = sum(mid for mid, _, _ in sure)
+    low = value - math.hypot(*(mid - low for mid, low, _ in sure)) + sum(low for low, _ in bounds)
+    high = value + math.hypot(*(high - mid for mid, _, high in sure)) + sum(high for _, high in bounds)
+    return Estimate(None if bounds else value, max(0.0, low), min(1.0, high))
 
 
 def _part(part: Estimate, rest: Estimate) -> Estimate:

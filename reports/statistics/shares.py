@@ -48,6 +48,9 @@ import numpy.typing as npt
 
 CONFIDENCE = 0.95
 
+SMALL_GROUP = 20
+"""A group with fewer judged images is marked: its rate says little."""
+
 Interval = tuple[float, float]
 Numbers = npt.NDArray[np.float64]
 

@@ -4,7 +4,6 @@
     describe(options)       facts that make two runs comparable
     requirements(options)   requirements of the machine     (privsieve doctor)
     preview(options)        the prompt                      (privsieve scan --dry-run)
-    costs(options)          costs that are not measured     (privsieve plan)
     load(options)           starts the models
 
 Only `load` loads a model. `describe` refuses what `refuse_wrong` refuses. To add an engine: write the module and name

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Box, EngineDescription, EngineOptions, Outcome, Values, View
-from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engine_facts import Preview, Requirements
 from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
 
@@ -39,10 +39,6 @@ def requirements(options: EngineOptions) -> Requirements:
 
 def preview(options: EngineOptions) -> Preview:
     return Preview(seen_as_decoded)
-
-
-def costs(options: EngineOptions) -> Costs:
-    return Costs()
 
 
 def load(options: EngineOptions) -> "CannedEngine":

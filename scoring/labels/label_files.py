@@ -128,6 +128,10 @@ NULL_NUMBERS = ["null", "NULL", "nan", "NaN"]
 """Words of other tools for a missing number. In text columns only the empty cell is null: a class can be `null`."""
 
 
+WORDS_OF_PRIVATE = {"private": "1", "public": "0"}
+"""Words in the column `private`, in any case, for its numbers."""
+
+
 def text_columns(content: bytes, name: str) -> pa.Table:
     """Read every column as text; empty cells are null. LabelsError with the line if it is not CSV."""
     return pa.concat_tables(text_batches(io.BytesIO(content), name))

@@ -34,6 +34,7 @@ from scoring.labels.label_files import (
     LABELS_SCHEMA,
     MAX_TEXT_CHARS,
     NULL_NUMBERS,
+    WORDS_OF_PRIVATE,
     as_csv,
     bounded_table,
     refuse_rows,
@@ -291,6 +292,9 @@ def _refuse_labelled_twice(labels: pa.Table, name: str) -> None:
 
 def _numbers(cells: pa.ChunkedArray, column: str, name: str, num_before: int) -> pa.ChunkedArray:
     cells = pc.if_else(pc.is_in(cells, pa.array(NULL_NUMBERS)), pa.scalar(None, pa.string()), cells)
+    if column == "private":
+        for word, number in WORDS_OF_PRIVATE.items():
+            cells = pc.if_else(pc.equal(pc.utf8_lower(cells), word), pa.scalar(number), cells)
     try:
         return pc.cast(cells, pa.float64())
     except pa.ArrowInvalid:
@@ -300,6 +304,7 @@ def _numbers(cells: pa.ChunkedArray, column: str, name: str, num_before: int) ->
             except pa.ArrowInvalid:
                 raise LabelsError(
                     f'{name}, line {num_before + row + 2}: the column "{column}" holds no number'
+                    f"{'; write 1 or private, 0 or public' if column == 'private' else ''}"
                 ) from None
         raise
 

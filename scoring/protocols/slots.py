@@ -1,7 +1,8 @@
-"""`slots`: the answer is a form that the prompt holds, a line per attribute; one prefill gives all probabilities.
+"""`slots`: the answer is a form that the prompt holds, a slot per attribute; one prefill gives all probabilities.
 
-Nothing is generated. The digits in the slots condition those after them, so a model tuned for this protocol must be
-tuned in the same form, placeholders included.
+Nothing is generated. The form comes after the picture, so that it is computed for each one: its slots have letters,
+which the text before the picture explains. The digits in the slots condition those after them, so a model tuned for
+this protocol must be tuned in the same form, placeholders included.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,14 @@ from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome
 from scoring.protocols.interface import Answer, Prompt, Protocol, ProtocolOptions, SlotAnswer, Slots
 from scoring.protocols.reading import Thresholds, evidence, load_thresholds, most_probable, unparsable
-from scoring.protocols.texts import OneQuestionTexts, Wording, fill, load_texts, must_hold, version, with_image
+from scoring.protocols.texts import OneQuestionTexts, Wording, fill, letter, load_texts, must_hold, version, with_image
 from scoring.taxonomy import KEYS
 
-VARIANTS = ("counterfactual",)
+VARIANTS = ("counterfactual", "digits")
+"""digits: the form has digits alone, in the order of the attributes. Only a tuned model keeps count."""
+
 REVISION = 1
+SLOT_ALONE = "{slot}"
 
 SUM_TOLERANCE = 1e-3
 """Allowed difference from 1 of the sum of the probabilities of a slot."""
@@ -53,7 +57,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
     thresholds = load_thresholds(options.thresholds)
     if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
         raise EngineError("the prompt file: placeholder must be a single digit, which is a single token")
-    wanted = Slots(_pieces(texts.form_line), texts.placeholder)
+    wanted = Slots(_pieces(SLOT_ALONE) if "digits" in variants else _named_pieces(texts.form_line), texts.placeholder)
     if wanted.placeholder in wanted.choices:
         raise EngineError(
             f"the prompt file: placeholder must be none of {', '.join(wanted.choices)}, which are the answers"
@@ -63,11 +67,17 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
     return SlotsProtocol(name, version(name, REVISION, texts, [prompt], thresholds.by_key), prompt, thresholds)
 
 
+def _named_pieces(form_line: str) -> tuple[str, ...]:
+    pieces = _pieces(form_line)
+    if "{letter}" not in form_line:
+        must_hold("form_line", form_line, "key", "the form names no attribute; {letter} does, too")
+    return pieces
+
+
 def _pieces(form_line: str) -> tuple[str, ...]:
     """Return the text before each slot: the end of one line joins the beginning of the next."""
     mark = "\0"
-    if form_line.count("{slot}") != 1:
+    if form_line.count(SLOT_ALONE) != 1:
         raise EngineError("the prompt file: form_line must hold {slot} exactly once")
-    lines = [fill("form_line", form_line, {"key": key, "slot": mark}) for key in KEYS]
-    must_hold("form_line", form_line, "key", "the lines of the form name no attribute")
+    lines = [fill("form_line", form_line, {"key": key, "letter": letter(key), "slot": mark}) for key in KEYS]
     return tuple("".join(lines).split(mark)[: len(KEYS)])

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
+from string import ascii_uppercase
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
@@ -45,7 +46,7 @@ class TextsOfAttributes(Texts):
     """Attribute key -> the question about it."""
 
     attribute_line: Wording
-    """One line of {attributes}, with {key} and, if needed, {number} and {question}."""
+    """One line of {attributes}, with {key} and, if needed, {number}, {letter} and {question}."""
 
     def attributes(self) -> str:
         """Return the value of {attributes}."""
@@ -55,7 +56,7 @@ class TextsOfAttributes(Texts):
         """Return one line per attribute, in canonical order."""
         lines = []
         for number, key in enumerate(KEYS, 1):
-            values = {"number": str(number), "key": key, "question": self.questions[key]}
+            values = {"number": str(number), "letter": letter(key), "key": key, "question": self.questions[key]}
             lines.append(fill("attribute_line", self.attribute_line, values))
         must_hold("attribute_line", self.attribute_line, "key", "the attributes have no names")
         return lines
@@ -69,6 +70,12 @@ class TextsOfAttributes(Texts):
         filled = fill(name, text, {"attributes": self.attributes(), **values})
         must_hold(name, text, "attributes", "the model does not learn what to look for")
         return filled
+
+
+def letter(key: str) -> str:
+    """Return the letter of an attribute: A, B, … Z, AA, BB, …"""
+    number = KEYS.index(key)
+    return ascii_uppercase[number % 26] * (1 + number // 26)
 
 
 class OneQuestionTexts(TextsOfAttributes):

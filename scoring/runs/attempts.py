@@ -1,15 +1,21 @@
-"""What a run notes of its workers, so that it outlives them: attempts at a slice that never ended, and working time.
+"""What a run notes of its workers, so that it outlives them: attempts at a slice, its first rows, and working time.
 
 `RUN/attempts/<name>.json` exists while a worker scans a slice. If the worker is killed the file stays, and the next
 worker counts it as a death. Without this count, Ray would restart a worker that an image kills without end.
 
+`RUN/attempts/<name>.rows` has the first rows of a slice under way. The next attempt takes them over, so that an end of
+the scan costs a few seconds of work and not a slice.
+
 `RUN/engine-time.json`: how long the engines of a run worked, and for how long they had too few requests.
 """
 
+import io
 import time
 from collections import Counter
 from typing import Annotated
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
 from ingest.errors import RunError
@@ -17,12 +23,15 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.runs import ENGINE_TIME
 from scoring.runs.record import parsed
+from scoring.table import SCHEMA
 
 ISOLATE_AFTER_DEATHS = 2
 """After this many deaths a slice is scanned image by image in a child process."""
 
 GIVE_UP_AFTER_DEATHS = 5
 """After this many deaths the machine is probably at fault: the slice is left for the next scan."""
+
+_MARK = b"privsieve.mark"
 
 WRITE_EVERY_S = 10.0
 """How often the time of the engines is written, and once at the end."""
@@ -69,6 +78,28 @@ class Attempts:
         self._write(Attempt(name=name, deaths=before.deaths + 1, cause=before.cause))
         return before
 
+    def keep(self, name: str, rows: pa.Table, mark: str) -> None:
+        """Store the first rows of a slice. mark: text of all that they depend on. StorageError."""
+        buffer = io.BytesIO()
+        pq.write_table(
+            rows.replace_schema_metadata({_MARK: mark}), buffer, compression="zstd", write_page_checksum=True
+        )
+        self._rows(name).write(buffer.getvalue())
+
+    def kept(self, name: str, mark: str) -> pa.Table:
+        """Return the rows that an earlier attempt has stored; none if there are none with this mark."""
+        try:
+            content = io.BytesIO(self._rows(name).content())
+            rows = pq.read_table(content, page_checksum_verification=True)
+        except (FileNotFoundError, pa.ArrowException):  # the latter: cut off while it was written
+            return SCHEMA.empty_table()
+        is_same = (rows.schema.metadata or {}).get(_MARK) == mark.encode()
+        rows = rows.replace_schema_metadata(None)
+        return rows if is_same and rows.schema.equals(SCHEMA) else SCHEMA.empty_table()
+
+    def drop_rows(self, name: str) -> None:
+        self._rows(name).remove()
+
     def end(self, name: str) -> None:
         """Forget the slice, which has its result."""
         self._marker(name).remove()
@@ -107,6 +138,9 @@ class Attempts:
             elif attempt.failure is None:
                 self.end(attempt.name)
 
+    def _rows(self, name: str) -> Place:
+        return self._folder.at(f"{name}.rows")
+
     def _marker(self, name: str) -> Place:
         return self._folder.at(f"{name}.json")
 
@@ -139,11 +173,18 @@ class EngineTime(BaseModel):
     most_bytes_ahead: Annotated[int, Field(ge=0)] = 0
     """Peak of files and pixels that one engine's process had read but the engine had not answered."""
 
+    num_restarts: Annotated[int, Field(ge=0)] = 0
+    """How often an engine was loaded again, because its memory had grown."""
+
     def __add__(self, other: "EngineTime") -> "EngineTime":
         short_s = Counter(self.short_s)
         short_s.update(other.short_s)
-        most = max(self.most_bytes_ahead, other.most_bytes_ahead)
-        return EngineTime(seconds=self.seconds + other.seconds, short_s=dict(short_s), most_bytes_ahead=most)
+        return EngineTime(
+            seconds=self.seconds + other.seconds,
+            short_s=dict(short_s),
+            most_bytes_ahead=max(self.most_bytes_ahead, other.most_bytes_ahead),
+            num_restarts=self.num_restarts + other.num_restarts,
+        )
 
     @property
     def share_short(self) -> float | None:
@@ -183,6 +224,6 @@ class EngineTimeFile:
 
     def write(self) -> None:
         """Write what was added since the last time; to be called at the end."""
-        if self._not_written.seconds:
+        if self._not_written.seconds or self._not_written.num_restarts:
             add_engine_time(self._run, self._not_written)
         self._not_written, self._written_s = EngineTime(), time.monotonic()

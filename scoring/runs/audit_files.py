@@ -35,9 +35,8 @@ PRIVATE = "private"
 SUBJECTS = (PRIVATE, *KEYS)
 """Subjects that an audit estimates: pictures that are private, and that show each attribute."""
 
-NUM_CELLS = 17
-NOT_JUDGED_CELL = 14
-"""Cells are numbered from 0. reports/audit/cells.py defines them."""
+NUM_CELLS = 34
+"""Cells are numbered from 0. reports/statistics/estimates.py defines them."""
 
 MIN_PROBABILITY = 1e-12
 """Smallest valid inclusion probability; smaller ones would give absurd weights."""
@@ -206,7 +205,6 @@ RATES_FOOTER_KEY = b"privsieve.corrected_rates"
 
 _RATES = ("raw_rate", "corrected_rate", "low", "high")
 _QUALITY = tuple(f"{what}{end}" for what in ("sensitivity", "specificity") for end in ("", "_low", "_high"))
-_OF_SOURCE = ("source_low", "source_high")
 
 CORRECTED_SCHEMA = pa.schema(
     [
@@ -214,8 +212,9 @@ CORRECTED_SCHEMA = pa.schema(
         pa.field("subject", pa.string(), nullable=False),
         # Null for the whole run; "(none)" for images without a category, as in reports.
         pa.field("category", pa.string()),
-        # Shares of the scored images, 0–1; with category sizes (`State`) of those in the source. Raw: as the run
-        # answers. Corrected: with its 95 % interval.
+        # Images that the rates are shares of, in words.
+        pa.field("population", pa.string(), nullable=False),
+        # Shares, 0–1. Raw: as the run answers. Corrected: with its 95 % interval.
         *(pa.field(name, pa.float64()) for name in _RATES),
         # One of METHODS.
         pa.field("method", pa.string(), nullable=False),
@@ -223,16 +222,11 @@ CORRECTED_SCHEMA = pa.schema(
         pa.field("num_labels", pa.int64(), nullable=False),
         # Why there is no corrected rate, or what to know of it; one of a few fixed texts.
         pa.field("note", pa.string()),
-        # Of the run's answers, weighted to all scored images; only in rows of the whole run. 0–1.
+        # Of the run's answers, 0–1; of categories only the sensitivity, if they have labels enough.
         *(pa.field(name, pa.float64()) for name in _QUALITY),
-        # 95 % interval of the corrected rate of the scored images in the source; null if the run is no sample of it.
-        *(pa.field(name, pa.float64()) for name in _OF_SOURCE),
     ]
 )
 """One row per subject, and per subject and category. What is not known is null."""
-
-MIN_LABELS = 30
-"""With fewer labels a rate is marked."""
 
 METHODS = ("difference", "fay-herriot")
 
@@ -246,7 +240,7 @@ def _subject(name: str) -> str:
 Subject = Annotated[str, AfterValidator(_subject)]
 
 ROUNDING = 1e-9
-"""A computed share may exceed 0–1 by this much."""
+"""A computed share may exceed 0–1 by this much, and the lower end of an interval the upper one."""
 
 
 class LabelGaps(BaseModel):
@@ -321,11 +315,11 @@ def read_stored(root: Place) -> tuple[pa.Table, State] | None:
 
 def _check_rates(table: pa.Table) -> None:
     """Raise ValueError for invalid values. NaN is within no bounds; null, which is unknown, is allowed."""
-    for name in (*_RATES, *_QUALITY, *_OF_SOURCE):
+    for name in (*_RATES, *_QUALITY):
         rates = table[name]
         _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
-    for name in ("", "sensitivity_", "specificity_", "source_"):
-        _all(pc.less_equal(table[f"{name}low"], table[f"{name}high"]))
+    for name in ("", "sensitivity_", "specificity_"):
+        _all(pc.less_equal(pc.subtract(table[f"{name}low"], table[f"{name}high"]), ROUNDING))
     _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
     _all(pc.is_in(table["method"], pa.array(METHODS)))
     _all(pc.greater_equal(table["num_labels"], 0))

@@ -86,7 +86,7 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
     The source is listed only if the results alone do not decide it.
     """
     worker = holder(run.at(RUN_LEASE))
-    scanner = str(worker) if worker is not None and not worker.is_stale() else None
+    scanner = str(worker) if worker is not None and not worker.is_stale() and not worker.is_here else None
     num_begun = len(current.ledger)
     num_chosen = record.num_chosen
     if current.are_all_compacted or (num_chosen is not None and num_rows == num_chosen):

@@ -48,6 +48,11 @@ class Holder(BaseModel):
     def __str__(self) -> str:
         return f"process {self.pid} on {printable(self.host[:MAX_HOST])}"
 
+    @property
+    def is_here(self) -> bool:
+        """Return whether this process holds the lease, as that of a command that is no scan does."""
+        return self.id in _HELD_HERE
+
     def age_s(self) -> float:
         return max(0.0, time.time() - self.renewed)
 

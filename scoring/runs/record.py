@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -11,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, with_config
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from ingest.errors import RunError, number_of
+from ingest.errors import RunError, SourceError, number_of
 from ingest.formats import Source, open_source
+from ingest.formats.shard import told_before
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.file_format import FORMAT, Format, refuse_other_format
@@ -218,8 +220,18 @@ class RunRecord(BaseModel):
         return f"all images but those of the column{'s' * (len(self.unread_columns) > 1)} {names}" if names else WHOLE
 
     def open_source(self) -> Source:
-        """Open the source as the run was scanned. SourceError or StorageError."""
-        return open_source(self.source, self.source_format, self.category, image_names=self.image_columns)
+        """Open the source as the run was scanned. SourceError, also if it has moved; StorageError."""
+        try:
+            with told_before():
+                return open_source(self.source, self.source_format, self.category, image_names=self.image_columns)
+        except SourceError:
+            if "://" in self.source or place(self.source).exists():
+                raise
+            where = printable(self.source)
+            raise SourceError(
+                f"the source of the run, {where}, is not there any more; if it has moved, put a link to its new place "
+                f"there: ln -s NEW-PLACE {shlex.quote(where)}"
+            ) from None
 
 
 def read_record(url: str) -> tuple[Place, RunRecord]:
@@ -292,7 +304,8 @@ def _differing(name: str, before: Any, now: Any) -> Iterator[str]:
         if "name" in keys and before.get("name") != now.get("name"):
             keys = ["name"]  # the other settings depend on it
         for key in keys:
-            yield from _differing(f"{name} {_cut(key)}".lstrip(), before.get(key), now.get(key))
+            inner = _cut(f'"{key}"' if " " in key else key)
+            yield from _differing(f"{name} {inner}".lstrip(), before.get(key), now.get(key))
     elif isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)):
         gone, new = ([_cut(str(v)) for v in some if v not in other] for some, other in ((before, now), (now, before)))
         differences = [f"had {', '.join(gone)}"] if gone else []
@@ -344,6 +357,10 @@ def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
             )
             if began_with != given
         ]
+        if before.source != record.source and "://" not in before.source:
+            remedies.insert(
+                0, f"put a link to {printable(record.source)} at {printable(before.source)} if it has moved, "
+            )
         remedy = "and ".join(remedies) + ("or " if remedies else "") + "use another --run"
         raise RunError(f"{run.url} was scanned with other settings: {different}; {remedy}")
     return before
@@ -371,7 +388,9 @@ def _write(run: Place, record: RunRecord) -> None:
 
 
 def refuse_other_files(root: Place) -> None:
-    """Raise RunError if a folder without a run holds files other than those that a scan makes first."""
+    """Raise RunError if a folder without a run holds files other than those that a scan makes first, or is a file."""
+    if root.exists() and not root.is_dir():
+        raise RunError(f"{root.url} is a file, and a run is a folder; give a new folder for --run")
     unfinished = (RUN_LEASE, RUN_RECORD, PROBE)
     if not all(name == RUN_LEASE or (name.endswith(PART) and name.startswith(unfinished)) for name in root.names()):
         raise RunError(f"{root.url} holds other files and is not a run; use a new folder for --run")

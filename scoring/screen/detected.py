@@ -32,18 +32,16 @@ NUM_TEXTURE = 14
 NUM_OF_FILE = 3 + len(METADATA_KINDS)
 
 
-def thumbnail_identity() -> dict[str, str]:
-    """Return what decides the features: their version, and model file -> sha256. EngineError if a package or model
-    file is missing."""
-    try:
-        from scoring.engines.detectors.glance import glance_models
-    except ImportError as error:
-        raise _missing("thumbnail", error) from error
-    return {"features": THUMBNAIL_VERSION, **glance_models()}
-
-
 class Thumbnail:
     """Faces, people, things, a nudity signal, entropy, edges and colour; the picture's size and kinds of metadata."""
+
+    @staticmethod
+    def identity() -> dict[str, str]:
+        try:
+            from scoring.engines.detectors.glance import glance_models
+        except ImportError as error:
+            raise _missing("thumbnail", error) from error
+        return {"features": THUMBNAIL_VERSION, **glance_models()}
 
     def __init__(self) -> None:
         try:
@@ -64,15 +62,14 @@ class Thumbnail:
         return Features(values)
 
 
-def frozen_identity() -> dict[str, str]:
-    """Return what decides the features, as `thumbnail_identity`; the model itself is checked when it is loaded."""
-    return {"features": FROZEN_VERSION, "open-nsfw.onnx": PictureFeatures.sha256}
-
-
 class Frozen:
     """The 1,024 numbers before the last layer of the network for nudity, which `similarity` compares pictures by."""
 
     length = NUM_FEATURES
+
+    @staticmethod
+    def identity() -> dict[str, str]:
+        return {"features": FROZEN_VERSION, "open-nsfw.onnx": PictureFeatures.sha256}
 
     def __init__(self) -> None:
         try:
@@ -85,17 +82,16 @@ class Frozen:
         return Features(np.log1p(self._features.of(picture.view.pixels)))
 
 
-def detectors_identity() -> dict[str, str]:
-    """Return what decides the features: the rules, and what `thumbnail_identity` returns."""
-    described = detectors.describe(EngineOptions())
-    return {"features": DETECTORS_VERSION, "protocol": described.protocol, **described.weights}
-
-
 class DetectorAnswers:
     """What the engine `detectors` says of a picture, for each attribute that it judges: its value, whether it has none,
     and the number, the confidence and the area of what was found."""
 
     length = 5 * len(ASSESSED)
+
+    @staticmethod
+    def identity() -> dict[str, str]:
+        described = detectors.describe(EngineOptions())
+        return {"features": DETECTORS_VERSION, "protocol": described.protocol, **described.weights}
 
     def __init__(self) -> None:
         self._engine = detectors.load(EngineOptions())

@@ -66,15 +66,14 @@ NUM_PLACES = 2**16
 _WORD = re.compile(r"\w+")
 
 
-def caption_identity() -> dict[str, str]:
-    """Return what decides the features."""
-    return {"features": CAPTION_VERSION}
-
-
 class Caption:
     """Words and pairs of words, whatever their case, and `scoring.captions.CAPTION_KINDS`."""
 
     length = NUM_PLACES + len(CAPTION_KINDS)
+
+    @staticmethod
+    def identity() -> dict[str, str]:
+        return {"features": CAPTION_VERSION}
 
     def features(self, picture: PictureView) -> Features | None:
         return None if picture.view.caption is None else caption_features(picture.view.caption)

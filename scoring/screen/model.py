@@ -1,24 +1,17 @@
 """A screen: a picture -> `prob_screen`, its probability of being private, and whether it is screened out."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ingest.errors import EngineError
-from scoring.screen.detected import (
-    DetectorAnswers,
-    Frozen,
-    Thumbnail,
-    detectors_identity,
-    frozen_identity,
-    thumbnail_identity,
-)
+from scoring.screen.detected import DetectorAnswers, Frozen, Thumbnail
 from scoring.screen.encoder import Encoder, encoder_identity
 from scoring.screen.fusion import EDGE, Gate, joined
 from scoring.screen.heads import Numbers, logit
-from scoring.screen.modalities import Caption, Features, Modality, PictureView, caption_identity
+from scoring.screen.modalities import Caption, Features, Modality, PictureView
 from scoring.screen.record import LogisticCurve, ModalityName, ModalityRecord, ScreenRecord
 
 MAX_LOGIT = math.log((1 - EDGE) / EDGE)
@@ -85,23 +78,24 @@ class FittedScreen:
     """Hash of screen.json, which holds the hashes of the other files."""
 
 
-_KINDS: Mapping[ModalityName, tuple[Callable[[], dict[str, str]], Callable[[], Modality]]] = {
-    "thumbnail": (thumbnail_identity, Thumbnail),
-    "frozen": (frozen_identity, Frozen),
-    "detectors": (detectors_identity, DetectorAnswers),
-    "caption": (caption_identity, Caption),
+_KINDS: Mapping[ModalityName, type[Thumbnail] | type[Frozen] | type[DetectorAnswers] | type[Caption]] = {
+    "thumbnail": Thumbnail,
+    "frozen": Frozen,
+    "detectors": DetectorAnswers,
+    "caption": Caption,
 }
-"""Those without a file of the user's: what decides the features, and what loads the models."""
+"""Those without a file of the user's."""
 
 
 def identity_of(name: ModalityName, encoder: bytes | None) -> dict[str, str]:
-    """Return what decides the features of a modality on this machine. EngineError if a package or file is missing."""
-    return encoder_identity(encoder or b"") if name == "encoder" else _KINDS[name][0]()
+    """Return what decides the features of a modality on this machine: their version, and model file -> sha256.
+    EngineError if a package or model file is missing."""
+    return encoder_identity(encoder or b"") if name == "encoder" else _KINDS[name].identity()
 
 
 def loaded_modalities(names: Sequence[ModalityName], encoder: bytes | None) -> dict[ModalityName, Modality]:
     """Load the models of modalities. EngineError if a package or model file is missing or wrong."""
-    return {name: Encoder(encoder or b"") if name == "encoder" else _KINDS[name][1]() for name in names}
+    return {name: Encoder(encoder or b"") if name == "encoder" else _KINDS[name]() for name in names}
 
 
 def refuse_other_features(screen: FittedScreen) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic_core import from_json
 
-from ingest.errors import LabelsError, StorageError
+from ingest.errors import LabelsError
 from ingest.storage.file_format import refuse_other_format
+from ingest.storage.given_files import given_content
 from ingest.storage.place import Place, place
 from scoring.screen.encoder import ENCODER_FILE, MAX_ENCODER_BYTES
 from scoring.screen.fusion import Gate
@@ -68,7 +69,7 @@ def read_screen(url: str) -> FittedScreen:
         if root.exists() and not root.is_dir():
             raise LabelsError(f"{url} is a file; give the folder of the screen, which screen fit wrote")
         raise LabelsError(f"{url} is no screen: it has no {RECORD}; make one with: privsieve screen fit")
-    text = _content(root, RECORD, MAX_RECORD_BYTES, url)
+    text = given_content(root.at(RECORD), f"{url}/{RECORD}", MAX_RECORD_BYTES)
     try:
         refuse_other_format(from_json(text), f"{url}/{RECORD}", "fit the screen again", LabelsError)
         record = ScreenRecord.model_validate_json(text)
@@ -133,19 +134,11 @@ def _misfit(url: str) -> LabelsError:
 
 
 def _checked(root: Place, name: str, digest: str, url: str) -> bytes:
-    content = _content(root, name, MAX_WEIGHTS_BYTES if name == WEIGHTS else MAX_ENCODER_BYTES, url)
+    max_bytes = MAX_WEIGHTS_BYTES if name == WEIGHTS else MAX_ENCODER_BYTES
+    content = given_content(root.at(name), f"{url}/{name}", max_bytes)
     if hashlib.sha256(content).hexdigest() != digest:
         raise LabelsError(f"{url}/{name} is not the file that {RECORD} names; copy the screen again, or fit it again")
     return content
-
-
-def _content(root: Place, name: str, max_bytes: int, url: str) -> bytes:
-    try:
-        if root.at(name).size() > max_bytes:
-            raise LabelsError(f"{url}/{name} is too large for a screen")
-        return root.at(name).read()
-    except OSError:
-        raise StorageError(f"{url}/{name} cannot be read; copy the screen again") from None
 
 
 def _tensors(content: bytes, url: str) -> dict[str, Numbers]:

@@ -17,7 +17,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import LabelsError
-from ingest.storage.place import place, reason_of
+from ingest.storage.given_files import given_stream
+from ingest.storage.place import place
 from scoring.tuning.targets import Turns
 
 MAX_FILE_BYTES = 2**30
@@ -83,19 +84,11 @@ def _check_turns(turns: list[_Turn], where: str) -> None:
 
 def _lines(url: str) -> Iterator[tuple[int, bytes]]:
     """Yield lines that are not blank, with their numbers."""
-    file = place(url)
-    try:
-        if file.is_dir():
-            raise LabelsError(f"{url} is a folder; --dialogues takes a file of JSON lines")
-        if (size := file.size()) > MAX_FILE_BYTES:
-            raise LabelsError(f"{url}: has {size:,} bytes; a file of conversations may have {MAX_FILE_BYTES:,}")
-        with file.open() as stream:
-            number = 0
-            while line := stream.readline(MAX_LINE_BYTES + 1):
-                number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise LabelsError(f"{url}, line {number}: has more than {MAX_LINE_BYTES:,} bytes")
-                if line.strip():
-                    yield number, line
-    except OSError as error:
-        raise LabelsError(f"{url}: cannot be read: {reason_of(error)}") from None
+    number = 0
+    with given_stream(place(url), f"--dialogues {url}", MAX_FILE_BYTES) as stream:
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                raise LabelsError(f"{url}, line {number}: has more than {MAX_LINE_BYTES:,} bytes")
+            if line.strip():
+                yield number, line

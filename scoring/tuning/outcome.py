@@ -27,7 +27,6 @@ class Trained:
     """Result of a tuning run."""
 
     num_steps: int
-    num_pictures: int
     num_parameters: int
     curves: tuple[dict[str, float], ...]
     """Logged points: step, with loss, learning_rate and grad_norm of the steps since the last point, or with eval_loss
@@ -63,7 +62,6 @@ def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
     )
     return Trained(
         num_steps=tuner.state.global_step,
-        num_pictures=len(train),
         num_parameters=sum(p.numel() for p in tuner.model.parameters() if p.requires_grad),
         curves=curves,
         train_accuracy=right,

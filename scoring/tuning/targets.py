@@ -17,7 +17,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -33,7 +33,9 @@ from scoring.protocols.interface import Protocol
 from scoring.severity import levels_with_gaps, scores_with_gaps
 from scoring.taxonomy import KEYS
 
-WITHOUT = {
+TargetKind = Literal["slots", "severity", "binary", "dialogue"]
+
+WITHOUT: dict[TargetKind, str] = {
     "slots": "whose label judges no attribute",
     "severity": f"whose label has neither a score nor all {len(KEYS)} attributes",
     "binary": "whose label does not say private or public",
@@ -41,8 +43,15 @@ WITHOUT = {
 }
 """Kind of target -> description of labelled pictures without one, for messages after their number."""
 
-PROTOCOLS = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
+LEAST_SCORE = 0.01
+"""Target of `severity` for a picture that shows only what scores 0, such as one element of level 4: the texts of the
+protocol demand more than 0.00 for any element, as the paper does, and its own formula gives exactly 0."""
+
+PROTOCOLS: dict[TargetKind, str] = {"slots": "slots", "severity": "severity", "binary": "binary", "dialogue": "binary"}
 """Target -> default protocol of the tuned model."""
+
+RECIPES: dict[TargetKind, str] = {"slots": "cprt", "severity": "cprt", "binary": "privtune", "dialogue": "privtune"}
+"""Target -> recipe of the paper whose model answers that."""
 
 Turns = tuple[tuple[str, str], ...]
 """Role ("user" or "assistant") and text of each turn of a conversation."""
@@ -99,6 +108,8 @@ def target_of(label: Label, protocol: Protocol, *, keep_ambiguous: bool) -> Targ
     """Return the answer to this protocol, `slots`, `severity` or `binary`; None if the label does not say it."""
     if isinstance(protocol, SeverityProtocol):
         score = score_of(label)
+        if score is not None and label.score is None and (label.values == 1).any():
+            score = max(score, LEAST_SCORE)
         return None if score is None else Target(answer=protocol.answer(score))
     if isinstance(protocol, BinaryProtocol):
         private = is_private(label)

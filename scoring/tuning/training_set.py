@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -25,7 +25,7 @@ from ingest.storage.place import place, reason_of
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
-from scoring.tuning.targets import Target
+from scoring.tuning.targets import Target, TargetKind
 
 RECORD = "set.json"
 UNFINISHED = "unfinished"
@@ -48,7 +48,7 @@ class SetRecord(BaseModel):
 
     format: Format = FORMAT
     privsieve_version: str
-    target: Literal["slots", "severity", "binary", "dialogue"]
+    target: TargetKind
     protocol: str
     """Name of the protocol whose prompt the model is tuned on, with variants."""
 

@@ -1,6 +1,6 @@
 """The cache of weights that were fetched from URLs, which several processes of this machine use at once.
 
-    CACHE/weights/KEY/entry.json   where the files are from, and the SHA-256 of each complete file
+    CACHE/weights/KEY/entry.json   where the files are from, their sizes, and the SHA-256 of those that are whole
     CACHE/weights/KEY/NAME/…       the files; one that ends in .part is incomplete
     CACHE/weights/locks/KEY        held by the one process that fetches; the others wait for it
 
@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -30,20 +30,6 @@ ENTRY = "entry.json"
 WEIGHTS_SUFFIX = ".safetensors"
 
 
-class CachedFile(BaseModel):
-    """A file of an entry."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    num_bytes: int
-    sha256: str | None = None
-    """Hash of the complete local file, in hex; None until then."""
-
-    mtime_ns: int = 0
-    """Time of the local file when its hash was taken; a file of another time is read again."""
-
-
 class CacheEntry(BaseModel):
     """The content of entry.json."""
 
@@ -57,7 +43,11 @@ class CacheEntry(BaseModel):
     begun: float
     """Unix time in seconds."""
 
-    files: tuple[CachedFile, ...]
+    num_bytes: dict[str, int]
+    """Name of each file -> its size."""
+
+    sha256: dict[str, str] = {}
+    """Name of each file that came whole -> its hash in hex."""
 
 
 def cache_root() -> Path:
@@ -115,29 +105,19 @@ def locked(slot: Path, on_wait: Callable[[], None]) -> Iterator[None]:
         lock.release()
 
 
-def missing(slot: Path, entry: CacheEntry, *, by_content: bool = False) -> list[CachedFile]:
-    """Return the files that are not here, whole and unchanged.
-
-    by_content: read every file; else only those whose time differs from the record.
-    """
-    return [file for file in entry.files if not _is_here(slot / entry.name / file.name, file, by_content)]
+def missing(slot: Path, entry: CacheEntry) -> list[str]:
+    """Return the names of the files that are not here whole."""
+    here = {file.name: file.stat().st_size for file in (slot / entry.name).glob("*")}
+    return [name for name, size in entry.num_bytes.items() if name not in entry.sha256 or here.get(name) != size]
 
 
-def _is_here(path: Path, file: CachedFile, by_content: bool) -> bool:
+def changed(slot: Path, entry: CacheEntry) -> list[Path]:
+    """Return the files with another content than they came with. StorageError if one cannot be read."""
+    files = ((slot / entry.name / name, sha256) for name, sha256 in entry.sha256.items())
     try:
-        status = path.stat()
-        if file.sha256 is None or status.st_size != file.num_bytes:
-            return False
-        if status.st_mtime_ns != file.mtime_ns or by_content:
-            if file_sha256(path) != file.sha256:
-                return False
-            with suppress(OSError):  # a cache that was copied is read once
-                os.utime(path, ns=(status.st_atime_ns, file.mtime_ns))
-    except FileNotFoundError:
-        return False
+        return [file for file, sha256 in files if file.exists() and file_sha256(file) != sha256]
     except OSError as error:
-        raise StorageError(f"cannot read {path}: {reason_of(error)}") from None
-    return True
+        raise StorageError(f"cannot read {slot}: {reason_of(error)}") from None
 
 
 def file_sha256(path: Path) -> str:

@@ -23,7 +23,6 @@ from ingest.storage.removal import remove_tree
 from scoring.weights.cache import (
     ENTRY,
     WEIGHTS_SUFFIX,
-    CachedFile,
     CacheEntry,
     locked,
     missing,
@@ -115,14 +114,14 @@ def fetched(source: Place, url: str, name: str) -> Path:
     with locked(slot, lambda: notify(f"another process of this machine is fetching {url}; waiting for it")):
         entry = read_entry(slot)
         if entry is None:
-            files = tuple(CachedFile(name=file.name, num_bytes=file.num_bytes) for file in remote)
-            entry = CacheEntry(source=url, name=name, begun=time.time(), files=files)
+            entry = CacheEntry(
+                source=url, name=name, begun=time.time(), num_bytes={file.name: file.num_bytes for file in remote}
+            )
         wanted = missing(slot, entry)
-        for file in wanted:
-            if file.sha256 is not None:
-                notify(f"{file.name} of {url} was changed or removed in the cache, so it is fetched again")
+        for again in entry.sha256.keys() & set(wanted):
+            notify(f"{again} of {url} was changed or removed in the cache, so it is fetched again")
         if wanted:
-            _fetch(source, slot, entry, wanted, {file.name: file.sha256 for file in remote})
+            _fetch(source, slot, entry, [file for file in remote if file.name in wanted])
             if listed(source, url) != remote:
                 remove_tree(place(str(slot)))
                 raise StorageError(f"{url} was changed while it was fetched; run the same command again")
@@ -215,31 +214,27 @@ def _remote_file(name: str, entry: dict[str, object], source: Place, asked: str)
     return RemoteFile(name, num_bytes, f"{version}{entry.get('blob_id', '')}", content_sha256)
 
 
-def _fetch(
-    source: Place, slot: Path, entry: CacheEntry, wanted: list[CachedFile], known: dict[str, str | None]
-) -> None:
-    """Fetch files, weights last. known: name -> SHA-256, if the store has it."""
+def _fetch(source: Place, slot: Path, entry: CacheEntry, wanted: list[RemoteFile]) -> None:
+    """Fetch files, weights last."""
     folder = slot / entry.name
-    num_bytes, num_left = (sum(file.num_bytes for file in files) for files in (entry.files, wanted))
+    num_bytes, num_left = sum(entry.num_bytes.values()), sum(file.num_bytes for file in wanted)
     refuse_without_room(slot, num_left, entry.source)
     folder.mkdir(exist_ok=True)
     on_bytes = progress(entry.name, num_bytes - num_left, num_bytes)
-    files = {file.name: file for file in entry.files}
     for file in sorted(wanted, key=lambda file: (file.name.endswith(WEIGHTS_SUFFIX), file.name)):
         part, whole = folder / f"{file.name}{PART}", folder / file.name
         try:
             sha256 = _download(source.at(file.name), file.num_bytes, part, on_bytes)
-            if known[file.name] not in (None, sha256):
+            if file.sha256 not in (None, sha256):
                 part.unlink()
                 raise StorageError(f"{entry.source}: {file.name} came with another SHA-256 than it should have")
             os.replace(part, whole)
-            status = whole.stat()
         except FileNotFoundError:
             raise StorageError(f"{entry.source}: {file.name} was removed after it was listed") from None
         except OSError as error:
             raise StorageError(f"cannot write {part}: {reason_of(error)}") from None
-        files[file.name] = file.model_copy(update={"sha256": sha256, "mtime_ns": status.st_mtime_ns})
-        write_entry(slot, entry.model_copy(update={"files": tuple(files.values())}))
+        entry = entry.model_copy(update={"sha256": entry.sha256 | {file.name: sha256}})
+        write_entry(slot, entry)
 
 
 def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int], None]) -> str:

@@ -13,8 +13,8 @@ from huggingface_hub.errors import CacheNotFound
 from huggingface_hub.utils import tqdm
 
 from ingest.errors import StorageError
-from scoring.weights.cache import WEIGHTS_SUFFIX, cache_root, file_sha256, refuse_without_room
-from scoring.weights.fetching import SMALL_SUFFIXES, is_file_name, model_files, notify, progress, refuse_large
+from scoring.weights.cache import WEIGHTS_SUFFIX, file_sha256, refuse_without_room
+from scoring.weights.fetching import SMALL_SUFFIXES, is_file_name, model_files, progress, refuse_large
 
 
 def fetched_of_hub(name: str, revision: str | None, asked: str, *, with_weights: bool) -> Path:
@@ -29,26 +29,19 @@ def fetched_of_hub(name: str, revision: str | None, asked: str, *, with_weights:
     folder = Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "snapshots" / str(info.sha)
     for file, size in num_bytes.items():
         refuse_large(asked, file, size)
-        if (folder / file).is_file() and (folder / file).stat().st_size != size:
-            notify(f"{file} of {asked} was changed in the hub's cache, so it is fetched again")
-            remove_file(folder / file)
     missing = [file for file in names if not (folder / file).is_file()]
-    unchecked = cache_root() / "unchecked" / str(info.sha)  # from before the first byte until all hashes are compared
-    if missing or unchecked.exists():
-        unchecked.parent.mkdir(parents=True, exist_ok=True)
-        unchecked.touch()
+    if missing:
         num_missing, num_all = sum(num_bytes[file] for file in missing), sum(num_bytes.values())
         folder.mkdir(parents=True, exist_ok=True)
         refuse_without_room(folder, num_missing, asked, "HF_HOME")
         on_bytes = progress(name.partition("/")[2], num_all - num_missing, num_all)
         if _snapshot(name, revision, with_weights=with_weights, tqdm_class=_bar(on_bytes)) != folder:
             raise StorageError(f"{asked} was changed while it was fetched; run the same command again")
-        for file in names:
+        for file in missing:
             lfs = remote[file].lfs
             if lfs is not None and file_sha256(folder / file) != lfs.sha256:
                 remove_file(folder / file)
                 raise StorageError(f"{asked}: {file} came with another SHA-256 than it should have")
-        unchecked.unlink()
     return folder
 
 
@@ -56,7 +49,7 @@ def local_of_hub(name: str, revision: str | None, *, with_weights: bool) -> Path
     """Return the folder of a model that is here; nothing is fetched. FileNotFoundError if it is not, or not whole."""
     folder = _snapshot(name, revision, with_weights=with_weights, local_files_only=True)
     has_weights = any(folder.glob(f"*{WEIGHTS_SUFFIX}"))
-    if (with_weights and not has_weights) or (cache_root() / "unchecked" / folder.name).exists():
+    if with_weights and not has_weights:
         raise FileNotFoundError
     return folder
 

@@ -119,7 +119,7 @@ def _from_cache(url: str, offline: str) -> Path:
             return slot / entry.name
     what = f"{url} is not in the local cache"
     if here:
-        names = [file.name for file in missing(*here[0])]
+        names = missing(*here[0])
         more = "and others are" if len(names) > 1 else "is"
         what = f"only a part of {url} is in the local cache ({names[0]} {more} missing)"
     raise _offline(offline, what, url)

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.auditing.made import make_run
+from tests.making import Folders
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(tmp_path_factory: Folders) -> Path:
     return make_run(tmp_path_factory.mktemp("audit"))
 
 

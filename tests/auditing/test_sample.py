@@ -195,7 +195,7 @@ def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_inte
 
 
 def _expected_points(said: str) -> float:
-    found = re.search(r"expect about ± ([0-9.]+) points for the private rate", said)
+    found = re.search(r"expect about ± ([0-9.]+) points for the corrected private rate", said)
     assert found is not None
     return float(found[1])
 
@@ -232,7 +232,7 @@ def test_labels_are_placed_where_the_source_is_large(
         labels = write(tmp_path / f"{name}-labels.csv", filled(tmp_path / f"{name}.csv", {"private": truth()}))
         assert privsieve("audit", "apply", run, labels, *([] if more else sizes), "--format", "json") == 0
         audit = json.loads(capsys.readouterr().out)
-        assert audit["population"] == "the scored images in the source"
+        assert audit["population"] == "scored images in the source"
         rate = audit["subjects"][0]["corrected"]
         share = table["category"].to_pylist().count("office") / table.num_rows
         return share, expected, 50 * (rate["high"] - rate["low"])

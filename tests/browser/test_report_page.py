@@ -94,7 +94,9 @@ def test_corrected_rates_copies_and_images_left_out_fit_beside_the_others(
     rows = [*many(45), *((f"/c/category_{n:03d}", Fault("truncated", "ends early")) for n in range(44))]
     found = summarise(open_warehouse(str(make_run(rows=rows))), details=Details(finds_copies=True))
     groups = [None, *(rate.group for rate in found.rates)]
-    corrected = [CorrectedRate("private", one, 0.5, 0.25, 0.2, 0.3, "prior shift", 400, None) for one in groups]
+    corrected = [
+        CorrectedRate("private", one, "scored images", 0.5, 0.25, 0.2, 0.3, "difference", 400, None) for one in groups
+    ]
     corrected.append(replace(corrected[0], subject="age"))
     path = tmp_path / "page.html"
     path.write_text(render(replace(found, corrected=tuple(corrected))), encoding="utf-8")

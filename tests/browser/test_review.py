@@ -18,12 +18,13 @@ from scoring.labels.reviews import read_reviews
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.browser.conftest import OpenPage
+from tests.making import Folders
 from tests.reviewing.made import run_of, served
 from tests.tuning_sets.made import files, sha256
 
 
 @pytest.fixture(scope="module")
-def scanned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scanned(tmp_path_factory: Folders) -> Path:
     return run_of(tmp_path_factory.mktemp("scanned"))
 
 

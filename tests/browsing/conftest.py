@@ -8,11 +8,12 @@ import pytest
 from jobs.serving.browse.server import Browsing
 from jobs.serving.local_server import LocalServer
 from tests.browsing.made import made_run, served
+from tests.making import Folders
 from tests.reviewing.made import Person
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     return made_run(tmp_path_factory.mktemp("browse"))
 
 

@@ -40,15 +40,17 @@ ON_SECOND_FRAME = Box("full_legal_name", "name", 0.1, 0.1, 0.2, 0.2, 0.8, view=1
 FLAT = Box("full_legal_name", "name", 0.5, 0.5, 0.5, 0.6, 0.8)
 
 ROWS: tuple[tuple[str, str | None, Verdict], ...] = (
+    ("<b>both</b>", "beach", answer(FACE, NAME, biometrics=1, full_legal_name=1, age=None)),
     ("face", "beach", answer(FACE, biometrics=1)),
+    ("=name()", "office", answer(NAME, ON_SECOND_FRAME, FLAT, full_legal_name=1)),
     ("walker", "beach", answer(age=1)),
     ("half", "office", answer(biometrics=0.5)),
     ("nothing", None, answer()),
     ("cut", "office", Fault("truncated", "the file ends early")),
-    ("=name()", "office", answer(NAME, ON_SECOND_FRAME, FLAT, full_legal_name=1)),
     ("", None, Fault(LISTED, "it is on the hash list of the scan")),
-    ("<b>both</b>", "beach", answer(FACE, NAME, biometrics=1, full_legal_name=1, age=None)),
 )
+"""The most severe first, as a page lists them."""
+
 SHOWN = [key for key, _, _ in ROWS if key]
 
 

@@ -14,13 +14,13 @@ from tests.reviewing.made import Person
 
 def test_csv_has_the_rows_that_fit_and_no_formula(person: Person) -> None:
     rows = list(csv.DictReader(export(person, "csv", category="office").decode().splitlines()))
-    assert [row["key"] for row in rows] == ["half", "cut", "'=name()"]
-    assert [row["biometrics"] for row in rows] == ["0.5", "", "0"]
-    assert [row["level"] for row in rows] == ["0", "", "2"]
+    assert [row["key"] for row in rows] == ["'=name()", "half", "cut"]
+    assert [row["biometrics"] for row in rows] == ["0", "0.5", ""]
+    assert [row["level"] for row in rows] == ["2", "0", ""]
     assert not {"rationale", "boxes", "action"} & rows[0].keys()
     decided = list(csv.DictReader(export(person, "csv", policy="strict", action="drop").decode().splitlines()))
     assert {row["action"] for row in decided} == {"drop"}
-    assert [row["key"] for row in decided] == ["face", "half", "cut", "'=name()", "<b>both</b>"]
+    assert [row["key"] for row in decided] == ["<b>both</b>", "face", "'=name()", "half", "cut"]
 
 
 def test_coco_has_boxes_in_pixels_and_attributes_as_categories(person: Person) -> None:
@@ -33,10 +33,10 @@ def test_coco_has_boxes_in_pixels_and_attributes_as_categories(person: Person) -
     face, name = [64, 32, 64, 160], [128, 128, 64, 32]
     boxes = [(names[a["image_id"]], categories[a["category_id"]][0], a["bbox"]) for a in found["annotations"]]
     assert boxes == [
-        ("0.tar/face", "biometrics", face),
-        ("0.tar/=name()", "full_legal_name", name),
         ("0.tar/<b>both</b>", "biometrics", face),
         ("0.tar/<b>both</b>", "full_legal_name", name),
+        ("0.tar/face", "biometrics", face),
+        ("0.tar/=name()", "full_legal_name", name),
     ]
     assert [a["area"] for a in found["annotations"]] == [10240, 2048, 10240, 2048]
     assert categories[1] == ("biometrics", "level 1")
@@ -56,9 +56,9 @@ def test_cvat_has_corners_in_pixels(person: Person) -> None:
     assert root.findtext("version") == "1.1"
     assert [label.text for label in root.findall("meta/task/labels/label/name")] == list(KEYS)
     images = root.findall("image")
-    assert [image.get("name") for image in images] == ["0.tar/face", "0.tar/<b>both</b>"]
+    assert [image.get("name") for image in images] == ["0.tar/<b>both</b>", "0.tar/face"]
     assert [(image.get("width"), image.get("height")) for image in images] == [("256", "256")] * 2
-    sides = [[box.get(side) for side in ("label", "xtl", "ytl", "xbr", "ybr")] for box in images[1]]
+    sides = [[box.get(side) for side in ("label", "xtl", "ytl", "xbr", "ybr")] for box in images[0]]
     assert sides == [
         ["biometrics", "64.00", "32.00", "128.00", "192.00"],
         ["full_legal_name", "128.00", "128.00", "192.00", "160.00"],

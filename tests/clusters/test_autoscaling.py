@@ -16,7 +16,7 @@ import yaml
 
 from ingest.errors import PrivsieveError
 from jobs.runtime import machines
-from jobs.runtime.machines import ClusterNode, engines_that_may_start, pool_size, refuse_unfit_engine
+from jobs.runtime.machines import ClusterNode, default_num_cpus, engines_that_may_start, pool_size, refuse_unfit_engine
 from tests.conftest import ray_folder, ray_node
 from tests.faults.drill import make_shards
 
@@ -158,6 +158,27 @@ def test_the_clusters_file_says_how_many_engines_may_start(
     file.write_text(yaml.safe_dump({"max_workers": most, "available_node_types": kinds}))
     monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(file))
     assert engines_that_may_start(cpus, gpus) == num
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "cpus"),
+    [
+        ([], 1, 7),  # what the autoscaler may start has 8 cores for a GPU
+        ([ClusterNode(0, 0), ClusterNode(192, 8)], 1, 7),
+        ([ClusterNode(6, 1)], 1, 5),
+        ([], 0.5, 3),
+        ([], 0, 1),
+        ([ClusterNode(2, 1)], 0.5, 1),
+    ],
+)
+def test_an_engine_gets_the_cores_of_its_part_of_a_gpu_but_one(
+    nodes: list[ClusterNode], gpus: float, cpus: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kinds = {"gpu": {"resources": {"CPU": 8, "GPU": 1}, "max_workers": 2}}
+    (tmp_path / "file.yaml").write_text(yaml.safe_dump({"max_workers": 2, "available_node_types": kinds}))
+    monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(tmp_path / "file.yaml"))
+    monkeypatch.setattr(machines, "cluster_nodes", lambda: nodes)
+    assert default_num_cpus("head:6379", gpus) == cpus
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from jobs.runtime.cluster import ray_session
 from jobs.runtime.machines import MAX_GROWTH, ClusterNode, cluster_nodes, engines_that_fit, num_slicers
 from tests.conftest import HEAD_CPUS, GiveDrill, free_ports, joined
 from tests.faults.drill import engine_actors, finish, make_shards, start_scan
+from tests.making import Patch
 
 ROOT = Path(__file__).parent.parent.parent
 HEAD = ClusterNode(num_cpus=0, num_gpus=0)
@@ -69,13 +70,13 @@ def test_where_nothing_answers_the_user_does_not_wait(address: str) -> None:
     assert time.monotonic() - started_s < 300
 
 
-def test_ray_address_from_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_address_from_the_environment_is_checked_too(monkeypatch: Patch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:8265")
     with pytest.raises(PrivsieveError, match="wanted is HOST:PORT"), ray_session(None):
         pass
 
 
-def test_a_busy_head_is_tried_again(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_head_is_tried_again(head: str, monkeypatch: Patch) -> None:
     """Ray gives up at once on some failures that pass."""
     tries: list[str] = []
     join = ray.init
@@ -98,7 +99,7 @@ def test_a_busy_head_is_tried_again(head: str, monkeypatch: pytest.MonkeyPatch) 
     assert "(RuntimeError: UNAVAILABLE: try later)" in str(refusal.value)
 
 
-def test_what_will_not_change_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_will_not_change_is_tried_once(monkeypatch: Patch) -> None:
     tries: list[str] = []
 
     def without_cluster(address: str, **options: Any) -> None:

@@ -19,6 +19,7 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.runs.attempts import Attempts
 from tests.conftest import GiveDrill, joined
 from tests.faults.drill import finish, make_shards, rows, start_scan
+from tests.making import Patch
 from tests.records import scanned_record
 
 REFUSED = f"machine {platform.node()}: this is a drill: the canned engine cannot be loaded here"
@@ -35,9 +36,7 @@ def test_the_scan_ends_in_one_line_with_the_machine(
     assert Attempts(place(str(tmp_path / "run" / "attempts"))).all() == []
 
 
-def test_a_machine_with_another_program_gets_nothing(
-    head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_machine_with_another_program_gets_nothing(head: str, tmp_path: Path, monkeypatch: Patch) -> None:
     """It may have come after the look before the run."""
     make_shards(tmp_path / "corpus", 1, 5)
     monkeypatch.setattr(on_ray, "program", lambda: (__version__, "changed since the machine was installed", ""))

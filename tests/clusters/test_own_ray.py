@@ -83,7 +83,7 @@ def test_a_ray_that_does_not_start_is_one_line_with_rays_own_reason(tmp_path: Pa
     deep = tmp_path / ("d" * 100)  # too long for the sockets of Ray
     deep.mkdir()
     more = f"import os; os.environ['RAY_TMPDIR'] = {str(deep)!r}\n"
-    scan = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned", "--quiet")
+    scan = ("scan", CORPUS, "--run", tmp_path / "run", "--engine", "canned", "--quiet", "--executor", "ray")
     done = python(more + PRIVSIEVE, *scan, folder=tmp_path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert "Ray did not start on this machine (OSError: validate_socket_filename failed" in done.stderr

@@ -15,9 +15,8 @@ from jobs.runtime.progress import SILENT
 from tests.clusters.demo import CORPUS
 from tests.conftest import joined
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.recorded import RecordedMeter
-
-Capture = pytest.CaptureFixture[str]
 
 
 def test_a_model_that_the_workers_lack_is_named_with_the_machine(head: str, tmp_path: Path, capfd: Capture) -> None:
@@ -38,7 +37,7 @@ def test_a_run_that_the_workers_do_not_see_is_refused(head: str, capfd: Capture)
     assert "here-alone is another folder here than where the command was given: give --run as a URL" in line
 
 
-def test_another_program_on_the_workers_is_refused(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_program_on_the_workers_is_refused(head: str, monkeypatch: Patch) -> None:
     with joined(head), ray_session(head):
         monkeypatch.setattr(module, "code_hash", lambda: "changed since the workers were installed")
         with pytest.raises(EngineError, match=r"it has other code of privsieve .* install the same on all machines"):

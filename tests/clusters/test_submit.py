@@ -30,35 +30,27 @@ class RayCluster:
 
     address: str
     dashboard_url: str
-    metrics_url: str
     environment: dict[str, str]
 
 
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[RayCluster]:
     """A head and a second node with two CPUs each; token authentication as on a cluster that others can reach."""
-    port, dashboard, metrics = free_ports(3)
+    port, dashboard = free_ports(2)
     environment = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
     environment |= {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(20),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_metrics_report_interval_ms": "500",
     }
     with ray_folder() as folder:
         head = ["--head", "--num-cpus", "2", "--temp-dir", str(folder), "--port", str(port)]
-        head += ["--dashboard-port", str(dashboard), "--metrics-export-port", str(metrics)]
+        head += ["--dashboard-port", str(dashboard)]
         second = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--temp-dir", str(folder / "second")]
-        with (
-            ray_node(head, environment, folder / "head.log"),
-            ray_node(second, environment, folder / "second.log"),
-        ):
+        with ray_node(head, environment, folder / "head.log"), ray_node(second, environment, folder / "second.log"):
             yield RayCluster(
-                address=f"127.0.0.1:{port}",
-                dashboard_url=f"http://127.0.0.1:{dashboard}",
-                metrics_url=f"http://127.0.0.1:{metrics}/metrics",
-                environment=environment,
+                address=f"127.0.0.1:{port}", dashboard_url=f"http://127.0.0.1:{dashboard}", environment=environment
             )
 
 
@@ -149,56 +141,6 @@ def test_another_ray_version_is_reported_in_one_line(ray_cluster: RayCluster, tm
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert re.search(r"the cluster runs Ray: \S+ Python: \S+, this process Ray: 2\.59\.0 Python: ", done.stderr)
-
-
-METRICS = """
-import ray
-from jobs.scanning.on_ray import ScanMetrics
-
-@ray.remote(num_cpus=0, resources={"node:__internal_head__": 0.001})  # whose endpoint is asked
-class Owner:
-    def work(self):
-        self.metrics = ScanMetrics("of-this-test")
-        self.metrics.slice_written(0.5, 7, {"truncated": 2, "empty": 0})
-        for num_images in (16, 16, -16):
-            self.metrics.queued(num_images)
-        self.metrics.tokens({"requests": 1, "prompt": 100, "cached": 30})
-        self.metrics.tokens({"requests": 2, "prompt": 150, "cached": 30, "generated": 5})
-        self.metrics.tokens({"requests": 1, "prompt": 80})  # by an engine that was loaded again
-
-ray.init(address=ADDRESS, log_to_driver=False)
-owner = Owner.remote()
-ray.get(owner.work.remote())
-input()
-"""
-
-
-def test_the_metrics_endpoint_counts_images(ray_cluster: RayCluster) -> None:
-    environment = ray_cluster.environment | {"RAY_ADDRESS": ray_cluster.address}
-    program = METRICS.replace("ADDRESS", repr(ray_cluster.address))
-    driver = subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    try:
-        ours: list[str] = []
-        # All of them travel together, but only once the driver has joined, which takes long on a busy machine.
-        while not any("slice_seconds_count" in line for line in ours) and driver.poll() is None:
-            time.sleep(0.5)
-            with urlopen(ray_cluster.metrics_url, timeout=10) as answer:
-                ours = [line for line in answer.read().decode().splitlines() if 'engine="of-this-test"' in line]
-    finally:
-        driver.communicate(b"\n", timeout=1500)
-    counted = [re.search(r'_tokens_total.*kind="(\w+)".* (\S+)$', line) for line in ours]
-    tokens = {line[1]: float(line[2]) for line in counted if line}
-    assert tokens == {"prompt": 230, "cached": 30, "generated": 5}
-    found = {re.sub(r"\{.*\}", "", line).rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in ours}
-    assert found["ray_privsieve_engine_queue_images"] == 16
-    assert found["ray_privsieve_images_scored_total"] == 7
-    assert found["ray_privsieve_images_quarantined_total"] == 2
-    assert found["ray_privsieve_slice_seconds_count"] == 1
-    labels = {label for line in ours for label in re.findall(r'(\w+)="', line)}
-    assert {"engine", "reason"} < labels
-    assert not {name for name in labels if "file" in name or "shard" in name or "path" in name}
 
 
 def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluster: RayCluster) -> None:

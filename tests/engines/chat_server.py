@@ -55,7 +55,6 @@ class ChatServer(ThreadingHTTPServer):
         self.listed: list[str] | None = None
         self.retry_after = ""
         self.logprobs: Any = None
-        self.usage: Any = None
         self.proxied: set[str] = set()
         self.bodies: list[dict[str, Any]] = []
         self.requests: Counter[str] = Counter()
@@ -143,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
             choice = {"index": 0, "message": message, "finish_reason": reply.finish}
             if self.server.logprobs is not None and body.get("logprobs"):
                 choice["logprobs"] = {"content": self.server.logprobs}
-            self._send(200, {"object": "chat.completion", "choices": [choice], "usage": self.server.usage})
+            self._send(200, {"object": "chat.completion", "choices": [choice]})
 
     def _send(self, status: int, content: object) -> None:
         self._send_bytes(status, json.dumps(content).encode())

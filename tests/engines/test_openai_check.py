@@ -8,6 +8,7 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import openai
 from tests.engines.chat_server import SECRET, ChatServer, Reply
+from tests.making import Patch
 
 
 def asked(server: ChatServer, model: str = "tiny-vl") -> str:
@@ -22,7 +23,7 @@ def refused(server: ChatServer, model: str = "tiny-vl") -> str:
     return str(stopped.value).removeprefix(f"{server.url} ")
 
 
-def test_one_made_picture_is_asked_for(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_made_picture_is_asked_for(server: ChatServer, monkeypatch: Patch) -> None:
     assert asked(server) == (
         "answers; no key is set (PRIVSIEVE_OPENAI_API_KEY or OPENAI_API_KEY); pictures and key travel unencrypted"
     )
@@ -40,7 +41,7 @@ def test_an_answer_that_cannot_be_used_is_one(server: ChatServer) -> None:
     assert asked(server).startswith("answers (for a made picture: the model refused to answer); ")
 
 
-def test_what_would_fail_for_every_picture_is_reported(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_would_fail_for_every_picture_is_reported(server: ChatServer, monkeypatch: Patch) -> None:
     assert refused(server, "tiny-lv") == ('offers no model "tiny-lv" (did you mean "tiny-vl"?); there are: tiny-vl')
     server.refuses = {"temperature": "temperature"}
     assert "refuses temperature 0" in refused(server)

@@ -80,10 +80,7 @@ def test_a_request_refused_without_a_reason_leaves_the_probabilities_of_the_othe
     server.script[sent(views[0])] = Reply((400, 400))
     listed = [{"token": word, "logprob": math.log(chance)} for word, chance in (("0", 0.6), ("2", 0.4))]
     place = FORM.index(f'"{KEYS[0]}": 0') + len(f'"{KEYS[0]}": ')
-    server.logprobs = [
-        {"token": FORM[:place], "top_logprobs": []},
-        {"token": "0", "top_logprobs": listed},
-    ]
+    server.logprobs = [{"token": FORM[:place], "top_logprobs": []}, {"token": "0", "top_logprobs": listed}]
     asking = engine(server, thresholds=f"{KEYS[0]}: 0.3".encode())
     first, second = (asking.assess([one])[0] for one in views)
     assert unscored(first).reason == "no_probabilities"

@@ -14,6 +14,7 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import SECRET, ChatServer, Reply
 from tests.jobs.made import jpeg, privsieve, rows, tar
+from tests.making import Capture, Patch
 
 
 @pytest.fixture
@@ -46,11 +47,7 @@ def texts_below(folder: Path) -> str:
 
 @pytest.mark.slow
 def test_every_picture_is_a_row(
-    server: ChatServer,
-    corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    server: ChatServer, corpus: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
@@ -85,11 +82,7 @@ def test_every_picture_is_a_row(
 
 
 def test_a_wrong_key_stops_the_scan_in_one_line_before_there_is_a_run(
-    server: ChatServer,
-    corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    server: ChatServer, corpus: Path, tmp_path: Path, monkeypatch: Patch, capfd: Capture
 ) -> None:
     wrong = SECRET[:-1]
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -105,7 +98,7 @@ def test_a_wrong_key_stops_the_scan_in_one_line_before_there_is_a_run(
 
 
 def test_a_scan_that_is_done_asks_nobody(
-    server: ChatServer, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    server: ChatServer, corpus: Path, tmp_path: Path, monkeypatch: Patch, capfd: Capture
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)

@@ -9,9 +9,10 @@ from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import SECRET
+from tests.making import Patch
 
 
-def test_what_run_json_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_run_json_tells(monkeypatch: Patch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     options = EngineOptions(endpoint="https://models.example.org/v1/", model="some/model")
     found = engine_module("openai").describe(options)

@@ -13,14 +13,14 @@ from tests.jobs.made import privsieve
 
 def test_values_are_read_by_their_types() -> None:
     given = ("max_num_batched_tokens=16384", "gpu_memory_utilization=0.45", "enforce_eager=True", "cpu_offload_gb=0")
-    found = vllm_options((*given, "performance_mode=throughput", "mm_encoder_tp_mode=data"))
+    found = vllm_options((*given, "performance_mode=throughput", "quantization=fp8"))
     assert found == {
         "max_num_batched_tokens": 16384,
         "gpu_memory_utilization": 0.45,
         "enforce_eager": True,
         "cpu_offload_gb": 0.0,
         "performance_mode": "throughput",
-        "mm_encoder_tp_mode": "data",
+        "quantization": "fp8",
     }
     assert found["enforce_eager"] is True
     assert vllm_options(None) == {}
@@ -41,6 +41,7 @@ def test_values_are_read_by_their_types() -> None:
         (("gpu_memory_utilization=nan",), "wanted is a number above 0, at most 1"),
         (("enforce_eager=yes",), "wanted is true or false"),
         (("performance_mode=fast",), "wanted is balanced or throughput"),
+        (("cudagraph_mode=FULL",), "wanted is none, piecewise, full or full_and_piecewise"),
         (("max_num_seqs=1", "max_num_seqs=2"), "--vllm-option max_num_seqs is given twice"),
     ],
 )

@@ -3,9 +3,8 @@
 import multiprocessing
 from pathlib import Path
 
-import pytest
-
 from scoring.engines.vlm.vllm.starting import CURE, alone_on_gpu, reason_in
+from tests.making import Patch
 
 LOG = """EngineCore failed to start.
 Traceback (most recent call last):
@@ -34,7 +33,7 @@ def _start(log: str) -> None:
                 file.write(f"{word} ")
 
 
-def test_engines_that_share_a_gpu_start_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_that_share_a_gpu_start_one_after_the_other(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1/../2")
     context = multiprocessing.get_context("spawn")
     other = context.Process(target=_start, args=(str(tmp_path / "log"),))

@@ -25,6 +25,7 @@ from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.labels import made
+from tests.making import Capture, Patch
 from tests.scoring.test_screen import averaging_model
 from tests.scoring.test_taxonomy import LEVELS, mine
 from tests.tuning_sets import made as pictures_made
@@ -41,13 +42,13 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def run(name: str | ModuleType, *arguments: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(name: str | ModuleType, *arguments: object, monkeypatch: Patch) -> None:
     module = script(name) if isinstance(name, str) else name
     monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
     module.main()
 
 
-def refusal(name: str | ModuleType, *arguments: object, monkeypatch: pytest.MonkeyPatch) -> str:
+def refusal(name: str | ModuleType, *arguments: object, monkeypatch: Patch) -> str:
     """The one line with which a script ends."""
     with pytest.raises(SystemExit) as ended:
         run(name, *arguments, monkeypatch=monkeypatch)
@@ -61,7 +62,7 @@ def write(path: Path, **columns: list[Any]) -> Path:
 
 
 def test_words_in_captions_make_candidates_of_the_first_class(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     captions = ["My Visa and a selfie", "a selfie", "selfies", "Toy  cars on a table", "a car", None, "SELFIE again"]
     urls = [f"https://images.invalid/{n}.jpg" for n in range(7)]
@@ -87,7 +88,7 @@ def test_words_in_captions_make_candidates_of_the_first_class(
     assert pq.read_table(alert[2])["class"].to_pylist() == ["home", "appearance"]
 
 
-def test_sets_have_the_same_ratio_in_every_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sets_have_the_same_ratio_in_every_split(tmp_path: Path, monkeypatch: Patch) -> None:
     private = [int(number % 5 == 0) for number in range(400)]
     labels = write(
         tmp_path / "all.parquet", key=[f"{n}.jpg" for n in range(400)], annotator=["x"] * 400, private=private
@@ -113,9 +114,7 @@ def test_sets_have_the_same_ratio_in_every_split(tmp_path: Path, monkeypatch: py
     )
 
 
-def test_pictures_of_vispr_are_drawn_by_level_those_without_a_face_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_of_vispr_are_drawn_by_level_those_without_a_face_first(tmp_path: Path, monkeypatch: Patch) -> None:
     given = {
         "face": ["a9_face_complete"],
         "card": ["a30_credit_card"],
@@ -158,7 +157,7 @@ def test_pictures_of_vispr_are_drawn_by_level_those_without_a_face_first(
     assert sum(row["split"] == "validation" for row in drawn) == 3
 
 
-def test_a_benchmark_has_exact_numbers_and_no_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_has_exact_numbers_and_no_picture(tmp_path: Path, monkeypatch: Patch) -> None:
     classes = [*PRIVATE_CLASSES, *["public"] * 9, *["hard-public"] * 9, "card"]
     urls = [f"https://images.invalid/{number}.png" for number in range(len(classes))]
     # The last one is a smaller copy of the first, from another URL.
@@ -197,7 +196,7 @@ def test_a_benchmark_has_exact_numbers_and_no_picture(tmp_path: Path, monkeypatc
 
 
 def test_pictures_with_the_same_tags_are_compared_and_one_of_each_set_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     captions = ["beach, sunset", "Sunset beach", "sunset;beach", "my passport", "passport my", *map(str, range(7))]
     contents = [pictures_made.drawn(number) for number in range(len(captions))]
@@ -246,7 +245,7 @@ def test_a_set_looks_alike_if_near_pictures_have_other_labels() -> None:
     assert (figures["pictures with a label"], figures["pictures with more than 3 of 5 alike"]) == (24, 23)
 
 
-def test_wrong_labels_are_listed_without_their_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_labels_are_listed_without_their_labels(tmp_path: Path, monkeypatch: Patch) -> None:
     generator = np.random.default_rng(0)
     truth = np.arange(300) % 3 == 0
     vectors = generator.normal(size=(300, 8)) + 2.0 * truth[:, None]
@@ -282,9 +281,7 @@ def test_of_a_set_like_privacyalerts_most_wrong_labels_have_the_smallest_areas()
     assert (area < np.percentile(fakes, 99)).mean() > 0.25
 
 
-def test_planted_levels_get_falling_bands_and_the_file_can_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planted_levels_get_falling_bands_and_the_file_can_be_used(tmp_path: Path, monkeypatch: Patch) -> None:
     fit_bands = script("fit_bands")
     monkeypatch.setattr(fit_bands, "NUM_BOOTSTRAPS", 2)
     level_of = np.array([level for level, names in LEVELS.items() for _ in names])
@@ -329,7 +326,7 @@ PRIVATE = written("A document on a desk.", "It holds private information of the 
 
 
 def test_conversations_are_written_only_after_yes_and_become_a_training_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     pictures = pictures_made.files(6)

@@ -59,7 +59,7 @@ def run_drill(folder: Path, num_shards: int, num_images: int, num_kills: Mapping
         victims = next((each & left for each in islice(turns, len(VICTIMS_BY_SCAN)) if each & left), Counter[str]())
         outcome.num_scans += 1
         with _cluster(bool(victims) and "driver" not in victims, folder / "run.drill.json") as cluster:
-            arguments = () if cluster is None else ("--ray-address", cluster.address)
+            arguments = ("--executor", "ray") if cluster is None else ("--ray-address", cluster.address)
             scan = start_scan(folder / "corpus", run, *arguments, drill={"*": SLEEP_S})
             for each in victims.elements():
                 outcome.kills[each] += _kill(each, scan, cluster, run, rng)

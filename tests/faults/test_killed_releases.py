@@ -13,7 +13,8 @@ import pytest
 from tests.faults.killing import Killing, killing
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.releases import Capture, asked, files, with_policy
+from tests.jobs.releases import asked, files, with_policy
+from tests.making import Capture, Folders
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,7 @@ BY_VERIFY = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: Folders) -> Path:
     """Two shards of three pictures with URLs, their table, a run, and a release that has another first shard."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "tars").mkdir()

@@ -14,6 +14,7 @@ from scoring.runs.lease import STALE_S, Lease, lease
 from tests.conftest import GiveDrill
 from tests.faults.drill import finish, make_shards, rows, start_scan
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 
 
 @pytest.mark.ray
@@ -41,7 +42,7 @@ def test_the_second_scan_is_refused_and_takes_over_if_asked_to(
 
 @pytest.mark.slow
 def test_an_inline_scan_that_was_taken_over_stops_and_the_other_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     """The other begins after the first slice of the first; the first reads the lease again while the other scans."""
     make_shards(tmp_path / "corpus", 4, 3)
@@ -98,7 +99,7 @@ def test_a_lease_of_another_machine_holds_until_it_is_stale(tmp_path: Path, take
         pass
 
 
-def test_who_was_taken_over_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_taken_over_stops(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
     with lease(place(str(tmp_path / "lease.json")), "run", takeover=False) as held:
         held.check()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.drill import finish, make_shards, rows, start_scan
+from tests.making import Request
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", [pytest.param("ray", marks=pytest.mark.ray), "inline"])
 def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
-    small_disk: Path, tmp_path: Path, executor: str, request: pytest.FixtureRequest
+    small_disk: Path, tmp_path: Path, executor: str, request: Request
 ) -> None:
     make_shards(tmp_path / "corpus", 8, 40)
     options = ["--executor", executor]

@@ -8,19 +8,20 @@ import pytest
 
 from tests.hash_list.listed import CLEAR, LISTED, SECRET, SHOWING, UNKNOWN, pdq, picture
 from tests.jobs.made import privsieve, tar
+from tests.making import Folders
 
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
 
 
 @pytest.fixture(scope="package")
-def hash_list(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hash_list(tmp_path_factory: Folders) -> Path:
     file = tmp_path_factory.mktemp("lists") / "list.txt"
     file.write_text(f"# of pictures that nobody may see\npdq {pdq(picture(LISTED))}\n")
     return file
 
 
 @pytest.fixture(scope="package")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory: Folders) -> Path:
     """A tar of all of them, with a category and a caption beside each."""
     members: dict[str, bytes] = {}
     for prefix, files in ((SECRET, SHOWING), ("clear", CLEAR), ("unknown", UNKNOWN)):
@@ -36,7 +37,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def runs(corpus: Path, hash_list: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(corpus: Path, hash_list: Path, tmp_path_factory: Folders) -> dict[str, Path]:
     """Without hashes, with them, and scanned with the list."""
     folder = tmp_path_factory.mktemp("runs")
     options: dict[str, Sequence[object]] = {"plain": (), "pdq": ("--pdq",), "list": ("--hash-list", hash_list)}
@@ -46,7 +47,7 @@ def runs(corpus: Path, hash_list: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="package")
-def keep_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def keep_all(tmp_path_factory: Folders) -> Path:
     file = tmp_path_factory.mktemp("policies") / "keep-all.yaml"
     file.write_text(KEEP_ALL)
     return file

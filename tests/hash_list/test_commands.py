@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,14 +21,11 @@ from reports.report.browsed_rows import Filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.hash_list.listed import CLEAR, SECRET, SHOWING, UNKNOWN, rows_of
 from tests.jobs.made import privsieve
-
-Capture = pytest.CaptureFixture[str]
+from tests.making import Capture, Folders
 
 
 @pytest.fixture(scope="module")
-def without_source(
-    corpus: Path, hash_list: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, tuple[Path, Path]]:
+def without_source(corpus: Path, hash_list: Path, tmp_path_factory: Folders) -> dict[str, tuple[Path, Path]]:
     """Runs without and with hashes whose pictures are gone since, and a second run of each."""
     folder = tmp_path_factory.mktemp("gone")
     shutil.copytree(corpus, folder / "corpus")
@@ -93,78 +88,6 @@ def test_a_run_with_hashes_is_compared_without_its_pictures(
         "3 more pictures that cannot be compared with it, never shown"
     )
     assert "scan --pdq" not in "".join([*feedback, capsys.readouterr().err])
-
-
-@pytest.mark.slow
-def test_a_run_without_hashes_says_what_would_spare_it_from_reading_pictures(
-    without_source: dict[str, tuple[Path, Path]],
-    runs: dict[str, Path],
-    hash_list: Path,
-    tmp_path: Path,
-    capsys: Capture,
-) -> None:
-    run, given = without_source["plain"][0], ("--hash-list", hash_list)
-    assert privsieve("report", run, *given) == 2
-    assert "--hash-list has PDQ hashes, which are compared with the pictures" in capsys.readouterr().err
-    for command in (
-        ("report", runs["plain"]),
-        ("explain", runs["plain"], "clear-other-gif"),
-        ("labels", "export", runs["plain"], "--format", "csv", "--out", tmp_path / "out.csv"),
-        ("audit", "sample", runs["plain"], "--replace", "--out", tmp_path / "audit.csv"),
-        ("diff", runs["plain"], runs["pdq"], "--by", "key"),
-    ):
-        (tmp_path / "out.csv").unlink(missing_ok=True)
-        assert privsieve(*command, *given) == 0
-        assert capsys.readouterr().err.count("scan --pdq does") == (0 if command[0] == "explain" else 1), command
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", ["report", "explain", "labels", "audit", "diff", "evaluate", "review", "browse"])
-def test_a_run_without_hashes_and_one_with_them_give_the_same(
-    runs: dict[str, Path], hash_list: Path, tmp_path: Path, capsys: Capture, command: str
-) -> None:
-    def said(name: str) -> Any:
-        run, given = runs[name], ("--hash-list", hash_list)
-        if command == "report":
-            assert privsieve("report", run, "--format", "json", *given) == 0
-            report = json.loads(capsys.readouterr().out)
-            return report["severest"], report["severest_note"]
-        if command == "explain":
-            keys = [row["key"] for row in rows_of(runs["plain"])]
-            with_all = {key.partition("-")[0]: key for key in keys}.values()  # policies take most of the time
-            policies = [() if key in with_all else ("--policy", "strict") for key in keys]
-            asked = [("explain", run, key, *chosen, *given) for key, chosen in zip(keys, policies, strict=True)]
-            return [(privsieve(*words), capsys.readouterr().out) for words in asked]
-        if command == "diff":
-            assert privsieve("diff", run, runs["list"], "--by", "key", "--format", "json", *given) == 0
-            compared = json.loads(capsys.readouterr().out)
-            return [compared[one] for one in ("groups", "num_unnamed_groups", "pictures", "num_unnamed")]
-        if command == "browse":
-            return browsed(run, hash_list)
-        if command == "evaluate":
-            page = tmp_path / "page.html"
-            judged = ("--labels", labels_of_all(tmp_path), "--errors", 60, "--html", page)
-            assert privsieve("evaluate", run, *judged, *given) == 0
-            names = re.findall(rf"(?:clear|unknown|{SECRET})-[a-z]+-[a-z]+", page.read_text())
-            return capsys.readouterr().out.replace(name, "run"), names
-        if command == "review":
-            request = ReviewRequest(run=str(run), queue="index >= 0", hash_list=str(hash_list))
-            with prepared(request) as review:
-                screen = review.asking.screen
-                return [
-                    screen.picture(number).state in ("listed", "shown") and screen.picture(number).state
-                    for number in range(len(review.asking.hashes))
-                ]
-        verb = (
-            ("labels", "export", run, "--format", "csv")
-            if command == "labels"
-            else ("audit", "sample", run, "--replace")
-        )
-        out = tmp_path / f"{command}-{name}.csv"
-        assert privsieve(*verb, "--out", out, *given) == 0
-        return out.read_text().replace(f'"{name}"', '"run"'), capsys.readouterr().out.replace(name, "run")
-
-    assert said("plain") == said("pdq")
 
 
 COMMANDS: dict[str, Sequence[Sequence[str]]] = {

@@ -24,10 +24,9 @@ from scoring.engines.canned import CannedEngine
 from tests.conftest import joined
 from tests.hash_list.listed import CLEAR, LISTED, SECRET, SHOWING, UNKNOWN, pdq, picture, released, rows_of
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.nasty import encoded
 from tests.records import scanned_record
-
-Capture = pytest.CaptureFixture[str]
 
 LISTED_ROW = {
     "key": "",
@@ -140,45 +139,6 @@ def test_sha256_alone_needs_no_hashes_of_pixels(corpus: Path, tmp_path: Path, ca
     record = json.loads((tmp_path / "run" / "run.json").read_bytes())
     assert record["hash_list"] == read_hash_list(str(tmp_path / "list.txt")).digest
     assert not record["pdq"]
-
-
-def test_a_scan_is_continued_with_the_same_list_only(
-    corpus: Path, hash_list: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    def scanned(*more: object) -> tuple[int, str]:
-        code = privsieve("scan", corpus, "--run", tmp_path / "run", "--engine", "canned", *more)
-        return code, capsys.readouterr().err
-
-    assert scanned("--hash-list", hash_list) == (0, "")
-    (tmp_path / "same.txt").write_text(f"\npdq:{pdq(picture(LISTED)).upper()}\n# the same\n")
-    assert scanned("--hash-list", tmp_path / "same.txt") == (0, "")
-    (tmp_path / "other.txt").write_text(f"pdq {'0' * 64}\n")
-    code, message = scanned("--hash-list", tmp_path / "other.txt")
-    assert (code, message.count("\n")) == (2, 1)
-    assert "was scanned with other settings: hash_list was " in message
-    assert message.endswith("; give the hash list with which this run began, or use another --run\n")
-    code, message = scanned("--pdq")
-    assert code == 2
-    assert "hash_list was" in message
-    assert "now not set; give the hash list with which this run began" in message
-
-
-def test_a_run_that_was_begun_without_a_list_is_not_continued_with_one(
-    runs: dict[str, Path], corpus: Path, hash_list: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("PRIVSIEVE_HASH_LIST", str(hash_list))
-    assert privsieve("scan", corpus, "--run", runs["plain"], "--engine", "canned") == 2
-    message = capsys.readouterr().err
-    assert "; give the hash list with which this run began, none, or use another --run" in message
-    assert message.count("\n") == 1
-
-
-def test_a_wrong_list_is_one_line_before_a_run_is_begun(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "list.txt").write_text("secret words\n")
-    command = ("scan", corpus, "--run", tmp_path / "run", "--engine", "canned", "--hash-list", tmp_path / "list.txt")
-    assert privsieve(*command) == 2
-    assert "line 1: is no hash" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
 
 
 def test_an_image_that_is_looked_at_in_a_process_of_its_own_is_compared_too(

@@ -104,14 +104,8 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     ),
     "dnl.jpg": (lambda: with_segments(segment(0xDC, CARD)), ("embedded_image", "unknown_chunk")),
     "comment.jpg": (lambda: with_segments(segment(0xFE, CARD)), ("embedded_image", "unknown_chunk")),
-    "bmp_in_comment.jpg": (
-        lambda: with_segments(segment(0xFE, card_file("BMP"))),
-        ("embedded_image", "unknown_chunk"),
-    ),
-    "ppm_in_comment.jpg": (
-        lambda: with_segments(segment(0xFE, card_file("PPM"))),
-        ("embedded_image", "unknown_chunk"),
-    ),
+    "bmp_in_comment.jpg": (lambda: with_segments(segment(0xFE, card_file("BMP"))), ("embedded_image", "unknown_chunk")),
+    "ppm_in_comment.jpg": (lambda: with_segments(segment(0xFE, card_file("PPM"))), ("embedded_image", "unknown_chunk")),
     "text_ppm_in_comment.jpg": (
         lambda: with_segments(segment(0xFE, b"P3 20 10 255\n" + b"4 111 111 " * 200)),
         ("embedded_image",),
@@ -134,10 +128,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "known_tag_of_icc.jpg": (lambda: jpeg(icc_profile=profile(cprt=CARD)), ("embedded_image",)),
     "text_in_icc.jpg": (lambda: jpeg(icc_profile=profile(priv=b"text\0\0\0\0" + TEXT)), ("unknown_chunk",)),
     "earlier_scan.jpg": (lambda: with_earlier_scan(card()), ("hidden_pixels",)),
-    "quantisation_tables.jpg": (
-        lambda: with_segments(quantisation_tables(CARD)),
-        ("embedded_image", "unknown_chunk"),
-    ),
+    "quantisation_tables.jpg": (lambda: with_segments(quantisation_tables(CARD)), ("embedded_image", "unknown_chunk")),
     "huffman_table.jpg": (lambda: with_segments(huffman_table(TEXT[:200])), ("unknown_chunk",)),
     "restart_intervals.jpg": (
         lambda: with_segments(*(segment(0xDD, TEXT[at : at + 2]) for at in range(0, 80, 2))),
@@ -183,15 +174,9 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     ),
     "cut_off_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD[:-200])), ("embedded_image",)),
     "private_chunk.png": (lambda: with_chunks(chunk(b"prVt", CARD)), ("embedded_image", "unknown_chunk")),
-    "packed_chunk.png": (
-        lambda: with_chunks(chunk(b"prVt", zlib.compress(card().tobytes()))),
-        ("unknown_chunk",),
-    ),
+    "packed_chunk.png": (lambda: with_chunks(chunk(b"prVt", zlib.compress(card().tobytes()))), ("unknown_chunk",)),
     "known_name.png": (lambda: with_chunks(chunk(b"tIME", CARD)), ("embedded_image", "unknown_chunk")),
-    "text.png": (
-        lambda: with_chunks(chunk(b"tEXt", b"Comment\0" + CARD)),
-        ("embedded_image", "unknown_chunk"),
-    ),
+    "text.png": (lambda: with_chunks(chunk(b"tEXt", b"Comment\0" + CARD)), ("embedded_image", "unknown_chunk")),
     "packed_text.png": (
         lambda: with_chunks(chunk(b"zTXt", b"Comment\0\0" + zlib.compress(CARD))),
         ("embedded_image", "unknown_chunk"),
@@ -225,22 +210,13 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "packed_in_comment.gif": (lambda: gif(b"!\xfe" + sub_blocks(zlib.compress(CARD))), ("unknown_chunk",)),
     "garbage.gif": (lambda: gif(b"\5" * 40 + b"4111 1111 1111 1111 " * 9), ("unknown_chunk",)),
     "private_chunk.webp": (lambda: webp(riff_chunk(b"PRVT", CARD)), ("embedded_image", "unknown_chunk")),
-    "second_picture.webp": (
-        lambda: webp(encoded(card(), "WEBP")[12:]),
-        ("unknown_chunk",),
-    ),
+    "second_picture.webp": (lambda: webp(encoded(card(), "WEBP")[12:]), ("unknown_chunk",)),
     "picture_behind_simple_one.webp": (
         lambda: riff(webp()[12:] + encoded(card(), "WEBP", lossless=True)[12:]),
         ("unknown_chunk",),
     ),
-    "alpha_without_flag.webp": (
-        lambda: riff(extended_header(0) + alpha_chunk() + webp()[12:]),
-        ("unknown_chunk",),
-    ),
-    "alpha_behind_picture.webp": (
-        lambda: riff(extended_header(0) + webp()[12:] + alpha_chunk()),
-        ("unknown_chunk",),
-    ),
+    "alpha_without_flag.webp": (lambda: riff(extended_header(0) + alpha_chunk() + webp()[12:]), ("unknown_chunk",)),
+    "alpha_behind_picture.webp": (lambda: riff(extended_header(0) + webp()[12:] + alpha_chunk()), ("unknown_chunk",)),
     "palette_of_true_colour.png": (lambda: with_chunks(chunk(b"PLTE", TEXT[:300]), before=b"IDAT"), ("unknown_chunk",)),
     "one_colour.png": (lambda: one_colour(card(), "PNG"), ("hidden_pixels",)),
     "one_colour.gif": (lambda: one_colour(card(), "GIF"), ("hidden_pixels",)),
@@ -249,10 +225,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "behind_lossy.webp": (lambda: behind_chunk(b"VP8 ", CARD, webp()), ("embedded_image", "trailing_data")),
     "behind_first_part.webp": (lambda: behind_first_part(TEXT), ("trailing_data",)),
     "behind_lossless.webp": (lambda: behind_chunk(b"VP8L", TEXT, webp(lossless=True)), ("trailing_data",)),
-    "behind_alpha.webp": (
-        lambda: behind_chunk(b"ALPH", TEXT, encoded(half_transparent(), "WEBP")),
-        ("trailing_data",),
-    ),
+    "behind_alpha.webp": (lambda: behind_chunk(b"ALPH", TEXT, encoded(half_transparent(), "WEBP")), ("trailing_data",)),
     "behind_frame.webp": (
         lambda: behind_chunk(b"ANMF", riff_chunk(b"PRVT", TEXT), frames(2, "WEBP", lossless=True)),
         ("unknown_chunk",),

@@ -15,6 +15,7 @@ from ingest.formats import open_source, tar_samples
 from ingest.formats.tar_samples import Decompressed, codec_of
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
+from tests.making import Patch
 
 NOISE = random.Random(0)
 PICTURES = [jpeg(n) + NOISE.randbytes(3000) for n in range(40)]
@@ -54,7 +55,7 @@ def reasons(samples: list[Sample]) -> list[str]:
     ],
 )
 def test_the_content_tells_how_it_is_compressed(
-    tmp_path: Path, name: str, codec: str | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, codec: str | None, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(sample_module, "MAX_SAMPLES", 7)
     samples = read(tmp_path / name, packed(PLAIN, codec) if codec else PLAIN)
@@ -119,7 +120,7 @@ def test_a_stream_of_nothing_but_a_header_is_a_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_a_bomb_is_stopped(tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_stopped(tmp_path: Path, codec: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(tar_samples, "MIN_LIMIT_BYTES", 2**20)
     bomb = tar_bytes([("0.jpg", jpeg(0)), ("1.jpg", b"\0" * 2**24), ("2.jpg", jpeg(2))])
     samples = read(tmp_path / "a.tar.gz", packed(bomb, codec))

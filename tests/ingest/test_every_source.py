@@ -13,6 +13,7 @@ from ingest import sample as sample_module
 from ingest.formats import open_source, parquet
 from ingest.sample import Slice
 from tests.ingest.made import jpeg, parquet_file, samples_of, slices_of, tar_bytes
+from tests.making import Patch
 
 NUM_SHARDS, PER_SHARD = 3, 11
 PICTURES = [[jpeg(20 * shard + n) for n in range(PER_SHARD)] for shard in range(NUM_SHARDS)]
@@ -20,7 +21,7 @@ SUFFIXES = {"webdataset": ".tar", "parquet": ".parquet"}
 
 
 @pytest.fixture(autouse=True)
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_slices(monkeypatch: Patch) -> None:
     for module in (sample_module, parquet):
         monkeypatch.setattr(module, "MAX_SAMPLES", 4)
 
@@ -100,7 +101,7 @@ def test_files_on_another_file_system(
     check(f"{memory_url}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
 
 
-def test_slices_end_at_the_byte_limit_with_one_sample_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_end_at_the_byte_limit_with_one_sample_at_least(monkeypatch: Patch) -> None:
     monkeypatch.setattr(sample_module, "MAX_BYTES", 100)
     sizes = [60, 40, 1, 500, 50, 50, 1]
     found = list(sample_module.cut("a", [({"index": i}, size) for i, size in enumerate(sizes)]))
@@ -109,7 +110,7 @@ def test_slices_end_at_the_byte_limit_with_one_sample_at_least(monkeypatch: pyte
     assert [slice_.is_last for slice_ in found] == [False, False, False, False, True]
 
 
-def test_parquet_slices_keep_to_the_byte_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_slices_keep_to_the_byte_limit(tmp_path: Path, monkeypatch: Patch) -> None:
     table = pa.table({"image": [os.urandom(10_000) for _ in range(6)]})
     parquet_file(tmp_path / "a.parquet", table, rows=6)
     monkeypatch.setattr(parquet, "MAX_BYTES", 25_000)

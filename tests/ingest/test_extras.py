@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.machine import install_command
+from tests.making import Patch
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +30,7 @@ def test_an_extra_that_names_another_has_its_packages_too() -> None:
     assert "webdataset>=1.0" in command
 
 
-def test_pipx_is_named_where_privsieve_was_installed_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipx_is_named_where_privsieve_was_installed_with_it(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "pipx_metadata.json").write_text("{}")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert install_command("s3") == "pipx inject privsieve 's3fs>=2026.1'"

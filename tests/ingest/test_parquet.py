@@ -19,6 +19,7 @@ from ingest.formats.released import Kept
 from ingest.sample import Sample
 from ingest.storage.place import place
 from tests.ingest.made import jpeg, parquet_file, samples_of, slices_of
+from tests.making import Patch
 
 NOISE = random.Random(0)
 PICTURES = [jpeg(n) + NOISE.randbytes(500) for n in range(20)]
@@ -93,9 +94,7 @@ def test_keys_and_categories_of_every_type_of_text(file: Path, kind: pa.DataType
 
 @pytest.mark.parametrize("hugging_face", [False, True])
 @pytest.mark.parametrize("kind", BYTES_TYPES, ids=str)
-def test_images_of_every_type_of_bytes(
-    file: Path, kind: pa.DataType, hugging_face: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_of_every_type_of_bytes(file: Path, kind: pa.DataType, hugging_face: bool, monkeypatch: Patch) -> None:
     monkeypatch.setattr(parquet, "MAX_SAMPLES", 3)
     images = pa.array([PICTURES[0], None, PICTURES[2], PICTURES[0]]).cast(kind)
     paths = pa.array(["0.jpg", "1.jpg", None, "a/deep/er/folder/3.jpg"]).cast(pa.string_view())
@@ -243,7 +242,7 @@ def test_a_missing_column_is_reported_at_once(file: Path) -> None:
         open_source(str(file), None, "imge")
 
 
-def test_rows_are_numbered_through_all_row_groups(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_numbered_through_all_row_groups(file: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(parquet, "MAX_SAMPLES", 3)
     table = pa.table({"image": PICTURES, "key": [f"k{n}" for n in range(20)]})
     samples = read(file, table)
@@ -325,7 +324,7 @@ def test_random_damage_is_reported_and_never_silent(file: Path, seed: int) -> No
     assert all(s.fault is None or s.fault.reason in ("corrupt_shard", "unreadable", "no_image") for s in samples)
 
 
-def test_rows_are_cut_by_their_size(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_cut_by_their_size(file: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(parquet, "MAX_BYTES", 4_000)
     file.write_bytes(whole())
     all_slices = slices_of(open_source(str(file), None, None))

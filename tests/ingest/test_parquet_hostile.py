@@ -11,6 +11,7 @@ from ingest.errors import Fault, SourceError
 from ingest.formats import open_source, parquet, parquet_decoding, parquet_schema
 from tests.ingest.large_parquet import LARGE, MAX_MB, NUM_ROWS, read_in_a_child, repeated
 from tests.ingest.made import jpeg, samples_of, slices_of
+from tests.making import Patch
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_a_page_of_photographs_is_read_whatever_its_size(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("has_dictionary", [True, False])
 def test_what_takes_more_memory_than_the_decoder_may_have_is_lost_from_there_on(
-    file: Path, monkeypatch: pytest.MonkeyPatch, has_dictionary: bool
+    file: Path, monkeypatch: Patch, has_dictionary: bool
 ) -> None:
     monkeypatch.setattr(parquet_decoding, "MAX_MEMORY_BYTES", 300 * 2**20)
     monkeypatch.setattr(parquet_decoding, "_idle", [])  # a new child, with this limit
@@ -148,10 +149,7 @@ KINDS: dict[str, tuple[list[Any], list[str]]] = {
     "two keys": ([IMAGES, TEXTS, TEXTS], ["image", "key", "key"]),
     "two images": ([IMAGES, IMAGES], ["image", "image"]),
     "two images, one in a struct": ([of_struct(IMAGES), IMAGES], ["image", "image"]),
-    "an image and a struct of its name": (
-        [IMAGES, pa.StructArray.from_arrays([TEXTS], ["x"])],
-        ["image", "image"],
-    ),
+    "an image and a struct of its name": ([IMAGES, pa.StructArray.from_arrays([TEXTS], ["x"])], ["image", "image"]),
 }
 
 

@@ -14,6 +14,7 @@ from ingest.formats.released import Kept, Written
 from ingest.storage.place import place
 from tests.ingest.large_parquet import LARGE, MAX_MB, read_in_a_child, repeated
 from tests.ingest.made import jpeg
+from tests.making import Patch
 
 PICTURES = [jpeg(n) for n in range(6)]
 NUM_ROWS = 300
@@ -86,7 +87,7 @@ def test_a_row_that_takes_too_much_is_dropped_and_those_before_it_are_released(
     assert pq.read_table(tmp_path / "out" / "a.parquet")["image"].to_pylist() == [jpeg(1)]
 
 
-def test_kept_rows_are_written_a_part_at_a_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_rows_are_written_a_part_at_a_time(file: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(parquet_release, "MAX_BYTES", 2000)
     labels = pa.array([*"abcabc"]).dictionary_encode()
     padded = [picture + bytes(parquet_decoding.PIECE_BYTES) for picture in PICTURES]

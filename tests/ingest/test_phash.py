@@ -13,6 +13,7 @@ from PIL import Image
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import _candidates, near_duplicate_groups, phash
 from ingest.images.pixels import ImageLimits, Pixels
+from tests.making import Patch
 
 DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 
@@ -115,7 +116,7 @@ def test_groups_are_chains_of_near_hashes_numbered_by_their_first_picture() -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [0, 10**9], ids=["agree in two bands", "agree in one band"])
-def test_groups_are_those_that_comparing_all_pairs_gives(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_those_that_comparing_all_pairs_gives(many: int, monkeypatch: Patch) -> None:
     monkeypatch.setattr("ingest.images.phash.MANY", many)
     generator = np.random.default_rng(3)
     hashes = [f"{n:016x}" for n in generator.integers(0, 2**64, 100, dtype=np.uint64)]

@@ -14,6 +14,7 @@ from ingest.machine import install_command
 from ingest.storage import retries
 from ingest.storage.place import place
 from ingest.storage.retries import may_pass, reason_of, retried, storage_error
+from tests.making import Patch
 
 
 def test_local_files_are_whole_and_listed(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_a_path_without_end_is_refused_at_once() -> None:
         place("s3:" + "?" * 1_000_000)
 
 
-def test_local_errors_are_one_line_and_are_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_errors_are_one_line_and_are_not_tried_again(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(retries, "FIRST_DELAY_S", 3600.0)
     with pytest.raises(StorageError, match=r"^cannot read \S+/none: no such file or directory$"):
         place(str(tmp_path / "none")).read()
@@ -84,7 +85,7 @@ def test_a_local_name_with_two_colons_is_no_chain_of_urls(tmp_path: Path, protoc
         ("hf://datasets/me/a", "huggingface_hub", "hf"),
     ],
 )
-def test_a_missing_driver_names_its_extra(url: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_names_its_extra(url: str, package: str, extra: str, monkeypatch: Patch) -> None:
     protocol = url.partition(":")[0]
     monkeypatch.setitem(sys.modules, package, None)  # Python's own way to say: not there
     monkeypatch.delitem(importlib.import_module("fsspec.registry")._registry, protocol, raising=False)
@@ -121,7 +122,7 @@ def test_what_passes_by_itself_and_what_does_not(error: OSError, passes: bool, r
     assert (str(told), told.exit_code) == (f"cannot read s3://bucket/shard.tar: {reason}", 1 if passes else 2)
 
 
-def test_attempts_end_with_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_end_with_the_bound(monkeypatch: Patch) -> None:
     calls = []
 
     def fail() -> None:
@@ -139,7 +140,7 @@ def test_attempts_end_with_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
-def test_a_bound_that_is_no_number_of_seconds_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_that_is_no_number_of_seconds_is_refused(text: str, monkeypatch: Patch) -> None:
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", text)
     with pytest.raises(StorageError, match=rf'^PRIVSIEVE_RETRY_S is "{text}"; give seconds from 0 to 86400$'):
         retried(lambda: 1)

@@ -47,11 +47,7 @@ def test_a_shard_cut_inside_a_member_says_so(shard: Path) -> None:
 def test_a_shard_cut_inside_a_header_says_so(shard: Path) -> None:
     content = tar_bytes(THREE)
     header = content.index(THREE[2][1]) - 512
-    assert reasons(read(shard, content[: header + 100])) == [
-        ("0", None),
-        ("1", None),
-        (f"@{header}", "corrupt_shard"),
-    ]
+    assert reasons(read(shard, content[: header + 100])) == [("0", None), ("1", None), (f"@{header}", "corrupt_shard")]
 
 
 @pytest.mark.parametrize("broken", [0, 1, 2])

@@ -20,6 +20,7 @@ from ingest.formats.tar_samples import Decompressed
 from ingest.sample import Sample
 from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 from tests.ingest.raw_tar import header, member, pax, sparse
+from tests.making import Patch
 
 PLAIN = pytest.param(False, id="plain")
 PACKED = pytest.param(True, id="gzip")
@@ -181,7 +182,7 @@ def test_a_member_of_a_long_name_that_is_cut(tmp_path: Path) -> None:
     assert [(len(s.key), s.fault and s.fault.reason) for s in samples] == [(1, None), (113, "truncated_shard")]
 
 
-def test_long_keys_count_as_bytes_of_their_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_keys_count_as_bytes_of_their_slice(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(sample_module, "MAX_BYTES", 20_000)
     members = [(f"{n}{'k' * 4000}.jpg", b"x") for n in range(12)]
     (tmp_path / "a.tar").write_bytes(tar_bytes(members, tarfile.GNU_FORMAT))

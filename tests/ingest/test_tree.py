@@ -16,6 +16,7 @@ from ingest.storage.place import place
 from tests.forbidden import forbidden, public_folder
 from tests.ingest.made import jpeg, samples_of, slices_of
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 
 def tree(folder: Path, *names: str) -> Path:
@@ -135,7 +136,7 @@ def test_a_file_that_vanishes_is_a_row_and_a_folder_that_does_a_storage_error(tm
             attempt()
 
 
-def test_a_folder_that_may_not_be_read_is_reported_before_anything_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_may_not_be_read_is_reported_before_anything_is_done(capsys: Capture) -> None:
     with public_folder() as folder:
         corpus, run = tree(folder / "corpus", "a/1.jpg", "b/deep/2.jpg"), folder / "run"
         # Imports all that a scan needs, which another user may not be able to read.

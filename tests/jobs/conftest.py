@@ -10,13 +10,14 @@ from PIL import Image
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, shard, tar
 from tests.jobs.releases import CLEAN, DEMO, FIRST_DROPPED, make_corpus, with_policy
+from tests.making import Folders, Request
 from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
 
 
 @pytest.fixture(autouse=True)
-def joining(request: pytest.FixtureRequest) -> None:
+def joining(request: Request) -> None:
     """Tests marked `ray` join the head, unless the mark says `own=True`. All others scan in this process."""
     mark = request.node.get_closest_marker("ray")
     if mark is not None and not mark.kwargs.get("own"):
@@ -24,7 +25,7 @@ def joining(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="package")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     shard(folder / "00000.tar", 0, 20)
     shard(folder / "00001.tar", 20, 15)
@@ -32,7 +33,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scanned(corpus: Path, tmp_path_factory: Folders) -> Path:
     """Not to be changed: copy it."""
     run = tmp_path_factory.mktemp("runs") / "run"
     assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 0
@@ -40,7 +41,7 @@ def scanned(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def releases(tmp_path_factory: Folders) -> dict[str, Path]:
     """For each layout, a release as it is and one that is cleaned."""
     folder = tmp_path_factory.mktemp("releases")
     made = {}
@@ -55,7 +56,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(params=[f"{layout}-{files}" for layout in LAYOUTS for files in ("as-is", "clean")])
-def release(request: pytest.FixtureRequest, releases: dict[str, Path], tmp_path: Path) -> Path:
+def release(request: Request, releases: dict[str, Path], tmp_path: Path) -> Path:
     """A copy of one of the releases; its name says which."""
     shutil.copytree(releases[request.param], tmp_path / request.param)
     return tmp_path / str(request.param)
@@ -68,7 +69,7 @@ def tars(releases: dict[str, Path], tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="package")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def seen(tmp_path_factory: Folders) -> Path:
     """A run of the detectors over a face, the same in three frames, a visiting card and a picture of nobody."""
     source = tmp_path_factory.mktemp("seen") / "source"
     source.mkdir()
@@ -100,7 +101,7 @@ def foreign(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     """120 pictures of one colour each, and one that cannot be decoded; for guarantees."""
     folder = tmp_path_factory.mktemp("guarantee")
     (folder / "crawl").mkdir()

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import signal
 import tarfile
 import time
@@ -59,12 +58,8 @@ def shard(path: Path, first: int, count: int) -> None:
 def privsieve(*args: object) -> int:
     """The exit code. The process that called is left as it was.
 
-    A scan runs in this process, but in tests that are marked `ray`, and where its arguments say otherwise; it shows no
-    progress.
+    A scan shows no progress.
     """
-    is_chosen = "--executor" in args or "--ray-address" in args or "RAY_ADDRESS" in os.environ
-    if args[:1] == ("scan",) and "--run" in args and not is_chosen:
-        args = (*args, "--executor", "inline")
     if args[:1] == ("scan",) and "--run" in args and "--quiet" not in args:
         args = (*args, "--quiet")
     on_sigterm = signal.getsignal(signal.SIGTERM)

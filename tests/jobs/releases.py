@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from PIL import Image
 
 from ingest.errors import StorageError
@@ -20,6 +19,7 @@ from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.ingest.crafted import frames, jpeg
 from tests.ingest.hiding import HIDING
 from tests.jobs.made import rows, tar
+from tests.making import Patch
 from tests.nasty import encoded
 
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
@@ -158,9 +158,6 @@ def with_policy(folder: Path, text: str) -> Path:
     return folder / "policy.yaml"
 
 
-Capture = pytest.CaptureFixture[str]
-
-
 def decisions(release: Path) -> dict[str, dict[str, object]]:
     return {row["key"][0]: row for row in pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()}
 
@@ -171,7 +168,7 @@ def asked(release: Path, *lines: str) -> Path:
     return path
 
 
-def stopped_at(monkeypatch: pytest.MonkeyPatch, number: int, *modules: str) -> Callable[[], None]:
+def stopped_at(monkeypatch: Patch, number: int, *modules: str) -> Callable[[], None]:
     """From now on, the write, copy or removal of this number fails, as on a full disk. modules: that remove folders."""
     count = 0
 

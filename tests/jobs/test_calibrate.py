@@ -20,6 +20,7 @@ from scoring.taxonomy import KEYS
 from tests.audits import write_drawn
 from tests.jobs.made import privsieve
 from tests.jobs.releases import NO_RULES
+from tests.making import Capture
 from tests.reports.evaluation.conftest import BINARY, SEVERITY, MakeRun, answered, by_hash, make_run, scored
 
 __all__ = ["make_run"]  # the fixture
@@ -59,8 +60,7 @@ def run(make_run: MakeRun) -> Path:
             (
                 f"p{number}",
                 of(
-                    {COMMON: float(given >= 0.5), RARE: 0.0, RARE_TOO: 0.0},
-                    {COMMON: given, RARE: rare, RARE_TOO: rare},
+                    {COMMON: float(given >= 0.5), RARE: 0.0, RARE_TOO: 0.0}, {COMMON: given, RARE: rare, RARE_TOO: rare}
                 ),
             )
         )
@@ -74,7 +74,7 @@ def labels_file(folder: Path, numbers: Sequence[int], keys: Sequence[str] = (COM
     return folder / "labels.parquet"
 
 
-def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, dict[str, object]]:
+def json_of(capsys: Capture, *arguments: object) -> dict[str, dict[str, object]]:
     """By subject."""
     assert privsieve("calibrate", *arguments, "--format", "json") == 0
     report = json.loads(capsys.readouterr().out)
@@ -82,7 +82,7 @@ def json_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
 
 
 def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_least_half(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     labels, out = labels_file(tmp_path, range(NUM)), tmp_path / "thresholds.yaml"
     found = json_of(capsys, run, "--labels", labels, "--out", out)
@@ -103,7 +103,7 @@ def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_le
     assert thresholds[COMMON].ambiguous == 0.5
 
 
-def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsys: Capture) -> None:
     labels = labels_file(tmp_path, range(NUM))
     found = json_of(capsys, run, "--labels", labels)
     for key, other in ((RARE, RARE_TOO), (RARE_TOO, RARE)):
@@ -119,7 +119,7 @@ def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsy
 
 
 def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_and_2(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     labels = labels_file(tmp_path, range(NUM))
     assert privsieve("calibrate", run, "--labels", labels) == 0
@@ -141,9 +141,7 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     assert "without a labelled picture that has a probability: gov_ids, " in text
 
 
-def test_the_binary_protocol_has_no_file_of_thresholds(
-    make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_binary_protocol_has_no_file_of_thresholds(make_run: MakeRun, tmp_path: Path, capsys: Capture) -> None:
     run = make_run([(f"p{n}", answered(n % 2 == 0, 0.2 + 0.6 * (n % 2 == 0))) for n in range(60)], BINARY)
     labels = by_hash([f"p{n}" for n in range(60)], private=[int(n % 2 == 0) for n in range(60)])
     write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
@@ -192,9 +190,7 @@ def test_a_guarantee_for_a_run_that_asks_for_the_whole_picture(make_run: MakeRun
     assert (found.threshold.lowest, found.record.num_missed) == (1, 6)
 
 
-def test_pictures_on_which_people_differ_are_left_out_and_counted(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pictures_on_which_people_differ_are_left_out_and_counted(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """Three people label 60 pictures; one of them sees COMMON the other way round in ten, and of four one is away."""
     rows = {"sha256": [], "annotator": [], COMMON: []}  # type: dict[str, list[object]]
     for number in range(60):
@@ -216,9 +212,7 @@ def test_pictures_on_which_people_differ_are_left_out_and_counted(
     )
 
 
-def test_the_audit_sample_is_weighted_back_to_the_run(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_audit_sample_is_weighted_back_to_the_run(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """Drawn thirty times as densely where the model says .6 and .9; weights give the figures of the whole run again."""
     whole = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))[COMMON]["before"]
     dense = [n for n in range(NUM) if n % 5 in (2, 3) or n // 5 in (0, 25, 50, 75)]
@@ -243,24 +237,3 @@ def test_the_audit_sample_is_weighted_back_to_the_run(
     assert "252 of the 252 pictures of the audit sample have a label; each is weighted by 1 / probability" in (
         capsys.readouterr().out
     )
-
-
-def test_wrong_input_is_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    labels = labels_file(tmp_path, range(60))
-    strange = tmp_path / "strange.csv"
-    strange.write_text("key,age\nzzz,1\n")
-    only_age = tmp_path / "age.csv"
-    only_age.write_text("key,age\np1.jpg,1\n")
-    for arguments, message in (
-        ((tmp_path / "nowhere", "--labels", labels), "is not a run"),
-        ((run, "--labels", tmp_path / "nowhere.csv"), "cannot be read"),
-        ((run, "--labels", strange), 'rows are named like "p0.jpg"'),
-        ((run, "--labels", only_age), "no labelled picture of this run has a probability"),
-        ((run, "--labels", labels, "--drawn", "audit"), "has no audit sample; draw one with"),
-        ((run, "--labels", labels, "--at", "1"), "--at"),
-        ((run, "--labels", labels, "--reliability", "gov_id"), "--reliability"),
-    ):
-        assert privsieve("calibrate", *arguments) == 2
-        error = capsys.readouterr().err
-        assert message in error
-        assert error.count("\n") == 1

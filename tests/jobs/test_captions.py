@@ -22,6 +22,7 @@ from scoring.protocols import PROTOCOLS
 from tests.engines.chat_server import ChatServer
 from tests.ingest.made import parquet_file, samples_of
 from tests.jobs.made import jpeg, privsieve, rows, tar
+from tests.making import Capture, Folders, Patch
 
 MARKER = "Zyxwv Quokkamarker"
 URL = "https://example.org/quokkamarker.jpg?id=7"
@@ -176,7 +177,7 @@ def test_no_shipped_engine_declares_it() -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+def server(monkeypatch: Patch) -> Iterator[ChatServer]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     running = ChatServer()
     yield running
@@ -213,7 +214,7 @@ def _refuse_marker(everything: str) -> None:
 @settings(max_examples=2, deadline=None, suppress_health_check=_ONCE_A_FIXTURE)
 @given(captions=_CAPTIONS)
 def test_no_word_of_a_caption_or_url_is_in_a_run_its_reports_or_what_is_printed(
-    tmp_path_factory: pytest.TempPathFactory, capfd: pytest.CaptureFixture[str], captions: list[tuple[str, str, bool]]
+    tmp_path_factory: Folders, capfd: Capture, captions: list[tuple[str, str, bool]]
 ) -> None:
     folder = tmp_path_factory.mktemp("corpus")
     corpus, run = _corpus(folder, captions), folder / "run"
@@ -230,11 +231,7 @@ def test_no_word_of_a_caption_or_url_is_in_a_run_its_reports_or_what_is_printed(
 @settings(max_examples=1, deadline=None, suppress_health_check=_ONCE_A_FIXTURE)
 @given(captions=_CAPTIONS)
 def test_no_word_of_a_caption_or_url_is_in_a_request_to_a_model(
-    server: ChatServer,
-    tmp_path_factory: pytest.TempPathFactory,
-    capfd: pytest.CaptureFixture[str],
-    protocol: str,
-    captions: list[tuple[str, str, bool]],
+    server: ChatServer, tmp_path_factory: Folders, capfd: Capture, protocol: str, captions: list[tuple[str, str, bool]]
 ) -> None:
     """Of each protocol that an endpoint can be asked with; `slots` makes its prompt of the same `View`."""
     folder = tmp_path_factory.mktemp("corpus")

@@ -10,12 +10,13 @@ import pytest
 
 from jobs.cli import command_module
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 
 ROOT = Path(__file__).parent.parent.parent
 ADVICE = "take it off PYTHONPATH, or install privsieve into an environment of its own"
 
 
-def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_the_help_is_shown(capsys: Capture) -> None:
     assert privsieve() == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -34,7 +35,7 @@ def test_without_arguments_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_ctrl_c_says_how_to_continue_where_there_is_something_to(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, advice: str
+    capsys: Capture, monkeypatch: Patch, verb: str, advice: str
 ) -> None:
     @click.command()
     def interrupted() -> None:
@@ -45,36 +46,8 @@ def test_ctrl_c_says_how_to_continue_where_there_is_something_to(
     assert capsys.readouterr().err.strip() == f"privsieve: interrupted{advice}"
 
 
-def test_a_verb_without_arguments_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("scan") == 2
-    assert capsys.readouterr().err == "privsieve: Missing argument 'SOURCE'; see privsieve scan --help\n"
-
-
-def test_sql_without_quotation_marks_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("sql", "run", "SELECT", "count(*)", "FROM", "images") == 2
-    assert capsys.readouterr().err == (
-        'privsieve: put the statement between quotation marks: privsieve sql RUN "SELECT …"\n'
-    )
-
-
-def test_a_folder_that_is_no_run_is_not_suggested_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("report", str(tmp_path)) == 2
-    assert "it has no run.json; give the folder that scan --run wrote" in capsys.readouterr().err
-    assert privsieve("report", str(tmp_path / "new")) == 2
-    assert f"it has no run.json; privsieve scan SOURCE --run {tmp_path / 'new'} makes one" in capsys.readouterr().err
-
-
-def test_a_missing_option_with_choices_is_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("labels", "export", "run", "--out", "x") == 2
-    assert capsys.readouterr().err == (
-        "privsieve: Missing option '--format'. Choose from: label-studio, csv; see privsieve labels export --help\n"
-    )
-
-
 @pytest.mark.slow
-def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(
-    scanned: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(scanned: Path, capsys: Capture) -> None:
     statement = "SELECT 1 / 3 AS share, 12345678 AS num, NULL AS none"
     assert privsieve("sql", scanned, statement) == 0
     assert re.search(r"^ +0\.333333 +12345678 +null *$", capsys.readouterr().out, re.MULTILINE)
@@ -82,9 +55,7 @@ def test_sql_shows_six_digits_of_a_fraction_and_csv_all_of_them(
     assert "0.3333333333333333,12345678," in capsys.readouterr().out
 
 
-def test_sql_shows_the_beginning_of_a_long_text_and_csv_all_of_it(
-    scanned: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sql_shows_the_beginning_of_a_long_text_and_csv_all_of_it(scanned: Path, capsys: Capture) -> None:
     """A table with a text of 20 million characters took longer than anyone waits."""
     statement = "SELECT repeat('a', 20000000) AS long"
     assert privsieve("sql", scanned, statement) == 0

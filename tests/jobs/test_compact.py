@@ -26,6 +26,7 @@ from scoring.runs.results import RowRange, RunListing, listing, manifest, result
 from scoring.runs.rows import rows_at
 from scoring.table import IMAGE_SCHEMA, SCHEMA
 from tests.jobs.made import SHARDS, _rows, compact_run, made_run, privsieve, shard
+from tests.making import Capture, Folders, Patch
 from tests.records import score_files, write_result
 
 
@@ -41,7 +42,7 @@ def _seen(run: Path) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.slow
-def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: Capture) -> None:
     run = made_run(tmp_path, SHARDS)
     before = _all(run).sort_by([("shard", "ascending"), ("index", "ascending")])
     assert privsieve("report", run, "--format", "json") == 0
@@ -120,7 +121,7 @@ def test_a_reader_of_the_small_files_learns_that_they_are_gone(tmp_path: Path) -
 
 
 def test_a_reader_that_listed_the_small_files_before_they_went_opens_the_large_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     run = made_run(tmp_path, SHARDS)
 
@@ -174,7 +175,7 @@ COMPACT = "import sys; from tests.jobs.made import compact_run; compact_run(sys.
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def large(tmp_path_factory: Folders) -> Path:
     return made_run(tmp_path_factory.mktemp("large"), [(ROWS,) * SLICES] * NUM_SHARDS)
 
 
@@ -290,7 +291,7 @@ def _scan(corpus: Path, run: Path) -> int:
 
 
 def test_a_scan_compacts_at_its_end_and_takes_what_the_source_gains_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("jobs.scanning.compacting.COMPACT_FROM", 2)
     corpus, run = tmp_path / "corpus", tmp_path / "run"
@@ -323,7 +324,7 @@ def test_a_scan_compacts_at_its_end_and_takes_what_the_source_gains_later(
 
 
 def test_a_shard_that_was_replaced_after_the_run_was_compacted_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("jobs.scanning.compacting.COMPACT_FROM", 2)
     corpus, run = tmp_path / "corpus", tmp_path / "run"
@@ -336,9 +337,7 @@ def test_a_shard_that_was_replaced_after_the_run_was_compacted_is_reported(
     assert "00001.tar changed between two scans of this run" in capsys.readouterr().err
 
 
-def test_filter_decides_the_same_on_a_compacted_run(
-    scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_filter_decides_the_same_on_a_compacted_run(scanned: Path, tmp_path: Path, capsys: Capture) -> None:
     run, policy = tmp_path / "run", Path("scoring/policies/strict.yaml")
     shutil.copytree(scanned, run)
     wanted = ("filter", run, "--policy", policy, "--dry-run", "--out", tmp_path / "out")

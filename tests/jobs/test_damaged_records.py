@@ -197,7 +197,7 @@ def test_any_mark_of_an_attempt_is_passed_over(run: Path, tmp_path: Path) -> Non
     (copy / "attempts" / f"{name}.json").write_text(json.dumps({"deaths": 1, "failure": "a\x1b[31m\nb", "cause": "E"}))
     (copy / "scores" / name).unlink()
     printed = CliRunner().invoke(cli, ["status", str(copy)]).output
-    assert "0 slices done, a\\x1b[31m\\nb\n" in printed
+    assert "not begun, a\\x1b[31m\\nb\n" in printed
 
 
 def test_a_lease_of_the_far_future_is_stale(run: Path, tmp_path: Path, capsys: Capture) -> None:

@@ -18,6 +18,7 @@ from scoring.assessment import EngineOptions
 from scoring.engine_facts import LocalModel
 from tests.engines.chat_server import SECRET, ChatServer
 from tests.jobs.made import privsieve, tar
+from tests.making import Capture, Patch
 
 NO_RAY = ("--ray-address", "127.0.0.1:1")
 """Nothing answers there, which shows at once: for tests that look at other lines."""
@@ -30,7 +31,7 @@ def server() -> Iterator[ChatServer]:
     running.close()
 
 
-def examined(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, dict[str, tuple[str, str]], str]:
+def examined(capsys: Capture, *args: object) -> tuple[int, dict[str, tuple[str, str]], str]:
     """Exit code, name of a check -> (ok or problem, the text), the line at the end."""
     code = privsieve("doctor", *args)
     output = capsys.readouterr()
@@ -58,7 +59,7 @@ def model_folder(folder: Path, **changed: str | None) -> Path:
     return folder
 
 
-def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     run = tmp_path / "new" / "run"
     code, found, end = examined(capsys, "--source", corpus, "--run", run)
     assert {name: text for name, (verdict, text) in found.items() if verdict == "problem"} == {}
@@ -73,13 +74,13 @@ def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.ray(own=True)
-def test_ray_is_started_if_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ray_is_started_if_that_is_asked_for(capsys: Capture) -> None:
     _, found, _ = examined(capsys, "--engine", "canned", "--ray-address", "local")
     assert found["ray"][0] == "ok"
     assert found["ray"][1].startswith(f"starts; machines: 1, logical CPUs: {max(4, 2 * num_cores())}, ")
 
 
-def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: Capture) -> None:
     before = {file: file.stat().st_mtime_ns for file in scanned.rglob("*") if file.is_file()}
     code, found, end = examined(capsys, "--engine", "canned", "--run", scanned, *NO_RAY)
     assert found["run"] == ("ok", "an existing run, can be written")
@@ -90,7 +91,7 @@ def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: pyt
 
 
 @pytest.mark.slow
-def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_places_that_cannot_be_used(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("not a run")
@@ -114,7 +115,7 @@ def test_places_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_run_that_may_not_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_may_not_be_written(tmp_path: Path, capsys: Capture) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     _, found, _ = examined(capsys, "--engine", "canned", "--run", locked / "run", *NO_RAY)
@@ -122,7 +123,7 @@ def test_a_run_that_may_not_be_written(tmp_path: Path, capsys: pytest.CaptureFix
     assert "permission denied" in found["run"][1]
 
 
-def test_drivers_and_passwords_of_stores(capsys: pytest.CaptureFixture[str]) -> None:
+def test_drivers_and_passwords_of_stores(capsys: Capture) -> None:
     places = ("--source", "gs://bucket/shards", "--run", f"s3://me:{SECRET}@bucket/run")
     code, found, end = examined(capsys, "--engine", "canned", *places, *NO_RAY)
     assert found["source"] == (
@@ -146,7 +147,7 @@ def test_drivers_and_passwords_of_stores(capsys: pytest.CaptureFixture[str]) -> 
     ],
 )
 def test_model_folders_that_are_not_whole(
-    tmp_path: Path, changed: dict[str, str | None], message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, changed: dict[str, str | None], message: str, capsys: Capture
 ) -> None:
     folder = model_folder(tmp_path / "model", **changed)
     code, found, _ = examined(capsys, "--engine", "transformers", "--model", folder, *NO_RAY)
@@ -156,7 +157,7 @@ def test_model_folders_that_are_not_whole(
 
 
 @pytest.mark.slow
-def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: Capture) -> None:
     _, found, _ = examined(
         capsys, "--engine", "transformers", "--model", "no/such/folder", "--adapter", "none", *NO_RAY
     )
@@ -167,16 +168,13 @@ def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.slow
-def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_endpoint(server: ChatServer, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.delenv("PRIVSIEVE_OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     asked = ("--engine", "openai", "--endpoint", server.url, *NO_RAY, "--model")
     _, found, _ = examined(capsys, *asked, "tiny-vl")
-    assert found["endpoint"] == (
-        "ok",
-        "answers; a key is set; pictures and key travel unencrypted",
-    )
+    assert found["endpoint"] == ("ok", "answers; a key is set; pictures and key travel unencrypted")
     _, found, _ = examined(capsys, *asked, "tiny-lv")
     assert found["endpoint"] == (
         "problem",
@@ -188,7 +186,7 @@ def test_an_endpoint(server: ChatServer, monkeypatch: pytest.MonkeyPatch, capsys
     assert SECRET not in json.dumps(found)
 
 
-def test_a_function_returns_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_function_returns_what_the_command_prints(capsys: Capture) -> None:
     before = dict(os.environ)
     found = run_doctor(DoctorRequest(engine="canned", ray_address=NO_RAY[1]))
     assert os.environ == before
@@ -215,7 +213,7 @@ done
 
 
 @pytest.fixture
-def eight_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def eight_gpus(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI)
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -226,7 +224,7 @@ LARGE = LocalModel(num_gpus=1, weight_bytes=30 * 2**30, cpu_memory_bytes=0, with
 
 
 @pytest.mark.usefixtures("eight_gpus")
-def test_only_the_gpus_that_a_task_was_given_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_gpus_that_a_task_was_given_are_looked_at(monkeypatch: Patch) -> None:
     with pytest.raises(ProblemError, match=r"^8 x NVIDIA L40S, .* of which 100 MiB are free; the weights take 30,720"):
         check_gpu("some", LARGE)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
@@ -252,7 +250,7 @@ def test_a_model_that_is_spread_over_two_gpus_gets_both() -> None:
 
 
 @pytest.mark.usefixtures("eight_gpus")
-def test_weights_that_exceed_the_share_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_exceed_the_share_of_a_gpu(monkeypatch: Patch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     with pytest.raises(
         ProblemError, match=r"weights take 30,720 MiB, more than --engine-gpus 0.5 of it: give a larger"
@@ -260,7 +258,7 @@ def test_weights_that_exceed_the_share_of_a_gpu(monkeypatch: pytest.MonkeyPatch)
         check_gpu("some", LARGE, 0.5)
 
 
-def test_a_model_whose_weights_are_a_link_to_nowhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_whose_weights_are_a_link_to_nowhere(tmp_path: Path, capsys: Capture) -> None:
     folder = model_folder(tmp_path / "model")
     (folder / "model.safetensors").symlink_to(tmp_path / "gone")
     _, found, _ = examined(capsys, "--engine", "transformers", "--model", folder, *NO_RAY)
@@ -273,10 +271,3 @@ def test_what_nvidia_smi_lists() -> None:
     assert first == Gpu("NVIDIA H200", "580.95.05", 143_771, 143_190)
     assert (second.memory_mib, second.free_mib > 10**9) == (0, True)
     assert gpus_of("") == []
-
-
-def test_an_unknown_engine_is_a_wrong_call(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("doctor", "--engine", "vlm") == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert 'unknown engine "vlm" (did you mean "vllm"?)' in output.err

@@ -12,6 +12,7 @@ from scoring.engines.detectors import PROTOCOL
 from scoring.engines.detectors.findings import ASSESSED
 from scoring.engines.vlm.settings import visual_tokens
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 OPENAI = ("--engine", "openai", "--endpoint", "http://127.0.0.1:9/v1", "--model", "some-model")
 
@@ -24,53 +25,7 @@ def dry_run(corpus: Path, *arguments: object) -> int:
     return code
 
 
-def test_the_prompt_of_a_chat_engine(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dry_run(corpus, *OPENAI) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "engine     openai"
-    assert shown[1].startswith("protocol   json-1 ")
-    assert shown[1].endswith(", model some-model at http://127.0.0.1:9/v1, 262144 pixels, JPEG quality 95")
-    assert shown[2] == "assesses   all 22 attributes"
-    assert shown[3].startswith("prompt     json, version json-1 ")
-    assert shown[3].split()[-1] == shown[1].split()[2].rstrip(",")
-    roles = [line for line in shown if line.startswith("---")]
-    assert roles == ["--- system", "--- user", "--- assistant: a JSON form, at most 1024 tokens"]
-    assert "[the picture]" in shown
-    assert "tokens     not known here: the endpoint has the tokenizer" in shown
-    assert shown[-5:-3] == ["pictures   the first 4:", "  00000.tar 0: quarantined, not_an_image"]
-    assert shown[-3].startswith("  00000.tar 1: 64x48, sent at 64x48, ")
-
-
-@pytest.mark.parametrize(
-    ("protocol", "assesses", "answer"),
-    [
-        ("severity", "no attribute; the image as a whole", r"as 0\.[0-9][0-9]|1\.00, at most 40 tokens"),
-        ("binary:ours-3", "no attribute; the image as a whole", "free, at most 8 tokens"),
-        ("two-pass", "all 22 attributes", "free, at most 1536 tokens"),
-    ],
-)
-def test_other_protocols(
-    corpus: Path, protocol: str, assesses: str, answer: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert dry_run(corpus, *OPENAI, "--protocol", protocol) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert f"assesses   {assesses}" in shown
-    assert f"--- assistant: {answer}" in shown
-    assert ("--- then 1 more without the picture, about the answer" in shown) == (protocol == "two-pass")
-
-
-def test_the_hash_follows_the_texts(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = tmp_path / "texts.yaml"
-    texts.write_text("system: You look at photographs.\n")
-    dry_run(corpus, *OPENAI)
-    shipped = capsys.readouterr().out.splitlines()
-    dry_run(corpus, *OPENAI, "--prompt-file", texts)
-    changed = capsys.readouterr().out.splitlines()
-    assert "You look at photographs." in changed
-    assert shipped[3] != changed[3]
-
-
-def test_engines_that_are_not_asked_in_words(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_engines_that_are_not_asked_in_words(corpus: Path, capsys: Capture) -> None:
     assert dry_run(corpus, "--engine", "detectors") == 0
     shown = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
     assert shown["protocol"] == f"protocol   {PROTOCOL}"
@@ -94,22 +49,6 @@ def test_nothing_heavy_is_loaded(corpus: Path) -> None:
     arguments = ["scan", str(corpus), "--run", str(corpus.parent / "never"), "--dry-run", *OPENAI]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "loaded: []"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--engine", "opnai"), 'unknown engine "opnai" (did you mean "openai"?)'),
-        ((*OPENAI, "--protocol", "slots"), "choose --protocol json"),
-        (("--engine", "transformers", "--model", "no/such/folder"), 'the model folder "no/such/folder" does not exist'),
-    ],
-)
-def test_a_wrong_call_is_one_line(
-    corpus: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert dry_run(corpus, *arguments) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert message in line
 
 
 # What the image processor of transformers 5.16 makes of pictures with patches of 16 px, merged by two.

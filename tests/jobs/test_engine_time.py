@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -121,37 +120,31 @@ def _sample(number: int) -> Sample:
     return Sample("a.tar", number, str(number), None, b"0" * 1000)
 
 
-def _most_ahead(room: Room, flow: Flow, num_samples: int, held: int) -> tuple[int, int]:
-    """Rows, and the most batches under way at once; each holds so many bytes until it is answered."""
-    most = [0, 0]
+class _CountedRoom(Room):
+    num_under_way = most = 0
 
-    def samples() -> Iterator[Sample]:
-        yield from map(_sample, range(num_samples))
+    def entered(self, number: int) -> None:
+        super().entered(number)
+        self.num_under_way += number
+        self.most = max(self.most, self.num_under_way)
+
+
+def _read_ahead(room: Room, flow: Flow, num_batches: int) -> list[int]:
+    """Indices of the rows of so many batches."""
 
     def score(batch: list[Sample]) -> pa.Table:
-        flow.held(held)
         return pa.table({"index": [sample.index for sample in batch]})
 
-    def queued(num_images: int) -> None:
-        most[0] += num_images
-        most[1] = max(most)
-
+    waiting = batches(map(_sample, range(num_batches * BATCH_SAMPLES)))
     with ThreadPoolExecutor(4) as threads:
-        found = [
-            row
-            for t in rows_in_order(batches(samples()), score, threads, room, flow, queued)
-            for row in t["index"].to_pylist()
-        ]
-    assert found == list(range(num_samples))
-    return len(found), most[1] // BATCH_SAMPLES
+        return [i for rows in rows_in_order(waiting, score, threads, room, flow) for i in rows["index"].to_pylist()]
 
 
 def test_reading_is_ahead_of_the_engine_by_as_many_pictures_as_it_wants() -> None:
     flow = Flow()
-    room = Room(flow, lambda: 3 * BATCH_SAMPLES)
-    num_rows, most = _most_ahead(room, flow, 20 * BATCH_SAMPLES, held=0)
-    assert num_rows == 20 * BATCH_SAMPLES
-    assert most <= 3
+    room = _CountedRoom(flow, lambda: 3 * BATCH_SAMPLES)
+    assert _read_ahead(room, flow, 20) == list(range(20 * BATCH_SAMPLES))
+    assert 1 <= room.most <= 3
     assert room.is_left
 
 
@@ -160,8 +153,8 @@ def test_reading_waits_where_too_many_bytes_are_ahead_and_a_slice_still_comes_to
 ) -> None:
     monkeypatch.setattr(batch, "MAX_BYTES_AHEAD", 1)
     flow = Flow()
-    room = Room(flow, lambda: 100 * BATCH_SAMPLES)
+    room = _CountedRoom(flow, lambda: 100 * BATCH_SAMPLES)
     flow.held(1)
-    num_rows, most = _most_ahead(room, flow, 5 * BATCH_SAMPLES, held=0)
-    assert (num_rows, most) == (5 * BATCH_SAMPLES, 1)
+    assert _read_ahead(room, flow, 5) == list(range(5 * BATCH_SAMPLES))
+    assert room.most == 1
     assert not room.is_left

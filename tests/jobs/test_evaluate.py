@@ -8,8 +8,6 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from ingest.errors import LabelsError, PrivsieveError, RunError, StorageError
-from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.commands.evaluate import evaluate
 from jobs.labelling.labels import ConsensusRequest, run_consensus
@@ -18,7 +16,6 @@ from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import LabelsOrigin, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import privsieve
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found, hash_of, make_run
 
 __all__ = ["make_run"]  # the fixture
@@ -50,35 +47,6 @@ def labels(tmp_path: Path) -> Path:
     return labels_file(tmp_path, by_hash("abcx", private=[1, 1, 0, 0], **{"class": [HOSTILE, "b", None, None]}))
 
 
-def test_text_says_what_was_joined_and_counts_pictures_without_an_answer_both_ways(run: Path, labels: Path) -> None:
-    text = ran(run, "--labels", labels).stdout
-    assert "joined  3 of 4 rows have a label; 1 label belongs to no row" in text
-    assert (
-        "Private or public: 3 pictures, 2 labelled private, 1 public; 1 is without an answer (quarantined, or" in text
-    )
-    assert re.search(r"MCC +0\.500 .* 1\.000", text)
-    assert re.search(r"label +answered private +answered public +no answer", text)
-    assert re.search(r"private +1 +0 +1 *\n", text)
-
-
-def test_what_is_not_defined_is_a_dash_and_null(run: Path, tmp_path: Path) -> None:
-    labels = labels_file(tmp_path, by_hash("a", private=[1]))
-    assert re.search(r"MCC +– +– +–", ran(run, "--labels", labels).stdout)
-    stored = json.loads(ran(run, "--labels", labels, "--format", "json").stdout)
-    assert stored["private"]["mcc"] is None
-    assert stored["private"]["recall"] == 1.0
-    assert "mcc" not in stored["private"]["intervals"]
-
-
-def test_json_holds_every_figure(run: Path, labels: Path) -> None:
-    stored = json.loads(ran(run, "--labels", labels, "--format", "json", "--by", "class").stdout)
-    assert stored["private"]["num_rejected"] == 1
-    assert stored["private"]["answered"]["mcc"] == 1.0
-    assert stored["join"]["num_labels_without_row"] == 1
-    assert stored["private"]["calibration"]["num_pictures"] == 2
-    assert [group["group"] for group in stored["groups"]] == ["(none)", printable(HOSTILE), "b"]
-
-
 def test_names_of_labels_cannot_write_to_the_terminal_or_into_the_page(run: Path, labels: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     text = ran(run, "--labels", labels, "--by", "class", "--html", page).stdout
@@ -90,10 +58,7 @@ def test_names_of_labels_cannot_write_to_the_terminal_or_into_the_page(run: Path
     assert len(html) < 100_000
 
 
-def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(
-    make_run: MakeRun,
-    tmp_path: Path,
-) -> None:
+def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(make_run: MakeRun, tmp_path: Path) -> None:
     run, page = make_run([("a", found(biometrics=1)), ("b", found(age=1))]), tmp_path / "page.html"
     none = {key: [0.0, 0.0] for key in KEYS}
     labels = labels_file(tmp_path, by_hash("ab", **none | {"biometrics": [1.0, 0.0], "age": [0.0, 1.0]}))
@@ -105,44 +70,6 @@ def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(
     assert "Reliability" not in html  # these answers have no probabilities
 
 
-def test_a_page_that_cannot_be_written_is_one_line(run: Path, labels: Path) -> None:
-    with pytest.raises(StorageError, match="give a path, not a URL"):
-        ran(run, "--labels", labels, "--html", "s3://bucket/page.html")
-
-
-@pytest.mark.slow
-def test_two_runs_are_compared_and_spread(run: Path, labels: Path, make_run: MakeRun, tmp_path: Path) -> None:
-    other = make_run([("a", answered(True)), ("b", answered(True)), ("c", answered(True))], BINARY, name="other")
-    arguments = (run, "--labels", labels, "--compare", other, "--runs", other)
-    text = ran(*arguments).stdout
-    assert "only after is right in 1, only before in 1; McNemar's exact test p = 1" in " ".join(text.split())
-    assert "Spread over 2 runs" in text
-    stored = json.loads(ran(*arguments, "--format", "json").stdout)
-    assert stored["comparison"]["private"]["recall"]["difference"] == -0.5
-    # The sign is said wherever the figure stands.
-    assert stored["comparison"]["difference_is"] == "after − before: the evaluated run minus the run of --compare"
-    (recall,) = re.findall(r"recall +1\.000 +0\.500 +(\S+)", text)
-    assert recall == "−0.500"
-    assert re.search(r"metric +before +after +after − before +95 % interval", text)
-    ran(*arguments, "--html", page := tmp_path / "page.html")
-    assert '<th scope="col" class="num">after − before</th>' in page.read_text()
-    assert stored["spread"]["private"]["recall"]["values"] == [0.5, 1.0]
-
-
-def test_a_threshold_and_draws_are_options(run: Path, labels: Path) -> None:
-    stored = json.loads(ran(run, "--labels", labels, "--threshold", 0.95, "--draws", 0, "--format", "json").stdout)
-    assert stored["private"]["num_true_positive"] == 0
-    assert set(stored["private"]["intervals"]) == {"recall", "specificity", "accuracy", "f1"}  # exact without draws
-
-
-def test_only_a_split_of_the_labels_is_used(run: Path, tmp_path: Path) -> None:
-    labels = labels_file(tmp_path, by_hash("ac", private=[1, 0], split=["test", "train"]))
-    stored = json.loads(ran(run, "--labels", labels, "--split", "test", "--format", "json").stdout)
-    assert stored["join"]["num_labels"] == 1
-    with pytest.raises(LabelsError, match='no label is of the split "dev"; there are: test, train'):
-        ran(run, "--labels", labels, "--split", "dev")
-
-
 def test_what_is_to_know_of_the_labels_is_printed(run: Path, tmp_path: Path) -> None:
     origin = LabelsOrigin("consensus", notes=("Where two annotators differ, 0 was taken.",))
     write_labels(by_hash("a", private=[1]), str(tmp_path / "labels.parquet"), origin)
@@ -150,29 +77,6 @@ def test_what_is_to_know_of_the_labels_is_printed(run: Path, tmp_path: Path) -> 
         "Of the labels: Where two annotators differ, 0 was taken."
         in ran(run, "--labels", tmp_path / "labels.parquet").stdout
     )
-
-
-def test_wrong_input_is_one_line_and_exit_code_2(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    strange = tmp_path / "strange.csv"
-    strange.write_text("key,private\nzzz,1\n")
-    assert privsieve("evaluate", run, "--labels", strange) == 2
-    message = capsys.readouterr().err
-    assert message.count("\n") == 1
-    assert 'rows are named like "a.jpg"' in message
-    unfilled = tmp_path / "unfilled.csv"
-    unfilled.write_text("key,private\na.jpg,\n")
-    with pytest.raises(LabelsError, match=r"unfilled\.csv: no label can be compared with an answer of "):
-        ran(run, "--labels", unfilled, "--html", tmp_path / "page.html")
-    assert not (tmp_path / "page.html").exists()
-    with pytest.raises(StorageError, match="cannot be read"):
-        ran(run, "--labels", tmp_path / "missing.csv")
-    with pytest.raises(RunError, match="is not a run"):
-        ran(tmp_path / "nowhere", "--labels", strange)
-
-
-def test_a_run_compared_with_itself_is_refused() -> None:
-    with pytest.raises(PrivsieveError, match="run is given twice"):
-        EvaluateRequest(run="run", labels="labels", compare="run")
 
 
 @pytest.mark.slow
@@ -214,28 +118,3 @@ def test_reviews_of_chosen_pictures_are_no_figures_of_the_run(run: Path, tmp_pat
         say(content, "audit" if content == "a" else "sql", annotator="ben")
     run_consensus(ConsensusRequest((str(run / "reviews"),), str(tmp_path / "agreed.parquet")))
     assert f"Of the labels: {caution}" in ran(run, "--labels", tmp_path / "agreed.parquet").stdout
-
-
-def test_error_rates_per_group_of_people_come_with_intervals_and_a_caution(
-    run: Path, labels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    groups = tmp_path / "skin_tone.csv"
-    lines = [f"{hash_of(name)},me,{tone}" for name, tone in (("a", "dark"), ("b", "light"), ("d", "dark"))]
-    groups.write_text("\n".join(["sha256,annotator,class", *lines]))
-    stored = json.loads(ran(run, "--labels", labels, "--groups", groups, "--format", "json").stdout)
-    assert stored["by"] == "skin_tone"
-    # a is private and found, b has no answer and counts as missed, c is in no group
-    shares = {
-        group["group"]: (group["private"]["recall"], group["private"]["specificity"]) for group in stored["groups"]
-    }
-    assert shares == {"dark": (1.0, None), "light": (0.0, None), "(none)": (None, 1.0)}
-    recall = stored["groups"][1]["intervals"]["recall"]
-    assert (round(recall["low"], 3), recall["high"], recall["is_few"]) == (0.025, 1.0, True)
-    text = ran(run, "--labels", labels, "--groups", groups).stdout
-    assert "By skin_tone (pictures without an answer count as answered wrong)" in text
-    assert "Fewer than 50 private or public pictures in 3 groups ((none), dark, light)" in " ".join(text.split())
-    assert privsieve("evaluate", run, "--labels", labels, "--groups", groups, "--by", "class") == 2
-    assert "--by and --groups exclude each other" in capsys.readouterr().err
-    without = labels_file(tmp_path / "run", by_hash("a", private=[1]))
-    assert privsieve("evaluate", run, "--labels", labels, "--groups", without) == 2
-    assert "the column class, which is the group of a picture, is empty or not there" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from jobs.fetching.fetching import FetchRequest, run_fetch
 from jobs.fetching.outcome import REASONS
 from tests.jobs.fetch_host import LAION, URLS, picture, select, selected_rows
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 
 OUTCOMES = (
     None,
@@ -64,7 +65,7 @@ def downloaded(tmp_path: Path, foreign: Path) -> tuple[object, ...]:
 
 
 def test_every_url_is_a_row_with_a_kind_of_failure_and_no_foreign_text(
-    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    downloaded: tuple[object, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     assert privsieve(*downloaded) == 0
     output = capsys.readouterr().out
@@ -116,7 +117,7 @@ def test_nothing_is_installed_against_the_answer(tmp_path: Path) -> None:
 
 
 def test_a_function_returns_what_became_of_the_urls(
-    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    downloaded: tuple[object, ...], tmp_path: Path, capsys: Capture
 ) -> None:
     capsys.readouterr()
     request = FetchRequest(str(tmp_path / "part.parquet"), str(tmp_path / "out"), images_per_shard=4)
@@ -131,7 +132,7 @@ def test_the_program_of_the_other_environment_lies_where_it_is_started_from() ->
 
 
 def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(
-    downloaded: tuple[object, ...], tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
+    downloaded: tuple[object, ...], tmp_path: Path, foreign: Path, capsys: Capture
 ) -> None:
     assert privsieve(*downloaded) == 0
     _as_img2dataset_leaves_it(tmp_path / "out", "00001", OUTCOMES, 2)
@@ -142,9 +143,7 @@ def test_a_shard_whose_rows_are_fewer_than_announced_is_fetched_again(
     assert not (tmp_path / "out" / "fetch.parquet").exists()
 
 
-def test_other_settings_into_the_same_folder_are_refused(
-    downloaded: tuple[object, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_settings_into_the_same_folder_are_refused(downloaded: tuple[object, ...], capsys: Capture) -> None:
     assert privsieve(*downloaded, "--limit", 3, "--max-bytes", 1000) == 2
     error = capsys.readouterr().err
     assert "limit was not set, now 3" in error
@@ -159,9 +158,7 @@ def _held_elsewhere(out: Path) -> Path:
     return held
 
 
-def test_two_fetches_do_not_share_a_folder(
-    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_fetches_do_not_share_a_folder(downloaded: tuple[object, ...], tmp_path: Path, capsys: Capture) -> None:
     held = _held_elsewhere(tmp_path / "out")
     assert privsieve(*downloaded) == 2
     held.unlink()
@@ -169,9 +166,7 @@ def test_two_fetches_do_not_share_a_folder(
     assert privsieve(*downloaded) == 0
 
 
-def test_a_second_fetch_leaves_alone_what_the_first_selects(
-    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_fetch_leaves_alone_what_the_first_selects(tmp_path: Path, foreign: Path, capsys: Capture) -> None:
     pq.write_table(LAION, tmp_path / "part.parquet")
     selected = tmp_path / "out" / "selected"
     selected.mkdir(parents=True)
@@ -187,18 +182,9 @@ def test_a_second_fetch_leaves_alone_what_the_first_selects(
     assert sorted(path.name for path in selected.iterdir()) == ["00000.parquet", "fetch.json"]
 
 
-def test_a_folder_with_other_files_is_left_alone(
-    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pq.write_table(LAION, tmp_path / "part.parquet")
-    assert privsieve("fetch", tmp_path / "part.parquet", "--out", foreign) == 2
-    assert "holds other files and no fetch" in capsys.readouterr().err
-    assert [p.name for p in foreign.iterdir()] == ["diary.txt"]
-
-
 @pytest.mark.slow
 def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")  # as where no package registry can be reached
     pq.write_table(LAION, tmp_path / "part.parquet")
@@ -211,9 +197,7 @@ def test_an_environment_that_cannot_be_made_is_one_line_and_is_tried_again(
     assert "No matching distribution" in (folder / "pip.log").read_text()
 
 
-def test_what_was_fetched_scans_without_a_word(
-    downloaded: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_fetched_scans_without_a_word(downloaded: tuple[object, ...], tmp_path: Path, capsys: Capture) -> None:
     assert privsieve(*downloaded) == 0
     assert privsieve("scan", tmp_path / "out", "--run", tmp_path / "run", "--engine", "canned") == 0
     assert "2 images in 2 of 2 shards: 2 scored, 0 quarantined" in capsys.readouterr().out

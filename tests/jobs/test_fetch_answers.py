@@ -10,6 +10,7 @@ import pytest
 from jobs.fetching import program
 from jobs.fetching.program import Bounds, bounded_opener, is_public
 from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
+from tests.making import Patch
 
 TIMEOUT_SECONDS = 1.0
 PATIENCE_SECONDS = 60.0
@@ -90,7 +91,7 @@ def test_private_addresses_are_not_asked_by_default(host: str) -> None:
     assert "refused: private_address" in _failure(host.replace("127.0.0.1", "localhost"), private_addresses=False)
 
 
-def test_a_public_host_cannot_lead_into_a_private_network(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_public_host_cannot_lead_into_a_private_network(host: str, monkeypatch: Patch) -> None:
     monkeypatch.setattr(program, "is_public", lambda address: address == "127.0.0.1")
     assert _fetched(f"{host}/moved", private_addresses=False) == picture("JPEG")
     assert _fetched(f"{host}/inward") == picture("JPEG")

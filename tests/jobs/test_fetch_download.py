@@ -17,6 +17,7 @@ import pytest
 from jobs.cli import main
 from jobs.fetching.download import default_folder
 from tests.jobs.fetch_host import MAX_BYTES, image_host, picture
+from tests.making import Capture
 
 pytestmark = pytest.mark.fetch
 
@@ -75,9 +76,7 @@ def _metadata(path: Path, urls: list[str | None]) -> Path:
     return path
 
 
-def test_every_url_ends_as_it_should_and_the_shards_scan(
-    host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_url_ends_as_it_should_and_the_shards_scan(host: str, tmp_path: Path, capsys: Capture) -> None:
     expected = {f"{host}{path}": reason for path, reason in EXPECTED.items()} | ELSEWHERE
     source, out = _metadata(tmp_path / "part.parquet", list(expected)), tmp_path / "shards"
     options = ("--private-addresses", "--timeout", 1.5, "--max-bytes", MAX_BYTES, "--images-per-shard", 10)
@@ -136,7 +135,7 @@ def test_a_killed_fetch_continues_and_leaves_no_process(host: str, tmp_path: Pat
     assert all((out / name).read_bytes() == content for name, content in finished.items())
 
 
-def test_a_failure_of_img2dataset_is_one_line(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_of_img2dataset_is_one_line(host: str, tmp_path: Path, capsys: Capture) -> None:
     source, out = _metadata(tmp_path / "part.parquet", [f"{host}/jpeg"]), tmp_path / "shards"
     args = ("fetch", source, "--out", out, "--private-addresses", "--processes", 1)
     assert _privsieve(*args) == 0

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.fetching.url_tables import normalised_names
+from scoring.sql.url_tables import normalised_names
 from tests.jobs.fetch_host import CAPTIONS, LAION, URLS, select
 from tests.jobs.made import privsieve
 
@@ -135,46 +135,3 @@ def test_columns_that_json_cannot_hold_become_text(tmp_path: Path, foreign: Path
     assert rows["taken"][0].as_py() == "2020-09-13 12:26:40"
     assert rows["faces"][0].as_py() == [[0.1, 0.2]]
     assert rows["raw"].type == pa.string()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--where", "punsfe < 1"), 'no column "punsfe" (did you mean "punsafe"?)'),
-        (("--where", "punsafe"), "the condition gives DOUBLE, not true or false"),
-        (("--where", "text = (SELECT 1)"), "not allowed"),
-        (("--where", "CAST(text AS INT) > 1"), "a value has another type"),
-        (("--where", "punsafe > 3"), "nothing to fetch"),
-        (("--user-agent-token", "me (really)"), "--user-agent-token is one word"),
-    ],
-)
-def test_a_wrong_selection_is_one_line_and_writes_nothing(
-    options: tuple[str, ...], message: str, tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pq.write_table(LAION, tmp_path / "part.parquet")
-    select(tmp_path / "part.parquet", tmp_path / "out", foreign, *options)
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.strip().splitlines()) == 1
-    assert "Credit" not in error
-    assert not (tmp_path / "out").exists()
-
-
-def test_metadata_that_is_none_is_one_line(tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pq.write_table(pa.table({"link": URLS, "TEXT": CAPTIONS}), tmp_path / "links.parquet")
-    (tmp_path / "cut.parquet").write_bytes((tmp_path / "links.parquet").read_bytes()[:200])
-    (tmp_path / "notes.txt").write_text("https://images.example/1.jpg")
-    for name, message in (
-        ("links.parquet", "has no column of URLs (url, image_url, …); its columns are: link, TEXT"),
-        (
-            "cut.parquet",
-            "cut.parquet cannot be read (InvalidInputException); it is damaged, or its extension is wrong\n",
-        ),
-        ("notes.txt", "is no metadata: .parquet, .csv or .tsv files"),
-        ("nowhere.csv", "does not exist or matches nothing"),
-    ):
-        select(tmp_path / name, tmp_path / "out", foreign)
-        error = capsys.readouterr().err
-        assert message in error
-        assert len(error.strip().splitlines()) == 1
-    assert not (tmp_path / "out").exists()

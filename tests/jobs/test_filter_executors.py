@@ -36,6 +36,7 @@ from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, made_run, privsieve
 from tests.jobs.releases import NO_FACES, files, released
+from tests.making import Capture, Folders, Patch
 
 ROOT = Path(__file__).parents[2]
 FILTER = """
@@ -50,7 +51,7 @@ print("ray was imported:", "ray" in sys.modules)
 
 
 @pytest.fixture(scope="module")
-def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(corpus: Path, tmp_path_factory: Folders) -> Path:
     where = tmp_path_factory.mktemp("runs") / "run"
     scan_in_process(corpus, where)
     return where
@@ -63,9 +64,7 @@ def policy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_small_release_is_written_without_ray(
-    run: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_release_is_written_without_ray(run: Path, policy: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     command = [sys.executable, "-c", FILTER, "filter", run, "--policy", policy, "--out", tmp_path / "out"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=ROOT, check=True)
@@ -74,9 +73,7 @@ def test_a_small_release_is_written_without_ray(
 
 
 @pytest.mark.ray
-def test_ray_and_this_process_write_the_same_bytes(
-    run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ray_and_this_process_write_the_same_bytes(run: Path, policy: Path, tmp_path: Path, capsys: Capture) -> None:
     shown = {}
     for executor in ("ray", "inline"):
         args = ("filter", run, "--policy", policy, "--out", tmp_path / executor, "--executor", executor)
@@ -86,23 +83,9 @@ def test_ray_and_this_process_write_the_same_bytes(
     assert shown["ray"] == shown["inline"]
 
 
-def test_a_cluster_for_work_in_this_process_is_refused(
-    run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    args = ("filter", run, "--policy", policy, "--out", tmp_path / "out", "--executor", "inline")
-    assert privsieve(*args, "--ray-address", "127.0.0.1:1") == 2
-    assert "--executor inline works in this process and --ray-address names a cluster" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("address", ["http://127.0.0.1:8265", "127.0.0.1:1"])
 def test_a_cluster_that_cannot_be_joined_leaves_nothing_behind(
-    run: Path,
-    policy: Path,
-    address: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Path, policy: Path, address: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     args = ("filter", run, "--policy", policy, "--out", tmp_path / "out")
@@ -114,7 +97,7 @@ def test_a_cluster_that_cannot_be_joined_leaves_nothing_behind(
 
 
 def test_a_large_release_or_a_named_cluster_takes_ray(
-    run: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, policy: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     plan = plan_filter(FilterRequest(str(run), str(tmp_path / "out"), str(policy))).plan
@@ -129,7 +112,7 @@ def test_a_large_release_or_a_named_cluster_takes_ray(
 
 
 def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
-    run: Path, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, policy: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     request = FilterRequest(str(run), str(tmp_path / "out"), str(policy))
     result = run_filter(request, FilterResources("inline"), SILENT)

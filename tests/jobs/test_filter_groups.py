@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import Capture, with_policy
+from tests.jobs.releases import with_policy
+from tests.making import Capture, Folders
 
 BY_KEY = (
     "name: by-key\ndefault: keep\nquarantined: drop\nrules:\n"
@@ -29,7 +30,7 @@ def photo(seed: int, quality: int, is_mirrored: bool = False) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     """In two shards: two copies of a, of which one is turned, and two of b; c is alone."""
     folder = tmp_path_factory.mktemp("groups")
     (folder / "tars").mkdir()
@@ -62,12 +63,3 @@ def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     counts = {"num_groups": 2, "num_pictures": num_in_groups, "num_overruled": num_overruled}
     assert summary["groups"] == {"by": groups, **counts}
     assert privsieve("release", "verify", out) == 0
-
-
-def test_groups_by_hashes_that_the_scan_did_not_store_are_refused(
-    scanned: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    policy = with_policy(tmp_path, f"{BY_KEY}groups: pdq\n")
-    assert privsieve("filter", scanned, "--policy", policy, "--out", tmp_path / "release") == 2
-    assert "groups: pdq: the run has no picture with such a hash; scan --pdq stores them" in capsys.readouterr().err
-    assert not (tmp_path / "release").exists()

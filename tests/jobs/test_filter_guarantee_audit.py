@@ -11,15 +11,14 @@ from tests.audits import write_drawn
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import KEEP_ALL, by_severity, guaranteed, labels_of
+from tests.making import Capture
 
 NUM = 120
 """Scored pictures of `run`."""
 
 
 @pytest.mark.slow
-def test_the_audit_sample_is_thinned_to_equal_probabilities(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_audit_sample_is_thinned_to_equal_probabilities(run: Path, tmp_path: Path, capsys: Capture) -> None:
     """Every second picture was drawn ten times as likely: about a tenth of these remain."""
     scored = by_severity(run)
     probabilities = [0.1 if n % 2 else 1.0 for n in range(len(scored))]
@@ -63,9 +62,7 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(
         sample.unlink()
 
 
-def test_an_audit_counts_pictures_and_the_worst_of_their_copies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_audit_counts_pictures_and_the_worst_of_their_copies(tmp_path: Path, capsys: Capture) -> None:
     """Sixty pictures and forty copies of the first, all drawn. One copy has a label, and a rule keeps another."""
     (tmp_path / "crawl").mkdir()
     pictures = {f"{n:05d}.jpg": jpeg(n) for n in range(60)} | {f"copy-{n:02d}.jpg": jpeg(0) for n in range(40)}
@@ -94,9 +91,7 @@ def test_an_audit_counts_pictures_and_the_worst_of_their_copies(
     assert "  undecided  1 labelled picture: people differ, or cannot say" in capsys.readouterr().out
 
 
-def test_other_seeds_of_the_audit_leave_other_pictures(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_seeds_of_the_audit_leave_other_pictures(run: Path, tmp_path: Path, capsys: Capture) -> None:
     scored = by_severity(run)
     names = {name: [r[name] for r in scored] for name in ("shard", "index", "sha256")}
     drawn = pa.table({**names, "inclusion_probability": [0.8] * len(scored)})

@@ -16,6 +16,7 @@ from reports.words import SIDES, first_frame_boxes
 from scoring.labels.reviews import ReviewAnswers
 from tests.jobs.made import privsieve, rows
 from tests.jobs.releases import FACES, with_policy
+from tests.making import Capture
 
 
 def boxes_of(run: Path, key: str) -> list[dict[str, Any]]:
@@ -45,7 +46,7 @@ def answered(run: Path, folder: Path, key: str, boxes: list[dict[str, object]], 
 
 @pytest.mark.slow
 def test_a_box_that_people_removed_is_not_covered_and_one_that_they_added_is(
-    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    seen: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     """woman.png is a statue to ann; in woman.jpg she adds a name tag."""
     answered(seen, tmp_path / "reviews", "woman.png", [])
@@ -88,9 +89,7 @@ def test_a_box_is_covered_unless_all_people_who_changed_boxes_removed_it(seen: P
     assert picture[: height // 20, : width // 20].max() > 0
 
 
-def test_boxes_that_are_none_and_boxes_for_nothing_are_refused(
-    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_boxes_that_are_none_and_boxes_for_nothing_are_refused(seen: Path, tmp_path: Path, capsys: Capture) -> None:
     folder = answered(seen, tmp_path / "reviews", "woman.png", [{"attribute": "biometrics", "by": "model", "x_min": 2}])
     policy = with_policy(tmp_path, FACES)
     cases = {

@@ -33,13 +33,12 @@ from tests.jobs.releases import (
     released,
     with_policy,
 )
+from tests.making import Capture
 from tests.nasty import encoded
 
 
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_a_clean_release_holds_pixels_and_nothing_else(
-    layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_clean_release_holds_pixels_and_nothing_else(layout: str, tmp_path: Path, capsys: Capture) -> None:
     source, run, out = make_corpus(tmp_path, layout), tmp_path / "run", tmp_path / "out"
     scan_in_process(source, run, max_frames=16)
     assert privsieve("filter", run, "--policy", with_policy(tmp_path, CLEAN), "--out", out) == 0
@@ -240,9 +239,7 @@ def test_a_rule_spares_a_kind_of_evidence(seen: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_engine_looks_too_and_has_the_last_word(
-    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_engine_looks_too_and_has_the_last_word(seen: Path, tmp_path: Path, capsys: Capture) -> None:
     """The canned engine answers by the hash of what it is shown, so one knows what it said of each released file."""
     policy = with_policy(tmp_path, FACES + "residual_max_level: 3\nverify: {engine: canned}\n")
     options = ("--policy", policy, "--out", tmp_path / "out")
@@ -306,62 +303,3 @@ def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_pa
     assert privsieve("scan", tmp_path / "b", "--run", tmp_path / "third") == 0
     assert rows(tmp_path / "third")[0]["level"] in (0, 3, 4)
     assert json.loads((tmp_path / "b" / "release.json").read_text())["residual_max_level"] == 3
-
-
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        (FACES + "verify: {model: x}\n", "verify names no engine; write it as verify: {engine: openai, model: NAME}"),
-        (FACES + "verify: {engine: canned, modle: x}\n", 'verify: unknown key "modle" (did you mean "model"?)'),
-        (FACES + "verify: {engine: canned, batch_size: 0}\n", "verify batch_size: input should be greater than or"),
-        (FACES + "verify: {engine: canned, thresholds: none.yaml}\n", "verify: thresholds none.yaml cannot be read"),
-        (FACES + "verify: {engine: cannned}\n", 'unknown engine "cannned" (did you mean "canned"?)'),
-        (CLEAN + "verify: {engine: canned}\n", "verify names an engine that examines covered pictures, and no rule"),
-        (
-            COVER.format(when="true", cover="text") + "verify: {engine: canned}\n",
-            'rule "people" covers nothing that the canned engine judges by itself; add residual_max_level: 3',
-        ),
-        (CLEAN + "residual_max_level: 3\n", "residual_max_level is about covered pictures, and no rule has then"),
-        (FACES + "residual_max_level: 1\n", "residual_max_level is the number 1; the levels are: 0, 2, 3, 4"),
-    ],
-)
-def test_a_second_look_that_cannot_be_is_one_line_before_anything_is_written(
-    seen: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    policy: str,
-    message: str,
-) -> None:
-    command = ("filter", seen, "--policy", with_policy(tmp_path, policy), "--out", tmp_path / "out")
-    assert privsieve(*command) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        ("then: drop, spare: [face]", 'rule 1 "r": spare is for then: redact; leave it out'),
-        ("then: redact, cover: [faces], spare: face", "rule 1 spare is a text; write a list such as [face]"),
-        ("then: redact", 'rule 1 "r": redact needs cover: a list such as [faces, plates], or [image]'),
-        ("then: drop, cover: [image]", 'rule 1 "r": cover is for then: redact; leave it out'),
-        (
-            "then: redact, cover: [face]",
-            'rule 1 "r": "face" in cover is nothing that can be covered (did you mean "faces"?); there are: faces, ',
-        ),
-        ("then: redact, cover: image", "rule 1 cover is a text; write a list such as [faces, plates]"),
-        ("then: drop, fallback: image", 'rule 1 "r": fallback is for then: redact; leave it out'),
-        ("then: redact, cover: [image], fallback: blur", 'rule 1 fallback: "blur" is not a known setting'),
-        ("then: redact, cover: [disability]", 'rule "r" covers disability, and the detectors engine, which examines '),
-    ],
-)
-def test_a_rule_that_cannot_be_carried_out_is_one_line_before_anything_is_written(
-    seen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rule: str, message: str
-) -> None:
-    text = f"name: p\ndefault: keep\nrules:\n  - {{name: r, when: biometrics = 1, {rule}, reason: r}}\n"
-    policy = with_policy(tmp_path, text)
-    assert privsieve("filter", seen, "--policy", policy, "--out", tmp_path / "out") == 2
-    assert capsys.readouterr().err.startswith(f"privsieve: {policy}: {message}")
-    assert not (tmp_path / "out").exists()

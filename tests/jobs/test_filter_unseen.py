@@ -1,8 +1,6 @@
 """Files that hold more than was scanned: what the shipped policies and one's own rules make of them."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +13,6 @@ from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.ingest.hiding import HIDING, SHOWING
-from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import jpeg, privsieve, tar
 
 SHIPPED = {"strict": "drop", "research": "flag", "identity-documents-only": "flag"}
 
@@ -69,35 +65,3 @@ FRAMES = Facts("s", 3, "k", None, 9, "00", num_frames=20, num_frames_scanned=16,
 )
 def test_rules_can_name_what_was_not_scanned(condition: str, actions: list[str]) -> None:
     assert decided_by(condition, WHOLE, FRAMES) == actions
-
-
-def test_filter_counts_kept_files_with_content_that_was_not_scanned_and_names_the_rule(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Three files hold a second picture behind the first: one is kept, one flagged, one may not be released."""
-    (tmp_path / "crawl").mkdir()
-    members = {f"{n}.jpg": jpeg(n) + (jpeg(n + 50) if n < 2 else b"") for n in range(5)}
-    tar(tmp_path / "crawl" / "00000.tar", members)
-    tar(tmp_path / "crawl" / "00001.tar", {"../7.jpg": jpeg(7) + jpeg(57)})
-    scan_in_process(tmp_path / "crawl", tmp_path / "run")
-    rules = "  - {name: second, when: \"key = '1'\", then: flag, reason: r}\n"
-    (tmp_path / "p.yaml").write_text(f"name: p\ndefault: keep\nquarantined: drop\nrules:\n{rules}")
-    args = ("filter", tmp_path / "run", "--policy", tmp_path / "p.yaml", "--out")
-    assert privsieve(*args, tmp_path / "out", "--dry-run") == 0
-    kinds = "(embedded_image {0}, trailing_data {0})"
-    line = f"kept images hold content that was not scanned {kinds}; rule: len(unseen) > 0\n"
-    assert f"3 {line.format(3)}" in capsys.readouterr().out  # names are looked at when shards are opened
-    assert privsieve(*args, tmp_path / "out") == 0
-    assert f"2 {line.format(2)}" in capsys.readouterr().out
-    summary = json.loads((tmp_path / "out" / "release.json").read_text())
-    assert (summary["num_unseen_kept"], summary["unseen_kept"]) == (2, {"embedded_image": 2, "trailing_data": 2})
-    dropping = "  - {name: more, when: len(unseen) > 0, then: drop, reason: r}\n"
-    (tmp_path / "p.yaml").write_text(f"name: p\ndefault: keep\nquarantined: drop\nrules:\n{rules}{dropping}")
-    assert privsieve(*args, tmp_path / "half") == 0
-    of_flagged = f"1 kept image holds content that was not scanned {kinds.format(1)}\n"
-    assert of_flagged in capsys.readouterr().out  # an earlier rule flags it
-    (tmp_path / "p.yaml").write_text(f"name: p\ndefault: keep\nquarantined: drop\nrules:\n{dropping}")
-    assert privsieve(*args, tmp_path / "none") == 0
-    assert "not scanned" not in capsys.readouterr().out
-    summary = json.loads((tmp_path / "none" / "release.json").read_text())
-    assert (summary["num_unseen_kept"], summary["unseen_kept"]) == (0, {})

@@ -20,14 +20,13 @@ from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, privsieve, shard, tar
-
-Capture = pytest.CaptureFixture[str]
+from tests.making import Capture, Folders
 
 FIRST = result_name("00000.tar", 0, True)
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     shard(folder / "00000.tar", 0, 6)
     shard(folder / "00001.tar", 10, 6)

@@ -9,8 +9,7 @@ import pytest
 from ingest.errors import PrivsieveError
 from scoring.yaml_files import MAX_VALUES, load_yaml
 from tests.jobs.made import privsieve
-
-Capture = pytest.CaptureFixture[str]
+from tests.making import Capture
 
 MERGES = "\n".join(
     ["a0: &a0 {k0: 0, k1: 1, k2: 2}"]

@@ -1,15 +1,19 @@
 """A scan in the process of the command: bad images, interruptions and kills cost what they cost on Ray."""
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ingest.storage.place import PART
+from jobs.runtime.checks import Gpu
+from jobs.scanning.prepared import with_executor
+from jobs.scanning.request import ScanRequest, ScanResources
+from scoring.assessment import EngineOptions
 from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
 
@@ -90,6 +94,22 @@ def test_an_interruption_is_one_line_and_no_death(corpus: Path, tmp_path: Path, 
     assert not _attempts(run)
 
 
+@pytest.mark.slow
+def test_an_interrupted_scan_keeps_what_the_engine_has_answered(tmp_path: Path) -> None:
+    make_shards(tmp_path / "corpus", 1, 40)
+    run, more = tmp_path / "run", ("--processes", "1")
+    scan = start_scan(tmp_path / "corpus", run, *more, drill={"*": 0.4, sha256(20): 600.0})
+    while scan.poll() is None and not list((run / "attempts").glob("*.rows")):
+        time.sleep(0.05)
+    scan.send_signal(signal.SIGINT)
+    assert finish(scan)[0] == 130
+    # Who has an answer is not asked again: picture 3 would end the process.
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, *more, drill={sha256(3): "crash"}))
+    assert (code, out, err) == (0, "40 images in 1 of 1 shard: 40 scored, 0 quarantined\n", "")
+    assert [row["sha256"] for row in rows(run)] == [sha256(number) for number in range(40)]
+    assert not list((run / "attempts").iterdir())
+
+
 def _attempts(run: Path) -> list[Path]:
     """Of the second shard's first slice; not those that are still being written."""
     return [file for file in (run / "attempts").glob("00001*00000*") if file.suffix != PART]
@@ -111,26 +131,22 @@ print("ray" in sys.modules)
     assert done.stdout.splitlines() == ["18 images in 3 of 3 shards: 18 scored, 0 quarantined", "False"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ("--ray-address", "127.0.0.1:6379"),
-            "--executor inline works in this process and --ray-address names a cluster: leave one of them out",
-        ),
-        (
-            ("--num-engines", 2),
-            "--num-engines 2: --executor inline has one engine in each of its --processes; leave one of them out",
-        ),
-        (
-            ("--max-engines", 4),
-            "--max-engines 4: --executor inline has one engine in each of its --processes; leave one of them out",
-        ),
-    ],
-)
-def test_what_only_a_cluster_can_do_is_refused(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...], message: str
+def test_a_scan_takes_ray_where_a_cluster_its_engines_or_several_gpus_are_there(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert privsieve("scan", corpus, "--run", tmp_path / "run", *INLINE, *options) == 2
-    assert capsys.readouterr().err == f"privsieve: {message}\n"
-    assert not os.path.exists(tmp_path / "run")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    base = "jobs/demo/tuning/base"
+    detectors, model = (
+        ScanRequest("pictures", "run", engine=engine, options=options)
+        for engine, options in (("detectors", EngineOptions()), ("transformers", EngineOptions(model=base)))
+    )
+
+    def taken(request: ScanRequest = detectors, **given: Any) -> str | None:
+        return with_executor(ScanResources(**given), request).executor
+
+    assert [taken(), taken(processes=2), taken(model)] == ["inline"] * 3
+    assert [taken(num_engines=1), taken(engine_cpus=2), taken(ray_address="head:6379")] == ["ray"] * 3
+    monkeypatch.setattr("jobs.scanning.prepared.gpus", lambda: [Gpu("H100", "550", 80_000, 80_000)] * 2)
+    assert [taken(), taken(model), taken(model, executor="inline")] == ["inline", "ray", "inline"]
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert [taken(), taken(executor="inline")] == ["ray", "inline"]

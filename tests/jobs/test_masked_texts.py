@@ -14,7 +14,7 @@ from scoring.captions import CAPTION_KINDS, REMOVED, caption_kinds, masked
 from tests.ingest.crafted import jpeg
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import Capture, decided, with_policy
+from tests.jobs.releases import decided, with_policy
 
 MASKED = "name: masked\ntexts: masked\nrules: []\ndefault: keep\nquarantined: drop\n"
 CAPTION = "Call Anna Maria Smith, 555-010-4477, today."
@@ -134,11 +134,3 @@ def test_an_example_policy_drops_by_kinds_in_captions_and_masks_the_rest(tmp_pat
         text = archive.extractfile("c.txt")
         assert text is not None
         assert text.read() == b"[full_name] at work"
-
-
-def test_all_members_cannot_be_masked(tmp_path: Path, capsys: Capture) -> None:
-    policy = with_policy(tmp_path, MASKED + "members: all\n")
-    assert privsieve("filter", tmp_path, "--policy", policy, "--out", tmp_path / "out") == 2
-    assert "texts: masked cannot mask all members, since some are no text; write members: listed" in (
-        capsys.readouterr().err
-    )

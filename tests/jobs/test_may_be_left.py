@@ -12,8 +12,7 @@ from ingest.storage.place import place
 from reports.evaluation.answers import may_be_left
 from scoring.labels.reviews import ReviewAnswers
 from tests.jobs.made import privsieve
-
-Capture = pytest.CaptureFixture[str]
+from tests.making import Capture
 
 
 def labels(file: Path, hashes: Sequence[str], private: Sequence[object], annotators: Sequence[str] = ("ana",)) -> str:

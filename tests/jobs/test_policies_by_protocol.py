@@ -13,6 +13,7 @@ from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import made_run, privsieve
+from tests.making import Capture
 from tests.records import engine_record, write_result
 from tests.test_one_private import ANSWERS, ATTRIBUTES, LEVEL_4_ONLY, SCORES, Made, made
 
@@ -90,7 +91,7 @@ DETECTORS = engine_record(name="detectors", protocol="detectors-5", assessed=["b
     ],
 )
 def test_a_rule_that_can_never_match_stops_filter_unless_another_decides_for_the_same_pictures(
-    rules: str, refused: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    rules: str, refused: str | None, tmp_path: Path, capsys: Capture
 ) -> None:
     run = made_run(tmp_path, ((),), engine=DETECTORS)
     values = np.array([1.0 if key == "biometrics" else 0.0 if key == "gov_ids" else np.nan for key in KEYS], np.float32)

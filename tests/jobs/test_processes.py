@@ -15,7 +15,6 @@ from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
-from tests.jobs.made import privsieve
 from tests.records import scanned_record
 
 INLINE = ("--executor", "inline", "--processes")
@@ -105,17 +104,10 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
     listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
     work = Work(listed, lambda _: None)
-    process = FurtherProcess(1, settings, work, after_s=0)
+    process = FurtherProcess(settings, work, after_s=0)
     process.start()
     found = list(iter(work.ended.get, None))
     process.stop()
     assert [(counts.num_rows, counts.failure) for counts in found if counts is not None] == [(5, "")] * 4
     reasons = [row["reason"] for row in rows(tmp_path / "run")]
     assert reasons == [None] * 7 + ["crash"] + [None] * 12
-
-
-def test_processes_are_of_the_inline_executor(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("scan", corpus, "--run", tmp_path / "run", "--executor", "ray", "--processes", 2) == 2
-    assert capsys.readouterr().err.endswith(
-        "--processes 2 is of --executor inline: give that too, or --num-engines for Ray\n"
-    )

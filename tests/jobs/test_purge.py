@@ -12,18 +12,17 @@ from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_tree
 from jobs.scanning.purging import PurgeRequest, run_purge
 from scoring.labels.reviews import ReviewAnswers
-from scoring.runs import RUN_LEASE
-from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
-from tests.jobs.releases import KEEP_ALL, Capture, files, with_policy
+from tests.jobs.releases import files
+from tests.making import Capture, Folders, Patch
 
 NAME = "annasmith"
 """Begins the key of every picture."""
 
 
 @pytest.fixture(scope="module")
-def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reviewed(tmp_path_factory: Folders) -> Path:
     """A run whose pictures somebody has reviewed."""
     folder = tmp_path_factory.mktemp("purge")
     (folder / "source").mkdir()
@@ -72,36 +71,7 @@ def test_only_the_figures_and_a_record_are_left(run: Path, reviewed: Path, capsy
         assert not any(str(row["sha256"]).encode() in content for row in rows(reviewed))
 
 
-def test_without_yes_nothing_changes(run: Path, capsys: Capture) -> None:
-    before = files(run)
-    assert privsieve("purge", run) == 0
-    output = capsys.readouterr().out
-    assert "  would be deleted  scores  1 file\n" in output
-    assert output.endswith("nothing is deleted; --yes does it, and the run cannot be read then\n")
-    assert files(run) == before
-
-
-def test_no_command_reads_or_continues_a_purged_run(run: Path, reviewed: Path, tmp_path: Path, capsys: Capture) -> None:
-    assert privsieve("purge", run, "--yes", "--quiet") == 0
-    left = files(run)
-    policy = with_policy(tmp_path, KEEP_ALL)
-    for command in (
-        ("report", run),
-        ("sql", run, "SELECT 1"),
-        ("status", run),
-        ("filter", run, "--policy", policy, "--out", tmp_path / "out"),
-        ("scan", reviewed.parent / "source", "--run", run, "--engine", "canned"),
-    ):
-        capsys.readouterr()
-        assert privsieve(*command) == 2
-        error = capsys.readouterr().err
-        assert f"{run} was purged: only its figures are left, in figures/; scan into a new run\n" in error
-    assert files(run) == left
-    assert privsieve("purge", run, "--yes") == 0
-    assert capsys.readouterr().out == f"{run} was purged on {date.today().isoformat()}\n"
-
-
-def test_an_interrupted_purge_is_finished_by_the_same_command(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_purge_is_finished_by_the_same_command(run: Path, monkeypatch: Patch) -> None:
     def full(folder: Place) -> None:
         if folder.name == "scores":
             raise StorageError("the storage does not answer")
@@ -117,22 +87,6 @@ def test_an_interrupted_purge_is_finished_by_the_same_command(run: Path, monkeyp
     assert result.purged_before == date.today().isoformat()
     assert not (run / "scores").exists()
     assert (run / "figures" / "report.json").read_bytes() == figures
-
-
-def test_a_purge_waits_for_nobody_and_takes_no_other_folder(run: Path, tmp_path: Path, capsys: Capture) -> None:
-    before = files(run)
-    with lease(place(str(run)).at(RUN_LEASE), str(run), takeover=None):
-        assert privsieve("purge", run, "--yes", "--quiet") == 2
-    assert "is being worked on by process" in capsys.readouterr().err
-    assert files(run) == before
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "scores").write_text("mine")
-    assert privsieve("purge", tmp_path / "folder", "--yes") == 2
-    assert "is not a run: it has no run.json" in capsys.readouterr().err
-    (run / "purged.json").write_text("{}")
-    assert privsieve("purge", run, "--yes") == 2
-    assert "purged.json is damaged; delete the run yourself" in capsys.readouterr().err
-    assert (tmp_path / "folder" / "scores").read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["figures", "reviews", "scores"])

@@ -13,7 +13,8 @@ from jobs.releases.documents import documents
 from jobs.releases.record import ReleaseRecord
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.releases import FIRST_DROPPED, asked, decisions, with_policy
+from tests.jobs.releases import FIRST_DROPPED, with_policy
+from tests.making import Patch
 
 
 def card(release: Path) -> tuple[dict[str, object], str]:
@@ -29,43 +30,6 @@ def test_the_card_names_the_files_that_hold_the_pictures_and_no_others(release: 
     paths = sorted({f"**/*{Path(name).suffix}" for name in shards}) if "tree" in release.name else shards
     assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": paths}]}]
     assert "\n4 of 6 images that were scanned (" in text
-
-
-def test_the_card_says_which_engine_judged_what_and_that_answers_are_made_up(release: Path) -> None:
-    summary = json.loads((release / "release.json").read_text())
-    text = card(release)[1]
-    assert f"**{summary['made_up']}.**" in text
-    assert f"Engine `{summary['engine']['name']}`, protocol `{summary['engine']['protocol']}`." in text
-    assert "Not assessed by privsieve: legal basis and consent" in text
-
-
-def test_a_takedown_writes_the_documents_again(release: Path) -> None:
-    before = {name: (release / name).read_bytes() for name in ("README.md", "croissant.json")}
-    assert privsieve("release", "takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
-    assert "\n3 of 6 images that were scanned (" in card(release)[1]
-    assert "- Taken down after the release: 1 picture." in card(release)[1]
-    assert (release / "croissant.json").read_bytes() != before["croissant.json"]
-    assert privsieve("release", "verify", release) == 0
-
-
-def test_the_datasheet_has_facts_and_brackets_for_what_only_people_know(release: Path) -> None:
-    text = (release / "datasheet.md").read_text()
-    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
-    sections = ["Motivation", "Composition", "Collection", "Preprocessing", "Uses", "Distribution", "Maintenance"]
-    assert headings == sections
-    assert "- What it holds: 4 pictures (all images of the source)." in text
-    assert "- Left out: 2 of 6 images; the publisher knows why of each." in text
-    assert "- Taken down since: 0 pictures." in text
-    assert f"**{json.loads((release / 'release.json').read_text())['made_up']}.**" in text
-    assert text.count("[") == 7
-    assert privsieve("release", "takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
-    assert "- Taken down since: 1 picture." in (release / "datasheet.md").read_text()
-
-
-def test_a_changed_document_is_a_fault(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (release / "README.md").write_text("# free of personal data\n")
-    assert privsieve("release", "verify", release) == 1
-    assert "README.md: its content is not what was released" in capsys.readouterr().out
 
 
 def test_the_card_speaks_of_covered_pictures_only_if_there_are_some(release: Path) -> None:
@@ -98,7 +62,7 @@ def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(releas
 
 
 @pytest.fixture
-def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def unpacked(tmp_path: Path, monkeypatch: Patch) -> None:
     """mlcroissant unpacks tars into a folder that follows from their names alone."""
     from mlcroissant._src.operation_graph.operations import extract
 

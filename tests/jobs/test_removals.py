@@ -17,23 +17,11 @@ from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_ST
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
-from ingest.storage.place import place
 from jobs.releases.matching import pdq_hashes
-from scoring.runs.lease import lease
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import (
-    CLEAN,
-    COVER,
-    FIRST_DROPPED,
-    KEEP_ALL,
-    Capture,
-    asked,
-    files,
-    stopped_at,
-    with_gps,
-    with_policy,
-)
+from tests.jobs.releases import COVER, FIRST_DROPPED, KEEP_ALL, asked, files, stopped_at, with_policy
+from tests.making import Capture, Folders, Patch, Request
 from tests.nasty import encoded
 
 LAYOUTS = ("tars", "tree", "parquet")
@@ -65,7 +53,7 @@ PICTURES = {
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def whole(tmp_path_factory: Folders) -> dict[str, Path]:
     """A release in each layout."""
     folder = tmp_path_factory.mktemp("near")
     releases = dict[str, Path]()
@@ -90,18 +78,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return releases
 
 
-OWN = {
-    "release.json",
-    "not-for-publication",
-    "README.md",
-    "croissant.json",
-    "datasheet.md",
-    "SHA256SUMS",
-}
+OWN = {"release.json", "not-for-publication", "README.md", "croissant.json", "datasheet.md", "SHA256SUMS"}
 
 
 @pytest.fixture(params=LAYOUTS)
-def release(request: pytest.FixtureRequest, whole: dict[str, Path], tmp_path: Path) -> Path:
+def release(request: Request, whole: dict[str, Path], tmp_path: Path) -> Path:
     shutil.copytree(whole[request.param], tmp_path / request.param)
     return tmp_path / str(request.param)
 
@@ -112,12 +93,6 @@ def shards(release: Path) -> Path:
     copy = release.parent / "copy" / release.name
     shutil.copytree(release, copy, ignore=lambda folder, names: OWN)
     return copy
-
-
-def without_own_files(release: Path) -> None:
-    shutil.rmtree(release / "not-for-publication")
-    for name in OWN - {"not-for-publication"}:
-        (release / name).unlink()
 
 
 def shards_of(release: Path) -> dict[str, bytes]:
@@ -256,45 +231,8 @@ def test_tars_that_were_extracted_lose_the_picture_by_its_key_or_by_removed_parq
         assert before.keys() - files(tmp_path / name).keys() == {f"0/three.{end}" for end in ("png", "txt", "json")}
 
 
-@pytest.mark.parametrize("line", ["three", "0.tar/three", "https://www.example.org/3.png", "domain example.org"])
-def test_a_copy_takes_the_lines_of_a_takedown(tars: Path, line: str) -> None:
-    without_own_files(tars)
-    assert privsieve("release", "apply", tars, asked(tars, line), "--quiet") == 0
-    assert not {name for name in keys(tars, "tars") if name.startswith("three")}
-    assert {"one.png", "one.txt", "five.png", "broken.png"} <= keys(tars, "tars")
-
-
-def test_other_files_of_a_copied_folder_stay(whole: dict[str, Path], tmp_path: Path) -> None:
-    """A text goes with the last picture of its stem."""
-    copy = tmp_path / "copy"
-    shutil.copytree(whole["tree"], copy, ignore=lambda folder, names: OWN)
-    (copy / "notes.txt").write_text("my own")
-    assert privsieve("release", "apply", copy, asked(copy, "three.png", "one.png"), "--quiet") == 0
-    assert keys(copy, "tree") == {"notes.txt", "one-smaller.jpg", "broken.png"}
-
-
-def test_what_is_no_copy_of_shards_is_refused_and_stays(tars: Path, tmp_path: Path, capsys: Capture) -> None:
-    before = files(tars)
-    assert privsieve("release", "apply", tars, asked(tars, "three")) == 2
-    assert f"{tars} is a whole release, whose records name its pictures; this removes" in capsys.readouterr().err
-    assert files(tars) == before
-    assert privsieve("release", "apply", tars / "0.tar", asked(tars, "three")) == 2
-    assert "is no folder; give the folder that holds the copied shards" in capsys.readouterr().err
-    copy = tmp_path / "copy"
-    shutil.copytree(tars, copy, ignore=lambda folder, names: OWN)
-    tar(copy / "2.tar", {"three.png": encoded(picture(7), "PNG"), "four.txt": b"alone"})
-    before = files(copy)
-    assert privsieve("release", "apply", copy, asked(copy, "three"), "--quiet") == 2
-    assert "line 3 of the list is the key of 2 pictures; write SHARD/KEY" in capsys.readouterr().err
-    assert privsieve("release", "apply", copy, asked(copy, "2.tar/three"), "--quiet") == 1
-    assert "2.tar holds samples without a picture, so it is no shard of a release" in capsys.readouterr().err
-    with lease(place(str(copy)).at(RELEASE_LEASE), str(copy), takeover=None):
-        assert privsieve("release", "apply", copy, asked(copy, "0.tar/three"), "--quiet") == 2
-    assert files(copy) == before
-
-
 def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
-    tars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    tars: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     copy, states = tmp_path / "copy", set[str]()
     command = ("release", "apply", copy, asked(tars, "three", "five"), "--quiet")
@@ -387,19 +325,6 @@ def test_lookup_finds_a_picture_by_bytes_nearness_and_url(release: Path, tmp_pat
     assert capsys.readouterr().out.splitlines()[0] == f"not in {release}; crops of a picture are not found"
 
 
-def test_lookup_says_what_became_of_a_picture(tars: Path, tmp_path: Path, capsys: Capture) -> None:
-    url = "https://www.example.org/3.png"
-    assert privsieve("release", "lookup", tars, url) == 0
-    assert capsys.readouterr().out == "released    0.tar/three  the same URL\n"
-    assert privsieve("release", "takedown", tars, asked(tars, "three")) == 0
-    capsys.readouterr()
-    assert privsieve("release", "lookup", tars, url) == 1
-    assert capsys.readouterr().out.startswith("taken down  0.tar/three  the same URL\nnot in ")
-    (tmp_path / "photo.png").write_bytes(PICTURES["three.png"])
-    assert privsieve("release", "lookup", tars, tmp_path / "photo.png", "--exact") == 1
-    assert capsys.readouterr().out == f"taken down  0.tar/three  the same bytes\nnot in {tars}\n"
-
-
 def test_lookup_searches_a_copy_of_the_shards(shards: Path, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "photo.jpg").write_bytes(copy_of(3))
     capsys.readouterr()
@@ -417,37 +342,6 @@ def test_lookup_searches_a_copy_of_the_shards(shards: Path, tmp_path: Path, caps
         assert "0.tar/three  the same URL" in capsys.readouterr().out
     assert privsieve("release", "lookup", shards, tmp_path / "none.jpg", "--quiet") == 2
     assert "none.jpg" in capsys.readouterr().err
-
-
-def test_lookup_in_a_run_is_refused(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "one.png").write_bytes(PICTURES["one.png"])
-    scan_in_process(tmp_path / "source", tmp_path / "run")
-    capsys.readouterr()
-    assert privsieve("release", "lookup", tmp_path / "run", tmp_path / "source" / "one.png") == 2
-    assert capsys.readouterr().err == (
-        f"privsieve: {tmp_path / 'run'} is a run, which holds no pictures; give a release, or its shards\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("policy", "rewritten"), [(CLEAN, "cleaned"), (COVER.format(when="true", cover="image"), "covered")]
-)
-def test_lookup_of_a_scanned_picture_says_that_the_released_one_is_another(
-    policy: str, rewritten: str, tmp_path: Path, capsys: Capture
-) -> None:
-    source, out = tmp_path / "source", tmp_path / "out"
-    source.mkdir()
-    (source / "a.jpg").write_bytes(with_gps())
-    scan_in_process(source, tmp_path / "run")
-    assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, policy), "--out", out) == 0
-    for picture, how in (
-        (source / "a.jpg", f"{rewritten}; the file differs, the scanned one had these bytes"),
-        (out / "a.jpg", "the same bytes"),
-    ):
-        capsys.readouterr()
-        assert privsieve("release", "lookup", out, picture, "--exact") == 0
-        assert capsys.readouterr().out == f"released    ./a.jpg  {how}\n"
 
 
 def test_a_covered_picture_is_found_and_taken_down_by_a_smaller_copy_of_what_was_scanned(

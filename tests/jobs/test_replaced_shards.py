@@ -18,9 +18,8 @@ from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg, parquet_file
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, privsieve, tar
+from tests.making import Capture
 from tests.records import scanned_record
-
-Capture = pytest.CaptureFixture[str]
 
 NUM_IMAGES = 1_030
 """More than one slice holds."""

@@ -23,6 +23,7 @@ from reports.report.opened import open_run
 from reports.run.figures import EvidenceCount
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
+from tests.making import Capture, Patch
 from tests.reports.conftest import MakeRun, answer, make_run
 
 __all__ = ["make_run"]
@@ -81,7 +82,7 @@ def test_blurred_pictures_keep_no_detail_and_boxes_are_drawn_on_both() -> None:
 
 
 def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "corpus" / "a.tar").unlink()
     tar(tmp_path / "corpus" / "a.tar", {f"{n}.jpg": photo(9) for n in range(4)})
@@ -92,9 +93,7 @@ def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
 
 
 @pytest.mark.slow
-def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_on_the_hash_list_is_counted_and_not_shown(run: Path, tmp_path: Path, capsys: Capture) -> None:
     with open_run(str(run)) as opened:
         (row,) = opened.sql('SELECT sha256, key FROM scored ORDER BY s_lex DESC, shard, "index" LIMIT 1').to_pylist()
     listed, key = row["sha256"], row["key"]
@@ -118,7 +117,7 @@ def test_a_picture_on_the_hash_list_is_counted_and_not_shown(
 
 @pytest.mark.slow
 def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_explain(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     smaller = Image.open(io.BytesIO(photo(2))).resize((450, 300)).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     bits = pdqhash.compute(np.asarray(smaller))[0]
@@ -135,36 +134,6 @@ def test_a_copy_that_was_encoded_again_is_found_by_pdq_in_the_table_and_by_expla
     found = json.loads(capsys.readouterr().out)
     assert found["severest"] == []
     assert found["severest_note"] == "left out: 4 images that cannot be compared with it"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--gallery", "3"], "--gallery is for a page; give --html FILE as well"),
-        (["--title", "holidays"], "--title is for a page; give --html FILE as well"),
-        (["--html", "p.html", "--gallery", "3", "--no-images"], "--gallery shows images that --no-images leaves out"),
-        (["--html", "p.html", "--digest-endpoint", "http://x"], "--digest-endpoint and --digest-model go together"),
-        (["--source-size", "2"], "--source-size 2: the run has all 8 images of its source; leave it out"),
-        (["--category-sizes", "sizes.csv"], "sizes.csv, line 3: wants a category and a whole number of images"),
-        (["--category-sizes", "digits.csv"], "digits.csv, line 2: wants a category and a whole number of images"),
-        (["--category-sizes", "twice.csv"], "twice.csv, line 3: the category was named before"),
-        (["--category-sizes", "other.csv"], 'other.csv has no column "images"'),
-    ],
-)
-def test_what_cannot_be_asked_is_one_line_and_writes_no_page(
-    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    arguments: list[str], message: str,
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    Path("sizes.csv").write_text("category,images\nbeach,100\nsecret cell,-3\n")
-    Path("digits.csv").write_text(f"category,images\nbeach,{'9' * 5_000}\n")
-    Path("twice.csv").write_text("category,images\nbeach,100\nbeach,3\n")
-    Path("other.csv").write_text("category,size\nbeach,100\n")
-    assert privsieve("report", make_run(), *arguments) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"privsieve: {message}")
-    assert "secret" not in error
-    assert not Path("p.html").exists()
 
 
 @pytest.fixture
@@ -194,7 +163,7 @@ def server() -> Iterator[tuple[str, list[dict[str, object]]]]:
 
 
 def test_a_model_gets_counts_alone_and_its_words_are_marked(
-    make_run: MakeRun, tmp_path: Path, server: tuple[str, list[dict[str, object]]], capsys: pytest.CaptureFixture[str]
+    make_run: MakeRun, tmp_path: Path, server: tuple[str, list[dict[str, object]]], capsys: Capture
 ) -> None:
     seen = replace(answer(biometrics=1), evidence=("face, 30 px wide", "date"))
     folder, page = make_run([("beach", seen), ("office", seen)]), tmp_path / "page.html"

@@ -11,6 +11,7 @@ import pytest
 from ingest.errors import RunError, StorageError
 from ingest.formats import open_source
 from ingest.storage.place import place
+from jobs.scanning.run import travels
 from scoring.runs.coverage import tally
 from scoring.runs.ledger import Ledger
 from scoring.runs.record import RunRecord, read_record, remove_unfinished, start_or_continue
@@ -82,13 +83,7 @@ ENGINE = engine_record(
 
 
 def _record(**changes: object) -> RunRecord:
-    settings: dict[str, object] = {
-        "code": "a" * 64,
-        "source": "/c",
-        "source_format": "tree",
-        "sample": 9,
-        "seed": 0,
-    }
+    settings: dict[str, object] = {"code": "a" * 64, "source": "/c", "source_format": "tree", "sample": 9, "seed": 0}
     return RunRecord.model_validate(run_record(ENGINE).model_dump() | settings | changes)
 
 
@@ -166,3 +161,17 @@ def _code_hash_in(folder: Path) -> str:
     code = "from jobs.runtime.on_worker import code_hash; print(code_hash())"
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+def test_a_run_in_the_checkout_that_would_travel_to_a_cluster_gets_a_caution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".gitignore").write_text("/my-run*/\ndemo-out/\n*.log\n")
+    monkeypatch.chdir(tmp_path)
+    caution = travels("runs/one", tmp_path)
+    assert caution is not None
+    assert caution.startswith("runs/one is in the checkout of privsieve: `ray up` and `ray job submit")
+    kept_here = ("my-run", "my-run-2", "demo-out/run", "../elsewhere", "s3://bucket/run", str(tmp_path.parent / "run"))
+    assert [travels(run, tmp_path) for run in kept_here] == [None] * len(kept_here)
+    (tmp_path / ".gitignore").unlink()
+    assert travels("runs/one", tmp_path) is None, "an installed package is no checkout"

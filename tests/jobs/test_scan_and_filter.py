@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.made import privsieve, rows
+from tests.making import Capture
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,34 +43,9 @@ def test_the_run_says_what_it_was_made_with(corpus: Path, scanned: Path) -> None
     assert (record["source_format"], record["engine"]["name"], record["taxonomy"]) == ("webdataset", "canned", "cprt-1")
 
 
-def test_the_same_scan_again_continues_and_another_is_refused(
-    corpus: Path, scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(scanned, run)
-    finished = next((run / "scores").glob("00001*"))
-    before = finished.read_bytes()
-    finished.unlink()
-    assert privsieve("scan", corpus, "--run", run, "--engine", "canned") == 0
-    assert "35 images in 2 of 2 shards: 30 scored, 5 quarantined (not_an_image 5)" in capsys.readouterr().out
-    assert finished.read_bytes() == before
-    assert privsieve("scan", corpus, "--run", run, "--engine", "canned", "--limit", 3) == 2
-    assert "limit was not set, now 3" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_sample_is_reproducible(corpus: Path, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        args = ("scan", corpus, "--run", tmp_path / name, "--engine", "canned", "--sample", 9, "--seed", 4)
-        assert privsieve(*args) == 0
-    chosen = [sorted((r["shard"], r["index"]) for r in rows(tmp_path / name)) for name in ("a", "b")]
-    assert chosen[0] == chosen[1]
-    assert len(set(chosen[0])) == 9
-
-
 @pytest.mark.slow
 def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flagged_in_the_release(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
     source, run = tmp_path / "source", tmp_path / "run"
@@ -88,37 +64,3 @@ def test_a_page_that_the_detectors_cannot_read_is_unknown_in_the_report_and_flag
     output = capsys.readouterr().out
     assert re.search(r"flag +1 +not-fully-judged\n", output)
     assert 'policy "strict": of 2 images 1 would be kept, 1 kept and flagged, 0 dropped' in output
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("scna",), 'unknown command "scna" (did you mean "scan"?)'),
-        (("audit", "my-run"), 'unknown command "my-run"; there are: apply, sample'),
-        (("labels", "improt"), 'unknown command "improt" (did you mean "import"?); there are: agreement, consensus'),
-        (("scan", "nowhere", "--run", "r"), "does not exist"),
-        (("scan", ".", "--run", "r", "--engine", "caned"), 'unknown engine "caned" (did you mean "canned"?)'),
-        (
-            ("scan", ".", "--run", "r", "--source-format", "webdatset"),
-            'unknown format "webdatset" (did you mean "webdataset"?)',
-        ),
-        (("scan", ".", "--run", "r", "--sample", "3", "--limit", "3"), "exclude each other"),
-        (("scan", ".", "--run", "r", "--rum", "3"), "No such option '--rum'. Did you mean '--run'?\n"),
-        (("scan", ".", "--run", "r", "--xyz", "3"), "No such option '--xyz'; see privsieve scan --help\n"),
-        (("scan", "nosuch://x", "--run", "r"), "cannot reach nosuch://x"),
-        (("filter", "nowhere", "--policy", "none.yaml", "--out", "o"), "there is no policy none.yaml"),
-    ],
-)
-def test_a_wrong_command_gets_one_line_and_writes_nothing(
-    args: tuple[str, ...],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert privsieve(*args) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert len(error.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())

@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats import open_source
@@ -21,11 +19,9 @@ from reports.screening.words import bound_lines
 from reports.words import spread
 from scoring.assessment import Outcome, View
 from scoring.engines.canned import CannedEngine
-from scoring.policies.policy_file import load_policy
 from scoring.screen.screen_file import read_screen
-from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
-from tests.jobs.made import compact_run, privsieve, rows
+from tests.jobs.made import privsieve, rows
 from tests.jobs.releases import guaranteed
 from tests.reviewing.made import Person, served
 from tests.screens import planted_corpus, write_labels
@@ -111,12 +107,6 @@ def test_every_picture_has_one_row_and_what_is_screened_out_has_no_answer(run: P
             assert row["reason"] is None
 
 
-def test_the_guard_asks_the_engine_about_a_fifth_of_what_is_left_out(run: Path) -> None:
-    left_out = [row for row in rows(run) if row["stage"] in ("screen", "guard")]
-    share = sum(row["stage"] == "guard" for row in left_out) / len(left_out)
-    assert 0.1 < share < 0.3
-
-
 def test_the_engine_says_the_same_of_what_it_sees(run: Path, full_run: Path) -> None:
     of_full = {row["sha256"]: row for row in rows(full_run)}
     for row in rows(run):
@@ -124,13 +114,6 @@ def test_the_engine_says_the_same_of_what_it_sees(run: Path, full_run: Path) -> 
             other = of_full[row["sha256"]]
             assert [row[key] for key in (*KEYS, "level", "score")] == [other[key] for key in (*KEYS, "level", "score")]
     assert {row["prob_screen"] for row in of_full.values()} == {None}
-
-
-def test_a_picture_that_the_screen_cannot_look_at_goes_to_the_engine(run: Path) -> None:
-    """It looks at captions only, and some pictures have none."""
-    without = [row for row in rows(run) if row["caption_kinds"] is None]
-    assert len(without) > 10
-    assert {(row["stage"], row["prob_screen"]) for row in without} == {("full", None)}
 
 
 def test_several_processes_and_a_scan_in_pieces_give_the_same_files(made: Path, run: Path, tmp_path: Path) -> None:
@@ -178,27 +161,6 @@ def test_ray_gives_the_same_files(made: Path, run: Path, tmp_path: Path) -> None
     assert {file.name: file.read_bytes() for file in (tmp_path / "run" / "scores").iterdir()} == files
 
 
-@pytest.mark.parametrize(
-    ("screen", "difference"),
-    [((), "screen was set, now not set; "), (("other-screen",), "screen sha256 was ")],
-)
-def test_a_run_is_continued_with_its_own_screen_only(
-    made: Path, run: Path, screen: tuple[str, ...], difference: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    more = ("--screen", made / screen[0]) if screen else ()
-    assert _scan(made, run, *more) == 2
-    error = capsys.readouterr().err
-    assert f"was scanned with other settings: {difference}" in error
-    assert "give the screen with which this run began, or use" in error
-
-
-def test_a_run_without_a_screen_is_not_continued_with_one(
-    made: Path, full_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _scan(made, full_run, "--screen", made / "screen") == 2
-    assert "give the screen with which this run began, none, or use another --run" in capsys.readouterr().err
-
-
 def test_a_scan_asks_people_about_the_guards_pictures_and_stops_by_their_answers(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,12 +187,6 @@ def test_run_json_says_which_screen_and_what_it_promises(made: Path, run: Path) 
     screen = json.loads((made / "screen" / "screen.json").read_text())
     assert said["miss_high"] == screen["bound"]["miss_high"] <= TARGET
     assert said["guard_share"] == 0.2
-
-
-def test_a_folder_that_is_no_screen_is_refused(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _scan(made, tmp_path / "run", "--screen", made / "shards") == 2
-    assert "is no screen: it has no screen.json" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
 
 
 def test_figures_with_and_without_a_screen_agree_within_their_intervals(run: Path, full_run: Path) -> None:
@@ -277,71 +233,12 @@ def test_without_a_guarded_picture_a_report_gives_no_rate_over_all(run: Path) ->
     assert figure.population == "judged images"
 
 
-def test_sql_counts_them_apart(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    query = "SELECT num_scored, num_screened, num_unknown, num_quarantined FROM rates"
-    assert privsieve("sql", run, query, "--format", "json") == 0
-    (counts,) = json.loads(capsys.readouterr().out)
-    assert counts["num_scored"] + counts["num_screened"] == 440
-    assert (counts["num_unknown"], counts["num_quarantined"]) == (0, 0)
-
-
 def test_explain_says_what_the_screen_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = next(row["key"] for row in rows(run) if row["stage"] == "screen")
     assert privsieve("explain", run, key, "--policy", "strict") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "left out, so the engine has not seen it" in text
     assert "not judged" not in text
-
-
-def test_a_screened_picture_is_a_state_of_its_own_in_a_comparison(
-    run: Path, full_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert privsieve("diff", full_run, run, "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
-    states = found["private_states_named"]
-    column = states.index("screened")
-    public, private = (found["private_states"][states.index(name)][column] for name in ("public", "private"))
-    assert public > 100
-    assert private < 10
-    assert all(row[states.index("unknown")] == 0 for row in found["private_states"])
-
-
-def test_evaluate_counts_them_as_answered_public(
-    made: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    screened = sorted(str(row["sha256"]) for row in rows(run) if row["stage"] == "screen")
-    text = (made / "labels.csv").read_text()  # the engine's own answers
-    for sha256 in screened[:3]:
-        text = text.replace(f"{sha256},0", f"{sha256},1")
-    num_missed = sum(f"{sha256},1" in text for sha256 in screened)
-    assert num_missed >= 3
-    (tmp_path / "labels.csv").write_text(text)
-    assert privsieve("evaluate", run, "--labels", tmp_path / "labels.csv", "--format", "json") == 0
-    evaluation = json.loads(capsys.readouterr().out)
-    private = evaluation["private"]
-    assert (private["num_pictures"], private["num_rejected"]) == (440, 0)
-    assert (private["num_false_positive"], private["num_false_negative"]) == (0, num_missed)
-    assert any(f"{num_missed} of them private: they count as answered public" in note for note in evaluation["notes"])
-
-
-def test_status_counts_them(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("status", run) == 0
-    assert "screened out, 0 quarantined" in capsys.readouterr().out
-
-
-SILENT = "name: silent\nrules:\n  - {name: a, when: level = 1, then: drop, reason: r}\ndefault: keep\n"
-
-
-def test_a_policy_that_says_nothing_of_them_is_refused_in_one_line(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "policy.yaml").write_text(SILENT)
-    given = ("filter", run, "--policy", tmp_path / "policy.yaml", "--out", tmp_path / "release", "--dry-run")
-    assert privsieve(*given) == 2
-    error = capsys.readouterr().err
-    assert (
-        "the policy says nothing of them; add screened: keep, flag or drop, or a rule about stage = 'screen'" in error
-    )
 
 
 def test_a_guarantee_without_rules_drops_what_the_engine_has_not_seen(
@@ -353,39 +250,6 @@ def test_a_guarantee_without_rules_drops_what_the_engine_has_not_seen(
     assert "(screened)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("more", "action_of"),
-    [
-        ("screened: keep\n", "keep"),
-        ("screened: drop\n", "drop"),
-        ("", "drop"),
-    ],
-)
-def test_a_policy_decides_about_them_by_key_or_by_rule(run: Path, more: str, action_of: str, tmp_path: Path) -> None:
-    text = SILENT + more
-    if not more:
-        rule = "  - {name: seen, when: stage = 'screen', then: drop, reason: r}\n"
-        text = SILENT.replace("rules:\n", f"rules:\n{rule}")
-    table = pa.concat_tables(pq.read_table(file, schema=SCHEMA) for file in sorted((run / "scores").glob("*.parquet")))
-    decided = load_policy(text.encode(), "p").decide(table)
-    of_screened = {
-        action
-        for action, stage in zip(decided["action"].to_pylist(), table["stage"].to_pylist(), strict=True)
-        if stage == "screen"
-    }
-    assert of_screened == {action_of}
-
-
-def test_a_compacted_run_counts_the_same(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    assert privsieve("status", tmp_path / "run") == 0
-    before = next(line for line in capsys.readouterr().out.splitlines() if "screened out" in line)
-    compact_run(tmp_path / "run")
-    capsys.readouterr()
-    assert privsieve("status", tmp_path / "run") == 0
-    assert before in capsys.readouterr().out
-
-
 def test_an_audit_draws_what_the_engine_saw_and_names_what_it_cannot_draw(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -395,11 +259,3 @@ def test_an_audit_draws_what_the_engine_saw_and_names_what_it_cannot_draw(
     screened = {row["sha256"] for row in rows(run) if row["stage"] == "screen"}
     drawn = (tmp_path / "list.csv").read_text()
     assert not [sha256 for sha256 in screened if str(sha256) in drawn]
-
-
-def test_the_page_shows_how_many_were_screened_out(run: Path, tmp_path: Path) -> None:
-    assert privsieve("report", run, "--html", tmp_path / "report.html") == 0
-    page = (tmp_path / "report.html").read_text()
-    assert "<dt>Screened out</dt>" in page
-    assert "SCREENED: the engine has not seen" in page
-    assert '<dd class="small">95 %: ' in page

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.made import jpeg, privsieve, rows
+from tests.making import Capture, Patch
 
 
 @pytest.fixture
@@ -25,9 +26,7 @@ def _config(folder: Path, text: str) -> Path:
     return file
 
 
-def test_the_command_line_wins_then_variables_then_the_file(
-    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_wins_then_variables_then_the_file(pictures: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     run = tmp_path / "run"
     config = _config(tmp_path, f"source: {pictures}\nrun: {run}\nengine: caned\nlimit: 1\nquiet: true\nmax-frames: 2\n")
     monkeypatch.setenv("PRIVSIEVE_SCAN_ENGINE", "canned")
@@ -39,34 +38,7 @@ def test_the_command_line_wins_then_variables_then_the_file(
     assert '"max_frames":2' in (run / "run.json").read_text().replace(" ", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("engin: canned", '"engin" is no option of scan (did you mean "engine"?)'),
-        ("run: r\nlimit: many", "Invalid value for '--limit': 'many' is not a valid integer."),
-        ("quiet: 1", '"quiet" is true or false'),
-        ("run:", '"run" wants one number or text; put quotation marks around a text'),
-        ("run: [a, b]", '"run" wants one number or text; put quotation marks around a text'),
-        ("- run", "wanted are names of options with their values, such as engine: canned"),
-        ("run: a\nrun: b", 'the key "run" occurs twice'),
-        ("api-key: hush", '"api-key" is no option of scan; credentials belong in the environment'),
-        (
-            "source: https://me:hush@host/x",
-            '"source": the URL holds a user name or password (what is before the @); give credentials',
-        ),
-    ],
-)
-def test_a_wrong_file_is_one_line(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("scan", "x", "--config", _config(tmp_path, text)) == 2
-    output = capsys.readouterr().err
-    assert message in output
-    assert len(output.splitlines()) == 1
-    assert "hush" not in output
-
-
-def test_an_error_names_the_variable_that_set_the_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_names_the_variable_that_set_the_option(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     """As the command line says it, as the work says it, and not for what the command line set."""
     for value, arguments, variables in (
         ("many", ("--out", "x.csv"), "--n was set by the variable PRIVSIEVE_AUDIT_SAMPLE_N"),
@@ -84,7 +56,7 @@ def test_an_error_names_the_variable_that_set_the_option(
             assert output.endswith(f" ({variables})\n")
 
 
-def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_variable_is_refused(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setenv("PRIVSIEVE_LABELS_AGREEMENT_FORMATT", "json")
     assert privsieve("labels", "agreement", "a") == 2
     assert capsys.readouterr().err == (
@@ -93,7 +65,7 @@ def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
     )
 
 
-def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_headings_examples_and_variables(capsys: Capture) -> None:
     assert privsieve("scan", "--help") == 0
     shown = capsys.readouterr().out
     headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith("   ")]
@@ -106,7 +78,7 @@ def test_help_has_headings_examples_and_variables(capsys: pytest.CaptureFixture[
     assert "PRIVSIEVE_SCAN_RUN" in shown
 
 
-def test_options_of_an_engine_are_together_after_the_one_that_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_an_engine_are_together_after_the_one_that_names_it(capsys: Capture) -> None:
     assert privsieve("doctor", "--help") == 0
     own, _, of_engine = capsys.readouterr().out.partition("\nEngine:\n")
     assert "--model" not in own
@@ -135,39 +107,3 @@ def test_one_picture_can_be_the_source(pictures: Path, tmp_path: Path) -> None:
     assert privsieve("filter", tmp_path / "run", "--policy", "research", "--out", tmp_path / "release") == 0
     released = {path.name for path in (tmp_path / "release").rglob("*") if path.suffix in (".jpg", ".txt")}
     assert released <= {"1.jpg", "1.txt"}
-
-
-@pytest.mark.parametrize(
-    ("files", "source", "message"),
-    [
-        (
-            ("a.csv", "b.csv"),
-            "",
-            "no pictures found in {} (2 other files); if it lists URLs of pictures, download",
-        ),
-        (("a.pdf", "b"), "", "no pictures found in {} (2 other files)"),
-        (("a.pdf",), "", "no pictures found in {} (1 other file)"),
-        ((), "", "no pictures found in {} (it is empty)"),
-        (("a.tsv.gz",), "a.tsv.gz", "{} is a table and holds no pictures; if it lists URLs of pictures, download"),
-    ],
-)
-def test_a_source_without_pictures_says_what_is_there(
-    files: tuple[str, ...], source: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    for name in files:
-        (folder / name).write_bytes(b"words")
-    assert privsieve("scan", folder / source, "--run", tmp_path / "run", "--engine", "canned") == 2
-    output = capsys.readouterr().err
-    assert output.startswith(f"privsieve: {message.format(folder / source)}")
-    assert ("privsieve fetch " in output) == ("download" in message)
-    assert not (tmp_path / "run").exists()
-
-
-def test_several_sources_are_one_line_that_says_how_to_quote(capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("scan", "a.tar", "b.tar", "--run", "r") == 2
-    output = capsys.readouterr().err
-    assert output.startswith(
-        "privsieve: 2 SOURCEs, a.tar first, and one is wanted: put a pattern between quotation marks"
-    )

@@ -8,11 +8,12 @@ import pytest
 
 from jobs.releases.files import record_of, sums
 from tests.jobs.made import privsieve
-from tests.jobs.releases import FIRST_DROPPED, Capture, asked, decisions, files, with_policy
+from tests.jobs.releases import FIRST_DROPPED, asked, files, with_policy
+from tests.making import Capture, Folders
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def key(tmp_path_factory: Folders) -> Path:
     """A private SSH key; beside it the list of who may sign."""
     path = tmp_path_factory.mktemp("keys") / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
@@ -30,12 +31,6 @@ def test_sha256sum_checks_every_file_that_may_be_published(release: Path) -> Non
     done = sha256sum(release)
     assert done.returncode == 0
     assert {line.removesuffix(": OK") for line in done.stdout.splitlines()} == names
-
-
-def test_after_a_takedown_the_checksums_are_those_of_the_new_files(release: Path) -> None:
-    assert privsieve("release", "takedown", release, asked(release, str(decisions(release)["c"]["sha256"]))) == 0
-    assert sha256sum(release).returncode == 0
-    assert privsieve("release", "verify", release) == 0
 
 
 def test_a_changed_checksum_is_a_fault_and_so_is_none(tars: Path, capsys: Capture) -> None:
@@ -58,49 +53,6 @@ def signed(releases: dict[str, Path], key: Path, tmp_path: Path) -> Path:
     options = ("--policy", with_policy(tmp_path, FIRST_DROPPED), "--out", out, "--sign-key", key, "--quiet")
     assert privsieve("filter", run, *options) == 0
     return out
-
-
-def test_a_signed_release_names_its_signer(signed: Path, key: Path, capsys: Capture) -> None:
-    capsys.readouterr()
-    assert privsieve("release", "verify", signed, "--signer", key.parent / "signers") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "signed by ada@example.org"
-    assert privsieve("release", "verify", signed) == 0
-    assert "it has a signature, which was not checked" in capsys.readouterr().out
-
-
-def test_somebody_elses_signature_and_none_are_faults(signed: Path, tars: Path, key: Path, capsys: Capture) -> None:
-    others = signed.parent / "others"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", others], check=True)
-    others.write_text(f"eve {others.with_suffix('.pub').read_text()}")
-    capsys.readouterr()
-    assert privsieve("release", "verify", signed, "--signer", others) == 1
-    assert "SHA256SUMS.sig: no one whom --signer names has signed this release" in capsys.readouterr().out
-    assert privsieve("release", "verify", tars, "--signer", key.parent / "nowhere") == 2
-    assert f"--signer {key.parent / 'nowhere'}: there is no such file on this machine" in capsys.readouterr().err
-    assert privsieve("release", "verify", tars, "--signer", key.parent / "signers") == 1
-    out, err = capsys.readouterr()
-    assert "SHA256SUMS.sig: it is not there, so no one has signed the release" in out
-    assert err == f"privsieve: {tars} is not signed as --signer wants\n"
-
-
-def test_a_signature_of_another_text_is_a_fault(signed: Path, key: Path, capsys: Capture) -> None:
-    """As if somebody had changed a picture and all hashes, but could not sign."""
-    command: list[str | Path] = ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", "privsieve-release"]
-    other = subprocess.run(command, input=b"another list", capture_output=True, check=True)
-    (signed / "SHA256SUMS.sig").write_bytes(other.stdout)
-    assert privsieve("release", "verify", signed, "--signer", key.parent / "signers") == 1
-    assert "no one whom --signer names" in capsys.readouterr().out
-
-
-def test_a_takedown_signs_again_or_removes_the_void_signature(signed: Path, key: Path, capsys: Capture) -> None:
-    signers = key.parent / "signers"
-    assert privsieve("release", "takedown", signed, asked(signed, "c"), "--sign-key", key) == 0
-    assert privsieve("release", "verify", signed, "--signer", signers) == 0
-    capsys.readouterr()
-    assert privsieve("release", "takedown", signed, asked(signed, "d")) == 0
-    assert "so SHA256SUMS.sig is removed; --sign-key signs anew" in capsys.readouterr().out
-    assert not (signed / "SHA256SUMS.sig").exists()
-    assert privsieve("release", "verify", signed) == 0
 
 
 def test_a_takedown_signs_only_what_the_key_has_signed(signed: Path, key: Path, capsys: Capture) -> None:
@@ -140,16 +92,3 @@ def test_a_takedown_signs_only_what_the_key_has_signed(signed: Path, key: Path, 
     subprocess.run([*command, signed / "SHA256SUMS"], check=True)
     assert privsieve("release", "takedown", signed, asked(signed, "c"), "--sign-key", key) == 0
     assert privsieve("release", "verify", signed, "--signer", key.parent / "signers") == 0
-
-
-def test_what_is_no_key_is_refused_before_anything_is_written(
-    releases: dict[str, Path], tmp_path: Path, capsys: Capture
-) -> None:
-    (tmp_path / "text").write_text("no key")
-    run, out = releases["tars-as-is"].parent / "run-tars", tmp_path / "out"
-    for wrong, why in ((tmp_path / "none", "there is no such file"), (tmp_path / "text", "ssh-keygen cannot sign")):
-        capsys.readouterr()
-        policy = with_policy(tmp_path, FIRST_DROPPED)
-        assert privsieve("filter", run, "--policy", policy, "--out", out, "--sign-key", wrong, "--quiet") == 2
-        assert why in capsys.readouterr().err
-        assert not out.exists()

@@ -12,6 +12,7 @@ from jobs.runtime.progress import on_terminal
 from jobs.scanning.request import ScanRequest, ScanResources
 from jobs.scanning.run import run_scan
 from tests.jobs.made import privsieve, rows, shard
+from tests.making import Capture
 
 
 def corpus(folder: Path, num_shards: int = 3, of_each: int = 4) -> Path:
@@ -43,7 +44,7 @@ def test_a_damaged_file_beside_a_tar_states_nothing(tmp_path: Path, content: byt
     assert stated_counts(open_source(str(shards), "webdataset", None)).num_images is None
 
 
-def test_a_dry_run_says_how_many_images_are_stated(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_how_many_images_are_stated(tmp_path: Path, capfd: Capture) -> None:
     shards = corpus(tmp_path)
     dry_run = ["scan", shards, "--run", tmp_path / "run", "--engine", "canned", "--dry-run"]
     assert privsieve(*dry_run) == 0
@@ -54,9 +55,7 @@ def test_a_dry_run_says_how_many_images_are_stated(tmp_path: Path, capfd: pytest
     assert "images     15,000 in 3 shards, as stated next to 3 of them (not counted)" in capfd.readouterr().out
 
 
-def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(tmp_path: Path, capfd: Capture) -> None:
     shards = corpus(tmp_path, 20, 2)
     for number in range(20):
         stats(shards, number, 2)
@@ -73,7 +72,7 @@ def test_a_plan_takes_stated_numbers_only_if_they_are_right_where_it_looks(
 
 
 @pytest.mark.slow
-def test_wrong_counts_change_no_row_and_are_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_counts_change_no_row_and_are_said(tmp_path: Path, capfd: Capture) -> None:
     shards = corpus(tmp_path)
 
     def scan(name: str) -> str:

@@ -14,6 +14,7 @@ from jobs.cli import main
 from tests.faults.drill import finish, make_shards, sha256, start_scan
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run
+from tests.making import Capture
 
 
 def _status(run: Path, *arguments: str) -> int:
@@ -24,7 +25,7 @@ def _status(run: Path, *arguments: str) -> int:
 
 
 @pytest.mark.slow
-def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 3, 30)
     run = tmp_path / "run"
     # The first image of the second shard takes so long that the scan is killed before it is through with it.
@@ -60,7 +61,7 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: py
 
 
 @pytest.mark.slow
-def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 2, 5)
     broken = tmp_path / "corpus" / "00001.tar"
     broken.unlink()
@@ -83,28 +84,8 @@ def test_a_shard_that_vanishes_fails_alone_and_is_listed(tmp_path: Path, capsys:
     assert "2 shards: 2 done" in capsys.readouterr().out
 
 
-def test_status_counts_images_and_says_what_is_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_shards(tmp_path / "corpus", 2, 5)
-    run = tmp_path / "run"
-    scan_in_process(tmp_path / "corpus", run)
-    assert _status(run) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "2 shards: 2 done, 0 left, 0 failed",
-        "10 images so far: 10 scored, 0 quarantined",
-        "no scan is running",
-        f"next: privsieve report {run}",
-    ]
-    next(iter(sorted((run / "scores").glob("*.parquet")))).unlink()
-    assert _status(run) == 0
-    shown = capsys.readouterr().out
-    assert "5 images so far: 5 scored, 0 quarantined" in shown
-    assert "next: run the same scan again to continue" in shown
-
-
 @pytest.mark.slow
-def test_verify_names_a_result_in_which_one_bit_of_a_page_was_flipped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_names_a_result_in_which_one_bit_of_a_page_was_flipped(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 2, 5)
     run = tmp_path / "run"
     scan_in_process(tmp_path / "corpus", run)

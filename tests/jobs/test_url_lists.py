@@ -1,6 +1,5 @@
 """A release as a list of URLs: the rows of the table that the pictures were downloaded from."""
 
-import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -17,7 +16,8 @@ from jobs.releases.taking_down import TakedownRequest, run_takedown
 from jobs.runtime.progress import SILENT
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.releases import Capture, asked, files, stopped_at, with_policy
+from tests.jobs.releases import asked, files, stopped_at, with_policy
+from tests.making import Folders, Patch
 
 URL = "https://host{}.example.org/{}.jpg"
 BY_KEY = (
@@ -32,7 +32,7 @@ def url(number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: Folders) -> Path:
     """Pictures 0 to 3, of which 3 has the URL of 1; a table of the URLs 0 to 2, twice the first, and two dead ones."""
     folder = tmp_path_factory.mktemp("lists")
     (folder / "tars").mkdir()
@@ -58,46 +58,6 @@ def released(made: Path, out: Path, *more: object, policy: str = BY_KEY) -> list
     assert privsieve("filter", made / "run", *options) == 0
     rows: list[dict[str, object]] = pq.read_table(out / "urls" / "00000.parquet").to_pylist()
     return rows
-
-
-def test_the_list_has_the_rows_whose_pictures_are_kept(made: Path, tmp_path: Path, capsys: Capture) -> None:
-    rows = released(made, tmp_path / "list")
-    assert [(row["URL"], row["TEXT"], row["privsieve_action"]) for row in rows] == [
-        (url(0), "a", "keep"),
-        (url(2), "c", "flag"),
-        (url(0), "d", "keep"),
-    ]
-    assert "thumbnail" not in rows[0]
-    summary = json.loads((tmp_path / "list" / "release.json").read_text())
-    counts = summary["urls"]
-    assert counts["actions"] == {"keep": 2, "flag": 1, "redact": 0, "drop": 1}
-    assert (counts["num_failed"], counts["num_not_scanned"], counts["num_without_url"]) == (1, 1, 1)
-    assert counts["num_listed"] == 7
-    # Picture 3 has the URL of a dropped one, and picture 4 is in no row of the table.
-    assert summary["rules"] == {
-        "(default)": {"keep": 1},
-        "(not_listed)": {"drop": 1},
-        "second": {"drop": 2},
-        "third": {"flag": 1},
-    }
-    decisions = {
-        row["key"]: row
-        for row in pq.read_table(tmp_path / "list" / "not-for-publication/decisions.parquet").to_pylist()
-    }
-    assert decisions["3"]["reason"] == "same URL: r"
-    assert decisions["0"]["url_sha256"] == url_sha256_of(url(0))
-    assert [decisions[key]["url_sha256"] for key in "134"] == [None] * 3
-    assert [row["privsieve_sha256"] for row in rows[:2]] == [decisions[key]["released_sha256"] for key in "02"]
-    capsys.readouterr()
-    assert privsieve("release", "verify", tmp_path / "list") == 0
-    assert capsys.readouterr().out == "1 file and 3 rows with URLs as released, and all counts agree\n"
-
-
-def test_the_datasheet_of_a_list_counts_its_rows(made: Path, tmp_path: Path) -> None:
-    released(made, tmp_path / "list")
-    sheet = (tmp_path / "list" / "datasheet.md").read_text()
-    assert "- Subsets: 2 keep, 1 flag, 0 redact.\n- Left out: 4 of 7 rows of the table; `release.json` counts" in sheet
-    assert "- Files of pictures: none. Texts in the table: as-is.\n" in sheet
 
 
 def test_a_table_with_odd_columns_is_read(made: Path, tmp_path: Path) -> None:
@@ -134,48 +94,10 @@ def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
     assert privsieve("release", "verify", tmp_path / "list") == 0
 
 
-def test_a_url_is_taken_down_from_a_list(made: Path, tmp_path: Path, capsys: Capture) -> None:
-    released(made, tmp_path / "list")
-    assert privsieve("release", "lookup", tmp_path / "list", url(0)) == 0
-    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 0
-    assert pq.read_table(tmp_path / "list" / "urls" / "00000.parquet")["TEXT"].to_pylist() == ["c"]
-    card = " ".join((tmp_path / "list" / "README.md").read_text().split())
-    assert "Takedowns have since removed 2 rows. The list has 1 row." in card
-    assert privsieve("release", "verify", tmp_path / "list") == 0
-    assert privsieve("release", "lookup", tmp_path / "list", url(0)) == 1
-    capsys.readouterr()
-    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", f"pdq {'0' * 64}")) == 2
-    assert "is a list of URLs without pictures to compare" in capsys.readouterr().err
-
-
-def test_a_removed_url_that_is_in_the_list_again_is_named(made: Path, tmp_path: Path, capsys: Capture) -> None:
-    """Its hash in release.json is put right, so that only the rows show it."""
-    release = tmp_path / "list"
-    released(made, release)
-    file = release / "urls" / "00000.parquet"
-    before = file.read_bytes()
-    assert privsieve("release", "takedown", release, asked(release, url(0))) == 0
-    assert privsieve("release", "verify", release) == 0
-    file.write_bytes(before)
-    summary = json.loads((release / "release.json").read_text())
-    summary["sha256"]["urls/00000.parquet"] = hashlib.sha256(before).hexdigest()
-    (release / "release.json").write_text(json.dumps(summary))
-    capsys.readouterr()
-    assert privsieve("release", "verify", release) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "urls: it has 3 rows, and release.json counts 1",
-        "urls: it has 2 rows whose URL was taken down",
-    ]
-    summary["urls"]["num_taken_down"] = 0
-    (release / "release.json").write_text(json.dumps(summary))
-    assert privsieve("release", "verify", release) == 1
-    assert capsys.readouterr().out == "release.json: its takedowns removed 2 rows, and its list counts 0\n"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["resume", "overwrite"])
 def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+    made: Path, tmp_path: Path, monkeypatch: Patch, option: str
 ) -> None:
     out, policy = tmp_path / "list", str(with_policy(tmp_path, BY_KEY))
     plan = plan_filter(FilterRequest(str(made / "run"), str(out), policy=policy, urls=str(made / "table.parquet")))
@@ -206,36 +128,3 @@ def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one
         carry_out(again, FilterResources(), SILENT)
         assert files(out) == whole
     raise AssertionError("it never came to its end")
-
-
-def test_a_damaged_list_is_named_in_one_line(made: Path, tmp_path: Path, capsys: Capture) -> None:
-    released(made, tmp_path / "list")
-    (tmp_path / "list" / "urls" / "00000.parquet").write_bytes(b"PAR1 cut")
-    capsys.readouterr()
-    assert privsieve("release", "takedown", tmp_path / "list", asked(tmp_path / "list", url(0))) == 1
-    shown = capsys.readouterr().err
-    assert shown.endswith("00000.parquet is not what was released; privsieve release verify says more\n")
-    assert shown.count("\n") == 1
-
-
-def test_texts_of_a_list_are_masked(made: Path, tmp_path: Path) -> None:
-    drop_none = "name: p\ntexts: masked\nrules: []\ndefault: keep\nquarantined: drop\n"
-    rows = released(made, tmp_path / "list", policy=drop_none)
-    assert [row["TEXT"] for row in rows if row["URL"] == f" {url(1)}"] == ["call [phone_number]"]
-
-
-@pytest.mark.parametrize("policy", ["files: clean", "members: image-only"])
-def test_a_policy_that_changes_pictures_is_refused(made: Path, tmp_path: Path, policy: str, capsys: Capture) -> None:
-    chosen = with_policy(tmp_path, f"name: p\n{policy}\nrules: []\ndefault: keep\nquarantined: drop\n")
-    options = ("--policy", chosen, "--urls", made / "table.parquet", "--out", tmp_path / "list")
-    assert privsieve("filter", made / "run", *options) == 2
-    assert policy in capsys.readouterr().err
-    assert not (tmp_path / "list").exists()
-
-
-def test_a_table_without_urls_of_the_run_is_refused(made: Path, tmp_path: Path, capsys: Capture) -> None:
-    pq.write_table(pa.table({"url": [url(99)]}), tmp_path / "other.parquet")
-    chosen = with_policy(tmp_path, BY_KEY)
-    options = ("--policy", chosen, "--urls", tmp_path / "other.parquet", "--out", tmp_path / "list")
-    assert privsieve("filter", made / "run", *options) == 2
-    assert "the run knows none of its URLs" in capsys.readouterr().err

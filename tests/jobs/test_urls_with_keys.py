@@ -20,15 +20,14 @@ from ingest.formats import open_source
 from ingest.storage.place import place
 from ingest.storage.web import URL_VARIABLE, named
 from tests.jobs.made import jpeg, privsieve, shard, tar
-
-Capture = pytest.CaptureFixture[str]
+from tests.making import Capture, Folders, Patch
 
 SECRET = "hush-5f0c2a"
 QUERY = f"password={SECRET}%2F1&file=00000.tar"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(tmp_path_factory: Folders) -> Iterator[str]:
     """The address of a server that gives a tar to everyone who sends the query as it is."""
     file = tmp_path_factory.mktemp("served") / "00000.tar"
     shard(file, 0, 9)
@@ -146,7 +145,7 @@ def test_a_list_of_classes_may_have_a_query_too(server: str, tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("field", ["password", "auth", "pwd", "jwt", "sas", "hash", "code", "sig", "x"])
-def test_no_message_has_the_query(field: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_message_has_the_query(field: str, tmp_path: Path, capsys: Capture, monkeypatch: Patch) -> None:
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0")
     url = f"http://127.0.0.1:9/get?{field}={SECRET}&file=00000.tar"
     assert privsieve("scan", url, "--run", tmp_path / "run", "--engine", "canned") == 1
@@ -162,7 +161,7 @@ def test_no_message_has_the_query(field: str, tmp_path: Path, capsys: Capture, m
 
 @pytest.mark.parametrize("query", ["", f"?{QUERY}"])
 def test_a_server_that_does_not_answer_is_told_from_one_that_has_no_such_file(
-    server: str, query: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    server: str, query: str, tmp_path: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0")
     command = ("--run", tmp_path / "run", "--engine", "canned")

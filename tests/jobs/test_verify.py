@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,151 +12,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats.released import DECISIONS, REMOVED, TAKEN_DOWN
-from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.releases import KEEP_ALL, asked, with_policy
+from tests.jobs.made import privsieve
+from tests.jobs.releases import asked
+from tests.making import Capture
 
 
 @pytest.mark.parametrize("files", ["as-is", "clean"])
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_a_whole_release_is_verified(
-    releases: dict[str, Path], layout: str, files: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_whole_release_is_verified(releases: dict[str, Path], layout: str, files: str, capsys: Capture) -> None:
     capsys.readouterr()
     assert privsieve("release", "verify", releases[f"{layout}-{files}"]) == 0
     num_files = {"tree": "4 files"}.get(layout, "1 file")
     assert capsys.readouterr().out == f"{num_files} and 4 pictures as released, and all counts agree\n"
 
 
-def without_a_file(release: Path) -> None:
-    (release / "0.tar").unlink()
-
-
-def with_another_file(release: Path) -> None:
-    (release / "more.tar").write_bytes(b"")
-
-
-def with_a_changed_byte(release: Path) -> None:
-    content = bytearray((release / "0.tar").read_bytes())
-    content[600] ^= 1
-    (release / "0.tar").write_bytes(content)
-
-
-def with_another_decision(release: Path) -> None:
-    table = pq.read_table(release / DECISIONS)
-    column = pa.array(["keep"] * table.num_rows)
-    pq.write_table(table.set_column(table.schema.names.index("action"), "action", column), release / DECISIONS)
-
-
-def with_other_counts(release: Path) -> None:
-    summary = json.loads((release / "release.json").read_text())
-    summary["num_images"] += 1
-    (release / "release.json").write_text(json.dumps(summary))
-
-
-def with_other_counts_of_actions(release: Path) -> None:
-    summary = json.loads((release / "release.json").read_text())
-    summary["actions"]["flag"] += 1
-    (release / "release.json").write_text(json.dumps(summary))
-
-
-def with_other_counts_of_what_was_not_scanned(release: Path) -> None:
-    """The decisions know three pictures with such content."""
-    summary = json.loads((release / "release.json").read_text())
-    assert summary["num_unseen_kept"] == 3
-    summary["num_unseen_kept"] = 0
-    (release / "release.json").write_text(json.dumps(summary))
-
-
-def with_another_kind_of_what_was_not_scanned(release: Path) -> None:
-    summary = json.loads((release / "release.json").read_text())
-    del summary["unseen_kept"]["frames"]
-    (release / "release.json").write_text(json.dumps(summary))
-
-
-def with_a_count_of_what_was_removed(release: Path) -> None:
-    summary = json.loads((release / "release.json").read_text())
-    summary["num_unseen_removed"] = 3
-    (release / "release.json").write_text(json.dumps(summary))
-
-
-def with_another_picture_and_its_hash(release: Path) -> None:
-    """The hash of the file is put right, so that only the decisions show it."""
-    with tarfile.open(release / "0.tar") as archive:
-        names = [member.name for member in archive]
-    tar(release / "0.tar", {name: jpeg(9) for name in names})
-    summary = json.loads((release / "release.json").read_text())
-    summary["sha256"]["0.tar"] = hashlib.sha256((release / "0.tar").read_bytes()).hexdigest()
-    (release / "release.json").write_text(json.dumps(summary))
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        (without_a_file, "0.tar: it is not there"),
-        (with_another_file, "more.tar: release.json does not name it"),
-        (with_a_changed_byte, "0.tar: its content is not what was released"),
-        (with_another_decision, f"{DECISIONS}: its content is not what was released"),
-        (with_other_counts, f"{DECISIONS}: its decisions are not those that release.json counts"),
-        (with_other_counts_of_actions, f"{DECISIONS}: its decisions are not those that release.json counts"),
-        (
-            with_other_counts_of_what_was_not_scanned,
-            f"release.json: its num_unseen_kept is not what {DECISIONS} counts",
-        ),
-        (
-            with_another_kind_of_what_was_not_scanned,
-            f"release.json: its unseen_kept is not what {DECISIONS} counts",
-        ),
-        (
-            with_a_count_of_what_was_removed,
-            f"release.json: its num_unseen_removed is not what {DECISIONS} counts",
-        ),
-        (with_another_picture_and_its_hash, f"0.tar: its pictures are not those of {DECISIONS}"),
-    ],
-)
-def test_every_change_is_named(
-    releases: dict[str, Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: Callable[[Path], None],
-    fault: str,
-) -> None:
-    release = tmp_path / "release"
-    shutil.copytree(releases["tars-as-is"], release)
-    change(release)
-    capsys.readouterr()
-    assert privsieve("release", "verify", release) == 1
-    printed = capsys.readouterr()
-    assert printed.out == f"{fault}\n"
-    assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
-
-
-@pytest.mark.parametrize("name", ["0.tar", "SHA256SUMS", DECISIONS])
-def test_a_pipe_in_a_release_is_a_fault_and_is_not_waited_for(
-    releases: dict[str, Path], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    release = tmp_path / "release"
-    shutil.copytree(releases["tars-as-is"], release)
-    with_a_pipe(release / name)
-    capsys.readouterr()
-    assert privsieve("release", "verify", release) == 1
-    printed = capsys.readouterr()
-    assert printed.out == f"cannot read {release / name}: it is a pipe, socket or device, not a file\n"
-    assert printed.err == f"privsieve: {release} is not what filter wrote: 1 fault\n"
-
-
-def test_a_pipe_in_place_of_the_record_is_refused(tars: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with_a_pipe(tars / "release.json")
-    capsys.readouterr()
-    assert privsieve("release", "verify", tars) == 2
-    refusal = f"privsieve: cannot read {tars / 'release.json'}: it is a pipe, socket or device, not a file\n"
-    assert capsys.readouterr().err == refusal
-
-
 @pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_a_pipe_hides_no_other_fault(
-    releases: dict[str, Path], tmp_path: Path, layout: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_hides_no_other_fault(releases: dict[str, Path], tmp_path: Path, layout: str, capsys: Capture) -> None:
     """Also after a takedown, for which the pictures of the other shards are read."""
     release = tmp_path / "release"
     shutil.copytree(releases[f"{layout}-as-is"], release)
@@ -179,23 +49,6 @@ def test_a_pipe_hides_no_other_fault(
 def with_a_pipe(file: Path) -> None:
     file.unlink()
     os.mkfifo(file)
-
-
-def test_what_is_no_release_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for content, why in (
-        ({}, "is no finished release: it has no release.json"),
-        ({"release.json": "{"}, ": release.json is damaged, or no filter wrote it (no JSON)"),
-        (
-            {"release.unfinished.json": "{}"},
-            "is unfinished, so it cannot be verified; run its filter again with --resume",
-        ),
-    ):
-        for name, text in content.items():
-            (tmp_path / name).write_text(text)
-        assert privsieve("release", "verify", tmp_path) == 2
-        error = capsys.readouterr().err
-        assert error.endswith(f"{why}\n")
-        assert error.count("\n") == 1
 
 
 def with_a_removed_shard_again(release: Path, before: Path) -> None:
@@ -294,11 +147,7 @@ def without_tombstones(release: Path, before: Path) -> None:
     ],
 )
 def test_a_release_that_does_not_fit_its_takedowns_is_named(
-    tars: Path,
-    releases: dict[str, Path],
-    capsys: pytest.CaptureFixture[str],
-    change: Callable[[Path, Path], None],
-    faults: list[str],
+    tars: Path, releases: dict[str, Path], capsys: Capture, change: Callable[[Path, Path], None], faults: list[str]
 ) -> None:
     assert privsieve("release", "takedown", tars, asked(tars, "b", "c")) == 0
     capsys.readouterr()
@@ -307,14 +156,3 @@ def test_a_release_that_does_not_fit_its_takedowns_is_named(
     change(tars, releases["tars-as-is"])
     assert privsieve("release", "verify", tars) == 1
     assert capsys.readouterr().out.splitlines() == faults
-
-
-def test_a_picture_that_was_removed_by_its_key_may_have_a_copy(tmp_path: Path) -> None:
-    """Only the copy of the key was asked for, so the other one is no fault."""
-    (tmp_path / "source").mkdir()
-    tar(tmp_path / "source" / "0.tar", {"a.jpg": jpeg(1), "b.jpg": jpeg(1), "c.jpg": jpeg(2)})
-    policy, out = with_policy(tmp_path, KEEP_ALL), tmp_path / "out"
-    scan_in_process(tmp_path / "source", tmp_path / "run")
-    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", out, "--quiet") == 0
-    assert privsieve("release", "takedown", out, asked(out, "a")) == 0
-    assert privsieve("release", "verify", out) == 0

@@ -9,6 +9,7 @@ import pytest
 
 from tests.jobs.made import privsieve
 from tests.jobs.releases import decided, with_policy
+from tests.making import Folders, Request
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ POLICY = (
 
 
 @pytest.fixture(scope="module", params=["canned", "detectors"])
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(request: Request, tmp_path_factory: Folders) -> Path:
     """A visiting card, a portrait and coins with a head on one of them, scanned by the engine of the first look."""
     folder = tmp_path_factory.mktemp(str(request.param))
     (folder / "source").mkdir()
@@ -60,10 +61,7 @@ def released(run: Path, folder: Path, cover: str, more: str = "") -> tuple[dict[
         ),
         (
             "cover: [faces], fallback: image",
-            {
-                "business_card.jpg": [("image", True)],
-                "woman.jpg": [("boxes", True)],
-            },
+            {"business_card.jpg": [("image", True)], "woman.jpg": [("boxes", True)]},
             set(),
         ),
     ],

@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.jobs.made import jpeg, privsieve
+from tests.making import Capture
 
 VISPR_LABELS = {
     "2017_1": ["a1_age_approx", "a4_gender", "a9_face_complete", "a2_weight_approx"],
@@ -34,10 +33,7 @@ def vispr(root: Path, labels: Mapping[str, Sequence[str]] = VISPR_LABELS, split:
 
 
 def vispr_flat(
-    root: Path,
-    labels: Mapping[str, Sequence[str]] = VISPR_LABELS,
-    split: str = "test2017",
-    first_shade: int = 0,
+    root: Path, labels: Mapping[str, Sequence[str]] = VISPR_LABELS, split: str = "test2017", first_shade: int = 0
 ) -> Path:
     """Pictures with their annotation beside them."""
     for shade, (name, given) in enumerate(labels.items(), first_shade):
@@ -60,39 +56,7 @@ def privacyalert(root: Path, rows: str, there: Sequence[str], split: str = "test
     return root
 
 
-def privacyalert_curated(root: Path, rows: str, there: Sequence[str], name: str = "labels_splits.csv") -> Path:
-    (root / "annotations").mkdir(parents=True, exist_ok=True)
-    (root / "annotations" / name).write_text(rows)
-    for shade, path in enumerate(there):
-        picture(root / "imgs" / path, shade)
-    return root
-
-
-def cprt_bench(root: Path, records: object, name: str = "cprt_test.json") -> Path:
-    root.mkdir(parents=True, exist_ok=True)
-    (root / name).write_text(json.dumps(records))
-    return root
-
-
-def biv_priv(root: Path, private: Sequence[str], public: Sequence[str]) -> Path:
-    paths = [f"final_release/{name}" for name in private]
-    paths += [f"Public/Original_Images_Nonprivate/{name}" for name in public]
-    for shade, path in enumerate(paths):
-        picture(root / path, shade)
-    return root
-
-
-def places365(root: Path, lists: Mapping[str, str], there: Sequence[str]) -> Path:
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "categories_places365.txt").write_text("/a/airfield 0\n/b/bus_station/indoor 1")
-    for name, lines in lists.items():
-        (root / name).write_text(lines)
-    for shade, path in enumerate(there):
-        picture(root / path, shade)
-    return root
-
-
-def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, root: Path, *options: str) -> str:
+def refused(capsys: Capture, tmp_path: Path, name: str, root: Path, *options: str) -> str:
     capsys.readouterr()
     assert privsieve("labels", "import", name, root, "--out", tmp_path / "no.parquet", "--quiet", *options) == 2
     captured = capsys.readouterr()

@@ -142,32 +142,6 @@ def test_images_without_bytes_that_share_a_name_stay_apart(tmp_path: Path) -> No
     assert [row["sha256"] is None for row in found] == [row["key"] != "1.jpg" for row in found]
 
 
-def test_an_input_is_not_overwritten_and_the_method_must_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = [_file(tmp_path / f"{name}.parquet", name, key=["1"], nudity=[1]) for name in "abc"]
-    for arguments, message in (
-        ((files[0], files[1], "--out", files[0]), "is an input, or inside one"),
-        ((files[0], "--out", tmp_path / "o.parquet"), "the inputs have 1 annotator; a consensus needs at least two"),
-        (
-            (*files, "--method", "two-annotator", "--out", tmp_path / "o.parquet"),
-            "take --method majority or dawid-skene",
-        ),
-        (
-            (*files, "--paper-rule", "--out", tmp_path / "o.parquet"),
-            "--paper-rule is for the methods two-annotator and majority",
-        ),
-        ((files[0], tmp_path / "." / "a.parquet", "--out", tmp_path / "o.parquet"), "is given twice"),
-        ((files[0], tmp_path / "none", "--out", tmp_path / "o.parquet"), "cannot be read: no such file"),
-    ):
-        assert privsieve("labels", "consensus", *arguments) == 2
-        shown = capsys.readouterr().err
-        assert message in shown
-        assert shown.count("\n") == 1
-    assert not (tmp_path / "o.parquet").exists()
-    assert len(read_labels(str(files[0]))) == 1
-
-
 def _planted(accuracies: Sequence[float], num_pictures: int, seed: int) -> tuple[Answers, Answers]:
     """True answers of three kinds, and those of annotators who are right so often and else say anything."""
     draw = np.random.default_rng(seed)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from jobs.releases.decider import Decider
 from jobs.releases.guaranteeing import guarantee
@@ -15,6 +14,7 @@ from scoring.runs.record import read_record
 from scoring.taxonomy import ATTRIBUTES
 from tests.jobs.made import privsieve
 from tests.jobs.releases import NO_RULES
+from tests.making import Capture
 from tests.reports.evaluation.conftest import BINARY, MakeRun, answered, by_hash, make_run
 from tests.tuning_sets import made
 
@@ -65,7 +65,7 @@ def test_only_what_the_taxonomy_excludes_is_a_contradiction() -> None:
 
 
 def test_every_command_that_takes_labels_says_once_that_they_contradict_themselves(
-    make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_run: MakeRun, tmp_path: Path, capsys: Capture
 ) -> None:
     names = [f"p{number}" for number in range(NUM)]
     private = [number % 2 for number in range(NUM)]

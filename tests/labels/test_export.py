@@ -17,6 +17,7 @@ from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
 from tests.labels.made import picture
+from tests.making import Capture
 from tests.tuning_sets.made import by_hash, files, sha256, tree
 
 
@@ -58,7 +59,7 @@ def _compared(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != "annotator"}
 
 
-def test_labels_go_through_label_studio_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_go_through_label_studio_and_come_back(tmp_path: Path, capsys: Capture) -> None:
     source = _labels(tmp_path / "labels.parquet")
     out = tmp_path / "tasks.json"
     assert privsieve("labels", "export", source, "--format", "label-studio", "--out", out) == 0
@@ -141,7 +142,7 @@ def test_people_correct_a_run_and_their_answers_join_it(tmp_path: Path) -> None:
     assert privsieve(*agreement) == 0
 
 
-def test_an_export_as_json_min_is_refused_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_as_json_min_is_refused_by_its_name(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "tasks.json").write_text(json.dumps([{"image": "a", "key": "a.jpg", "annotator": 7, "id": 1}]))
     given = ("labels", "import", "label-studio", tmp_path / "tasks.json", "--out", tmp_path / "l.parquet")
     assert privsieve(*given) != 0
@@ -208,7 +209,7 @@ def test_the_last_annotation_of_a_person_counts(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_tasks_are_refused_with_their_number(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], task: dict[str, Any], message: str
+    tmp_path: Path, capsys: Capture, task: dict[str, Any], message: str
 ) -> None:
     (tmp_path / "tasks.json").write_text(json.dumps([task]))
     assert privsieve("labels", "import", "label-studio", tmp_path, "--out", tmp_path / "l.parquet", "--quiet") == 2
@@ -227,20 +228,7 @@ def test_csv_goes_out_and_comes_back_the_same(tmp_path: Path) -> None:
     assert read_labels(str(tmp_path / "back.parquet")).equals(read_labels(str(source)))
 
 
-def test_tasks_have_a_name_that_label_studio_takes_and_spare_the_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = _labels(tmp_path / "labels.csv")
-    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", tmp_path / "tasks.txt") == 2
-    assert "ends in .json" in capsys.readouterr().err
-    assert privsieve("labels", "export", source, "--format", "csv", "--out", source) == 2
-    assert "is an input" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["labels.csv"]
-
-
-def test_a_picture_on_the_hash_list_is_no_task_and_only_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_on_the_hash_list_is_no_task_and_only_counted(tmp_path: Path, capsys: Capture) -> None:
     pictures = files(4)
     run, hashes, out = tmp_path / "run", tmp_path / "hashes.txt", tmp_path / "tasks.json"
     scan_in_process(tree(tmp_path / "corpus", pictures), run)

@@ -22,6 +22,7 @@ from scoring.labels.table import (
     write_labels,
 )
 from scoring.taxonomy import KEYS
+from tests.making import Patch
 
 SECRET = "Jane Roe, 12 Elm Street"
 HASH = "ab" * 32
@@ -85,10 +86,7 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped_and_come_back(tmp_path: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            f"key,nudity\na.jpg,1\nb.jpg,{SECRET[:8]}\n",
-            'FILE, line 3: the column "nudity" holds no number',
-        ),
+        (f"key,nudity\na.jpg,1\nb.jpg,{SECRET[:8]}\n", 'FILE, line 3: the column "nudity" holds no number'),
         ("key,nudity\na.jpg,0.7\n", 'FILE, row 1: "nudity" is 0.7; allowed are 0, 0.5 and 1, or null'),
         ("key,private\na.jpg,1\nb.jpg,300\n", 'FILE, row 2: "private" is 300; allowed are 0 and 1, or null'),
         ("key,private\na.jpg,0.5\n", 'FILE, row 1: "private" is 0.5; allowed are 0 and 1, or null'),
@@ -148,9 +146,7 @@ def test_parquet_columns_of_another_type_are_refused(tmp_path: Path) -> None:
     assert read_labels(url)["key"].to_pylist() == [SECRET]
 
 
-def test_a_small_file_that_claims_much_is_refused_before_it_is_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_that_claims_much_is_refused_before_it_is_decoded(tmp_path: Path, monkeypatch: Patch) -> None:
     url = str(tmp_path / "l.parquet")
     pq.write_table(pa.table({"key": ["x" * 10_000] * 1000}), url)
     assert Path(url).stat().st_size < 100_000

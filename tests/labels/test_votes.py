@@ -13,6 +13,7 @@ from scoring.labels.consensus import consensus
 from scoring.labels.judgements import judgements
 from scoring.labels.table import read_labels, to_labels
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.reviewing.made import Person, run_of, served
 from tests.tuning_sets.made import files
 
@@ -66,7 +67,7 @@ def test_the_majority_of_votes_is_that_of_the_two_sides() -> None:
     assert of_two["private"].to_pylist() == [1, 1]
 
 
-def test_label_studio_asks_for_votes_if_labels_have_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_label_studio_asks_for_votes_if_labels_have_them(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "l.csv").write_text("key,vote\na.jpg,private\nb.jpg,\n")
     out = tmp_path / "tasks.json"
     assert privsieve("labels", "export", tmp_path / "l.csv", "--format", "label-studio", "--out", out) == 0

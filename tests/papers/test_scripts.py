@@ -12,6 +12,7 @@ from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import rows
+from tests.making import Capture
 from tests.papers.made import corpus, labels, sent
 
 FOLDER = Path(__file__).parents[2] / "examples" / "papers"
@@ -32,7 +33,7 @@ def test_the_page_of_the_papers_names_every_script() -> None:
 
 
 @pytest.mark.parametrize("name", ["counterfactual", "label_quality", "tuning", "wordings"])
-def test_each_script_says_how_it_is_used(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_script_says_how_it_is_used(name: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit) as done:
         script(name).main(["--help"])
     assert done.value.code == 0
@@ -48,7 +49,7 @@ def asked(server: ChatServer, tmp_path: Path) -> list[str]:
     return [*files, str(tmp_path / "out"), "--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl"]
 
 
-def test_four_languages_are_compared(asked: list[str], server: ChatServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_four_languages_are_compared(asked: list[str], server: ChatServer, capsys: Capture) -> None:
     server.by_words = {"Informationen": Reply(text="Nein."), "информация": Reply(text="Я вижу дерево.")}
     server.by_words["图片"] = Reply(text="抱歉，我无法回答。")
     script("wordings").main([*asked, "--languages"])
@@ -68,7 +69,7 @@ def test_four_languages_are_compared(asked: list[str], server: ChatServer, capsy
 
 
 def test_the_wordings_of_a_file_are_asked_and_no_others(
-    asked: list[str], server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[str], server: ChatServer, tmp_path: Path, capsys: Capture
 ) -> None:
     texts = {f"ours_{number}": f"Question {number}?" for number in (1, 3)} | {"answer": ""}
     (tmp_path / "theirs.yaml").write_text(json.dumps(texts))
@@ -82,9 +83,7 @@ def test_the_wordings_of_a_file_are_asked_and_no_others(
 
 
 @pytest.mark.slow
-def test_the_most_certain_pictures_are_asked_twice(
-    server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_most_certain_pictures_are_asked_twice(server: ChatServer, tmp_path: Path, capsys: Capture) -> None:
     scan_in_process(Path(corpus(tmp_path / "corpus", 60)), tmp_path / "run")
     warned = "perfectly anonymised"
     form = json.dumps(dict.fromkeys(KEYS, 0) | {"biometrics": 2, "gov_ids": 2})
@@ -110,7 +109,7 @@ def test_the_most_certain_pictures_are_asked_twice(
     assert min(certainties[sha256] for sha256 in chosen) >= max(others)
 
 
-def test_labels_are_right_where_three_people_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_are_right_where_three_people_say_the_same(tmp_path: Path, capsys: Capture) -> None:
     file = labels(tmp_path / "labels.parquet", [number % 2 for number in range(60)])
     drawn = tmp_path / "drawn.csv"
     script("label_quality").main([file, str(drawn), "--n", "10"])

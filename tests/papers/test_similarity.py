@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image, ImageOps
 
 from jobs.similarity.changing import methods_of
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.papers.test_scripts import script
 from tests.reviewing.made import Person, served
 from tests.similarity.made import folder, png, scene
@@ -16,9 +16,7 @@ from tests.similarity.made import folder, png, scene
 METHODS = ("noise=5", "blur=3", "downscale=3")
 
 
-def test_people_say_which_halves_are_the_same_and_the_metrics_are_ranked_by_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_people_say_which_halves_are_the_same_and_the_metrics_are_ranked_by_it(tmp_path: Path, capsys: Capture) -> None:
     originals, study = folder(tmp_path / "photos", 4), tmp_path / "study"
     methods = [part for name in METHODS for part in ("--method", name)]
     script("recognised").main(["ask", str(originals), str(study), *methods, "--decoys", "0.5"])
@@ -79,9 +77,7 @@ def labelled(path: Path, numbers: range) -> Path:
     return path
 
 
-def test_a_head_learns_that_negatives_are_recognised_and_serves_compare(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_head_learns_that_negatives_are_recognised_and_serves_compare(tmp_path: Path, capsys: Capture) -> None:
     head = tmp_path / "head.safetensors"
     script("train_head").main([str(labelled(tmp_path / "labelled", range(20))), "--epochs", "40", "--out", str(head)])
     said = capsys.readouterr().out.splitlines()

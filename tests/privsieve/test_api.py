@@ -18,6 +18,7 @@ from PIL import Image
 
 import privsieve
 from tests.jobs.made import shard
+from tests.making import Capture, Patch
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "jobs" / "demo" / "corpus" / "shards"
@@ -38,9 +39,7 @@ def run(corpus: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_scan_returns_its_counts_and_prints_nothing(
-    corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scan_returns_its_counts_and_prints_nothing(corpus: Path, tmp_path: Path, capfd: Capture) -> None:
     found = privsieve.scan(corpus, tmp_path / "run", engine="canned", executor="inline")
     assert (found.num_images, found.num_scored, found.num_quarantined) == (35, 30, 5)
     assert found.reasons == {"not_an_image": 5}
@@ -81,7 +80,7 @@ def test_a_listed_picture_is_not_named_by_a_report(run: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: Capture) -> None:
     with privsieve.open_run(run) as opened:
         rows = opened.rows(["sha256", "level"]).to_pylist()
     found = {row["sha256"]: int(row["level"] in (1, 2)) for row in rows}
@@ -103,7 +102,7 @@ def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: pytest.Captur
 
 
 @pytest.mark.slow
-def test_a_release_and_its_counts(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_release_and_its_counts(run: Path, tmp_path: Path, capfd: Capture) -> None:
     found = privsieve.filter(run, "strict", tmp_path / "release")
     assert found.counts.num_images == 35
     assert sum(found.counts.actions().values()) == 35
@@ -197,7 +196,7 @@ def test_a_closed_run_answers_nothing(run: Path) -> None:
 
 @pytest.mark.slow
 def test_two_threads_of_one_program_do_not_scan_one_run_at_once(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / "drill.json").write_text('{"*": 0.1}')
     monkeypatch.setenv("PRIVSIEVE_DRILL", str(tmp_path / "drill.json"))
@@ -211,16 +210,14 @@ def test_two_threads_of_one_program_do_not_scan_one_run_at_once(
         assert first.result().num_images == 35
 
 
-def test_the_home_folder_is_written_out_in_the_run(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_home_folder_is_written_out_in_the_run(corpus: Path, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("HOME", str(corpus.parent))
     privsieve.scan("~/corpus", tmp_path / "run", engine="canned", executor="inline")
     with privsieve.open_run(tmp_path / "run") as opened:
         assert opened.record.source == str(corpus)
 
 
-def test_what_libraries_say_of_damaged_images_is_not_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_libraries_say_of_damaged_images_is_not_printed(tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "corpus").mkdir()
     buffer = io.BytesIO()
     Image.effect_noise((200, 200), 80).save(buffer, "TIFF", compression="tiff_lzw")
@@ -264,7 +261,7 @@ def test_a_hidden_room_is_an_import_error_that_names_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_runs(tmp_path: Path, capsys: Capture) -> None:
     spec = importlib.util.spec_from_file_location("audit", ROOT / "examples" / "audit.py")
     assert spec is not None
     assert spec.loader is not None
@@ -277,9 +274,7 @@ def test_the_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (tmp_path / "report.html").exists()
 
 
-def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(
-    run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(run: Path, tmp_path: Path, capfd: Capture) -> None:
     release, copy, policy = tmp_path / "release", tmp_path / "copy", tmp_path / "policy.yaml"
     policy.write_text("name: all\nrules: []\ndefault: keep\nquarantined: drop\n")
     privsieve.filter(run, policy, release, executor="inline")

@@ -11,6 +11,7 @@ import pytest
 import privsieve
 from tests.jobs.made import jpeg, tar
 from tests.jobs.releases import labels_of
+from tests.making import Capture, Folders, Patch
 from tests.reviewing.made import Person
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
@@ -28,9 +29,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_every_cell_of_the_example_notebook_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_every_cell_of_the_example_notebook_runs(tmp_path: Path, monkeypatch: Patch, capfd: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
@@ -39,7 +38,7 @@ def test_every_cell_of_the_example_notebook_runs(
     sources[0] = sources[0].replace('"shards"', '"shards" / "00000.tar"')  # the detectors take 0.5 s a picture
     shown = [run_cell(source, names) for source in sources]
     assert [type(one).__name__ for one in shown] == [
-        *("ScanResult", "Report", "Explanation", "Evaluation", "Audit", "dict"),
+        *("ScanResult", "Report", "Explanation", "Evaluation", "Audit", "dict")
     ]
     assert shown[0].num_images == 16
     assert sum(shown[-1].values()) == 16
@@ -49,7 +48,7 @@ def test_every_cell_of_the_example_notebook_runs(
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("notebook")
     (folder / "crawl").mkdir()
     tar(folder / "crawl" / "0.tar", {f"{n:02d}.jpg": jpeg(n) for n in range(12)})
@@ -82,7 +81,7 @@ def test_results_are_shown_as_pages_that_reach_nothing(run: Path, tmp_path: Path
     assert "<th>policy strict</th>" in explained
 
 
-def test_labels_and_audits_from_python(run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_labels_and_audits_from_python(run: Path, tmp_path: Path, capfd: Capture) -> None:
     drawn = privsieve.audit_sample(run, tmp_path / "list.csv", n=12)
     labels = labels_of(tmp_path, [f"{n:02d}" for n in range(12)])
     audit = privsieve.audit_apply(run, labels)

@@ -14,10 +14,10 @@ import pytest
 
 from ingest.errors import PrivsieveError
 from ingest.formats import open_source
-from ingest.formats.released import OWN_NAMES
-from jobs.releases.files import OWN_FILES, UNHASHED, record_of, sums
+from jobs.releases.files import record_of, sums
 from tests.jobs.made import privsieve
-from tests.jobs.releases import Capture, files
+from tests.jobs.releases import files
+from tests.making import Capture
 from tests.releases.golden import CASES, write_releases
 
 PRIVATE = "not-for-publication"
@@ -204,7 +204,3 @@ def test_a_changed_record_is_refused_in_one_line(
                 capsys.readouterr()
                 code = privsieve(*arguments)
                 assert (code, capsys.readouterr().err.count("privsieve: ")) in {(0, 0), (1, 0), (1, 1), (2, 1)}
-
-
-def test_a_scan_of_a_release_knows_each_of_its_own_files() -> None:
-    assert {name.partition("/")[0] for name in (*OWN_FILES, *UNHASHED)} <= OWN_NAMES

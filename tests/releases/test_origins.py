@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.formats.origins import leads_to_origin, without_origins
-from jobs.fetching.url_tables import COLUMNS, RESERVED
+from scoring.sql.url_tables import COLUMNS, RESERVED
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import CLEAN, COVER, Capture, files, with_gps, with_policy
+from tests.jobs.releases import CLEAN, COVER, files, with_gps, with_policy
+from tests.making import Capture
 from tests.nasty import png
 
 PICTURES = {"a.jpg": with_gps(), "b.png": png(32, 24, 8, 2, (b"\0" + bytes((10, 90, 190)) * 32) * 24)}

@@ -52,6 +52,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         name: str = "run",
         assessed: Sequence[str] = KEYS,
         only_affirmed: Sequence[str] = ("beliefs", "location"),
+        **other: object,
     ) -> Path:
         folder = tmp_path / name
         (folder / "scores").mkdir(parents=True)
@@ -59,11 +60,12 @@ def make_run(tmp_path: Path) -> MakeRun:
             "assessed": list(assessed),
             "only_affirmed": list(only_affirmed),
         }
-        (folder / "run.json").write_text(run_record(engine).model_dump_json())
+        (folder / "run.json").write_text(run_record(engine | other).model_dump_json())
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):
             facts = [
-                Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, "00") for i, (category, _) in enumerate(some)
+                Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, f"{part}{i:063x}")
+                for i, (category, _) in enumerate(some)
             ]
             if some:
                 write_result(folder, f"{part}.tar", 0, True, to_table(facts, [verdict for _, verdict in some]))

@@ -13,6 +13,7 @@ from reports.labels.agreement import agreement, pairwise_agreement
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 _ = np.nan
 KRIPPENDORFF = np.array(
@@ -141,9 +142,7 @@ def _file(path: Path, annotator: str, **columns: Sequence[object]) -> Path:
     return path
 
 
-def test_the_command_compares_attributes_levels_private_and_class(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_compares_attributes_levels_private_and_class(tmp_path: Path, capsys: Capture) -> None:
     keys = ["1", "2", "3", "4"]
     first = _file(
         tmp_path / "a.parquet", "ann", key=keys, gov_ids=[1, 0, 0, 1], private=[1, 0, 0, 1], class_=["a", "b", "b", "c"]
@@ -197,7 +196,7 @@ def test_the_command_compares_attributes_levels_private_and_class(
     assert "pairwise agreement of private: 0.750" in shown
 
 
-def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: Capture) -> None:
     keys = ["1", "2", "3", "4", "5"]
     none = {key: [0] * 5 for key in KEYS}
     # Level 4 and no level at all are neighbours, level 4 and level 1 are not.
@@ -221,7 +220,7 @@ def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: pyt
     assert alphas[0] > alphas[1]
 
 
-def test_inattentive_annotators_are_dropped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inattentive_annotators_are_dropped(tmp_path: Path, capsys: Capture) -> None:
     keys = ["1", "2", "3", "check private", "check public"]
     files = [
         _file(tmp_path / "a.csv", "ann", key=keys, private=[1, 0, 1, 1, 0]),
@@ -248,9 +247,7 @@ def test_inattentive_annotators_are_dropped(tmp_path: Path, capsys: pytest.Captu
     assert "no annotator answered any attention check" in capsys.readouterr().err
 
 
-def test_scores_whose_scale_runs_the_other_way_are_refused_and_drop_nobody(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_whose_scale_runs_the_other_way_are_refused_and_drop_nobody(tmp_path: Path, capsys: Capture) -> None:
     """PrivacyAlert's own numbers: clearly private 0, private 0.25, public 0.75, clearly public 1."""
     keys = ["1", "2", "3", "check private", "check public"]
     steps: dict[str, list[float]] = {
@@ -275,7 +272,7 @@ def test_scores_whose_scale_runs_the_other_way_are_refused_and_drop_nobody(
 
 
 def test_one_reversed_scale_is_the_reason_that_is_given_and_known_answers_may_be_scores(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     keys = ["1", "2", "check private", "check public"]
     scores: dict[str, list[float]] = {"ann": [1, 0, 1, 0], "bob": [0.75, 0, 0.75, 0.25], "cy": [0, 1, 0, 1]}
@@ -288,9 +285,7 @@ def test_one_reversed_scale_is_the_reason_that_is_given_and_known_answers_may_be
     assert f"attention checks: cy 0 of 2 right: dropped; {reason}\n" in shown
 
 
-def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(tmp_path: Path, capsys: Capture) -> None:
     keys = [f"{n}" for n in range(12)]
     files = [
         _file(tmp_path / "a.csv", "ann", key=keys, private=[1, 0] * 6),
@@ -310,9 +305,7 @@ def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(
     assert "few: fewer than 50 pictures are behind the figure" in shown
 
 
-def test_a_kappa_of_0_beside_nearly_full_agreement_is_explained(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_kappa_of_0_beside_nearly_full_agreement_is_explained(tmp_path: Path, capsys: Capture) -> None:
     keys = [f"{n}" for n in range(40)]
     first = _file(tmp_path / "a.csv", "ann", key=keys, private=[1, *[0] * 39])
     second = _file(tmp_path / "b.csv", "bob", key=keys, private=[0, 1, *[0] * 38])
@@ -350,6 +343,6 @@ def test_attributes_of_one_picture_are_weighted_together() -> None:
     assert widths[0] == pytest.approx(widths[2], rel=0.15)
 
 
-def test_one_annotator_cannot_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_annotator_cannot_agree(tmp_path: Path, capsys: Capture) -> None:
     assert privsieve("labels", "agreement", _file(tmp_path / "a.csv", "ann", key=["1"], private=[1])) == 2
     assert "the inputs have 1 annotator; agreement needs at least two" in capsys.readouterr().err

@@ -76,10 +76,6 @@ def test_the_rate_has_the_variance_between_shards(tmp_path: Path) -> None:
     size = 11 / 0.94 * (1.959963984540054 / 4.302652729911275) ** 2  # t with 2 degrees of freedom
     assert (report.overall.low, report.overall.high) == pytest.approx(wilson(4 / 11 * size, size))
     assert report.design.kind == "shards"
-    assert (
-        report.design.sentence
-        == "A random sample of 12 images in 3 random shards of 10 (seed 3), with 60 images in all."
-    )
     assert findings(report)[0].startswith(
         "An estimated 36.4 % of the scored images in the source were found private (images of 3 random shards, 4 of 11 "
     )
@@ -91,7 +87,7 @@ def test_a_single_shard_is_one_shard(tmp_path: Path) -> None:
     alone = ShardDraw(num_shards=1, num_source_shards=10, num_images=4, num_in_shards=6)
     with open_run(run_of_shards(tmp_path, {"00.tar": SHARDS["00.tar"]}, alone)) as run:
         design = run.summary().design
-    assert design.sentence == "A random sample of 4 images in 1 random shard of 10 (seed 3), with 6 images in all."
+    assert design.scope == "random sample of 4 images in 1 random shard of 10 (seed 3)"
 
 
 def test_shards_that_differ_make_the_interval_wider(tmp_path: Path) -> None:
@@ -212,9 +208,11 @@ def test_corrected_rates_of_the_source_have_the_variance_between_shards(tmp_path
     degrees = math.floor(2 * squares**2 / (fourths - squares**2 / 20))
     assert degrees == 17
     size = effective([9] * 4 + [0] * 16, [10] * 20, draw) * of_t(degrees)
-    assert (whole["source_low"], whole["source_high"]) == pytest.approx(wilson(0.18 * size, size), abs=1e-6)
+    assert (whole["low"], whole["high"]) == pytest.approx(wilson(0.18 * size, size), abs=1e-6)
+    assert whole["population"] == "scored images in the source"
     with open_run(str(tmp_path / "run")) as run:
         report = run.summary()
     (shown,) = (row for row in report.corrected if row.subject == "private" and row.category is None)
-    assert (shown.low, shown.high) == pytest.approx((whole["source_low"], whole["source_high"]))
+    assert (shown.low, shown.high) == pytest.approx((whole["low"], whole["high"]))
+    assert "and if the other shards are like the 20 drawn ones, which so few cannot show" in findings(report)[0]
     assert json.loads((tmp_path / "run" / "run.json").read_text())["shards"] == 20

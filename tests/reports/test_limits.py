@@ -13,6 +13,7 @@ from reports.run.warehouse import open_warehouse
 from scoring.sql import limits as duckdb_limits
 from scoring.sql.limits import Limits, Watch, is_left_behind
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.reports.conftest import ROWS, MakeRun, answer
 
 ENDLESS = [
@@ -25,14 +26,12 @@ UNSTOPPABLE = "SELECT levenshtein(repeat('ab', 1000000), repeat('ba', 1000000))"
 
 
 @pytest.fixture(autouse=True)
-def _slow_machines_may_take_longer_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def _slow_machines_may_take_longer_to_stop(monkeypatch: Patch) -> None:
     monkeypatch.setattr(duckdb_limits, "GRACE_S", 120.0)
 
 
 @pytest.mark.parametrize("statement", ENDLESS)
-def test_a_statement_without_an_end_is_stopped_in_one_line(
-    make_run: MakeRun, statement: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_statement_without_an_end_is_stopped_in_one_line(make_run: MakeRun, statement: str, capsys: Capture) -> None:
     assert privsieve("sql", make_run(), statement, "--timeout", "1") == 2
     out, err = capsys.readouterr()
     message = "privsieve: the statement was stopped after 1 s; ask for less at once, or allow more with --timeout\n"
@@ -118,6 +117,6 @@ def test_the_questions_of_a_report_share_its_time(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "0.5", "nan", "soon"])
-def test_a_wrong_time_limit_is_one_line(make_run: MakeRun, limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_time_limit_is_one_line(make_run: MakeRun, limit: str, capsys: Capture) -> None:
     assert privsieve("sql", make_run(), "SELECT 1", "--timeout", limit) == 2
     assert capsys.readouterr().err.startswith("privsieve: Invalid value for '--timeout': ")

@@ -14,10 +14,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from ingest.errors import Fault, QueryError, RunError
 from reports.report.opened import OpenRun, open_run
+from reports.report.words import private_in_words
 from reports.run import warehouse
 from reports.run.figures import Rate
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.reports.conftest import ROWS, MakeRun, answer
 
 
@@ -51,7 +53,7 @@ def counted_run(make_run: MakeRun) -> Iterator[str]:
     "command",
     [["report"], ["report", "--format", "json"], ["sql", "SELECT count(*) FROM attributes"], ["sql", "FROM rates"]],
 )
-def test_a_command_lists_the_run_once(counted_run: str, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_lists_the_run_once(counted_run: str, command: list[str], capsys: Capture) -> None:
     assert privsieve(command[0], counted_run, *command[1:]) == 0
     assert capsys.readouterr().out
     assert CountedStore.listed == ["scores"]
@@ -181,7 +183,7 @@ def test_what_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "private", "meaning"),
     [
-        ("slots", "level IN (1, 2)", "an attribute of level 1 or 2 is present"),
+        ("slots", "level IN (1, 2)", "a unique identifier (level 1, such as a face"),
         ("binary:first", "private_answer = 1", "the model answered yes when asked whether the picture is private"),
         ("severity", "holistic_score >= 0.514", "the model gave a severity of 0.514 or more"),
     ],
@@ -194,4 +196,4 @@ def test_private_is_what_the_protocol_asks_by_default(
     with OpenRun(replace(run, record=run.record.model_copy(update={"engine": engine}))) as opened:
         found = opened.summary()
         assert (found.private, opened.summary(private="level = 1").private) == (private, "level = 1")
-        assert meaning in found.private_meaning
+        assert meaning in private_in_words(found)

@@ -11,13 +11,11 @@ import pytest
 
 from jobs.commands.report import write_report
 from reports.report.compute import Details, facts_of, summarise
-from reports.report.headline import headline_of, quality_note
 from reports.report.page import Digest, Extras, PagePicture, matrix, render
 from reports.report.results import HEADS, Report, group_rows
-from reports.report.words import findings
-from reports.run.figures import CorrectedRate, EvidenceCount, Figure
+from reports.report.words import findings, headline_of, quality_note
+from reports.run.figures import CorrectedRate, EvidenceCount
 from reports.run.warehouse import open_warehouse
-from reports.words import percent
 from scoring.taxonomy import ATTRIBUTES
 from tests.records import engine_record
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
@@ -117,15 +115,15 @@ def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
     assert body.startswith("Privacy report: corpus")
     banner = '<p class="warning made-up" role="alert"><strong>MADE-UP ANSWERS: the canned engine looks at no picture'
     finding = '<p class="finding">50.0 % of the scored images in the source were found private (3 of 6 images'
-    assert 0 < body.index(banner) < body.index(finding) < body.index("The whole source: all 8 images.")
+    assert 0 < body.index(banner) < body.index(finding) < body.index("<dd>8: all images of the source</dd>")
     assert "<dd>The image shows a unique identifier (level 1, such as a face" in body
     assert "<dt>Page made on</dt><dd>2026-11-22</dd>" in body
     record = run.record.model_copy(update={"limit": 80, "engine": engine_record(name="detectors"), "is_fake": False})
     part = render(summarise(replace(run, record=record))).partition("<h1>")[2]
-    assert "The first 8 images only (--limit), which are not representative.</dd>" in part
+    assert '<dd class="part">8: first 80 images only (--limit): not representative</dd>' in part
     assert "the rest of the source can differ." in part
     assert "MADE-UP" not in part
-    assert "The whole source" not in part
+    assert "all images of the source" not in part
     assert "(1–" not in part  # no ranks
 
 
@@ -156,7 +154,7 @@ def test_every_attribute_and_level_is_explained_and_the_law_map_says_whose_it_is
 
 def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
     def row(subject: str, category: str | None, rate: float) -> CorrectedRate:
-        return CorrectedRate(subject, category, 0.5, rate, 0.2, 0.3, "difference", 400, None)
+        return CorrectedRate(subject, category, "scored images", 0.5, rate, 0.2, 0.3, "difference", 400, None)
 
     found = replace(
         report, corrected=(row("private", None, 0.25), row("private", "beach", 0.123), row("age", None, 0.2))
@@ -175,15 +173,15 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
     (age,) = re.findall(r"<summary>Age</summary>.*?</tr>", page, re.DOTALL)
     assert "20.0 %" in age
     assert "Measured by 400 labels of people." in page
+    assert "Corrected rates of groups are of the scored images." in page
     assert "Fay and Herriot" not in page
     shifted = replace(found, corrected=(*found.corrected[:1], replace(found.corrected[1], method="fay-herriot")))
-    assert "Corrected rates of groups are by a model of all groups (Fay and Herriot)" in render(shifted)
+    assert "They are by a model of all groups (Fay and Herriot)" in render(shifted)
     assert page.index("Private, corrected by labels") < page.index("Private, as the engine answers")
-    corrected = Figure(0.25, 0.2, 0.3, "scored images", "corrected by 400 labels of people", is_corrected=True)
-    assert headline_of(found) == corrected
+    assert headline_of(found).is_corrected
     assert findings(found)[0].startswith(
-        "25.0 % of the scored images are private (corrected by 400 labels of people; 95 % interval 20.0 – 30.0 %); "
-        f"the engine itself found {percent(report.overall.rate)} ("
+        "25.0 % of the scored images are private (corrected by 400 labels of people; 95 % interval 20.0 – 30.0 %), if "
+        "labels are right and chance alone decided which pictures have one; the engine itself found 50.0 %"
     )
     rows = {row[0]: dict(zip(HEADS, row, strict=True)) for row in group_rows(found)}
     assert [rows["beach"][name] for name in ("corrected_rate", "corrected_low", "corrected_high")] == [0.123, 0.2, 0.3]
@@ -207,14 +205,13 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
 def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) -> None:
     rows = [(None, answer(biometrics=1, location=value)) for value in [1.0] * 4 + [None] * 8]
     found = matrix(summarise(open_warehouse(str(make_run(rows)))))
-    columns = [column.key for column in found.columns]
-    lines = {line.attribute.key: line for line in found.lines}
-    cell = lines["biometrics"].cells[columns.index("location")]
+    columns = [column.key for column in found[0]]
+    lines = {attribute.key: cells for attribute, _, cells in found[1]}
+    cell = lines["biometrics"][columns.index("location")]
     assert (cell.text, cell.kind) == ("≥33", "share")
     assert cell.title == ("Of 12 images with Biometrics, at least 4 (33.3 %) show Location; it was judged in 4 of them")
-    other = lines["location"].cells[columns.index("biometrics")]
+    other = lines["location"][columns.index("biometrics")]
     assert (other.text, other.kind, other.shade) == ("100", "few", 0.0)
-    assert found.has_bounds
 
 
 def test_page_of_an_empty_run(make_run: MakeRun) -> None:
@@ -227,7 +224,7 @@ def test_the_page_says_where_the_accuracy_of_an_adapter_stands_since_no_run_reco
     record = open_warehouse(str(make_run())).record
     tuned = record.model_copy(update={"engine": record.engine | {"weights": {"base": "ab", "adapter mine": "cd"}}})
     name = "Accuracy of the adapter"
-    assert [fact.value for fact in facts_of(tuned, tuned.scope) if fact.name == name] == [
+    assert facts_of(tuned, tuned.scope)[name] == (
         "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"
-    ]
-    assert name not in {fact.name for fact in facts_of(record, record.scope)}
+    )
+    assert name not in facts_of(record, record.scope)

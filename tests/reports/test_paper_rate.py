@@ -8,13 +8,14 @@ import pytest
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.tuning_sets.made import NOT_A_PICTURE, drawn, tree
 
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes.md"
 
 
 @pytest.mark.slow
-def test_the_rate_counts_all_pictures_of_a_category(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rate_counts_all_pictures_of_a_category(tmp_path: Path, capsys: Capture) -> None:
     pictures = {f"{'abc'[n % 3]}/{n}.png": drawn(n) for n in range(24)} | {"a/broken.png": NOT_A_PICTURE}
     run = tmp_path / "run"
     scan_in_process(tree(tmp_path / "corpus", pictures), run)

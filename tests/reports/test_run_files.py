@@ -15,8 +15,9 @@ import pytest
 
 from ingest.errors import StorageError
 from ingest.storage.place import Place, place
-from reports.run.run_files import ReadOnlyFiles, RunFiles
+from reports.run.run_files import RunFiles
 from reports.run.warehouse import open_warehouse
+from scoring.sql.read_only_files import ReadOnlyFiles
 from tests.reports.conftest import MakeRun, contents
 
 

@@ -28,6 +28,7 @@ from scoring.table import FULL, GUARD, SCREEN, Facts, FirstLook, ScreenedOut, Ve
 from scoring.taxonomy import KEYS
 from tests.auditing.made import write
 from tests.jobs.made import privsieve
+from tests.making import Capture
 from tests.records import run_record, write_result
 
 NUM_HASHES = 60_000
@@ -93,9 +94,7 @@ def reported(answers: Answers, tmp_path: Path) -> Callable[..., Report]:
 
 
 @pytest.mark.slow
-def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
-    reported: Callable[..., Report],
-) -> None:
+def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(reported: Callable[..., Report]) -> None:
     """Also where the screen misses more than it promises: the guarded pictures show it."""
     truth = reported(0, None)
     assert truth.overall.rate == NUM_PRIVATE / NUM_IMAGES
@@ -112,9 +111,7 @@ def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(
         assert overall.high - overall.low < 0.12
 
 
-def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(
-    reported: Callable[..., Report],
-) -> None:
+def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(reported: Callable[..., Report]) -> None:
     found = reported(1, 0.01)
     assert found.total.privacy_rate is not None
     assert found.total.privacy_rate > 0.3  # the screen left out nearly all public pictures
@@ -122,36 +119,57 @@ def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(
 
 
 @pytest.mark.parametrize("num_quarantined", [0, 100])
-def test_audit_report_and_page_name_the_same_bounds_over_all_pictures(
-    reported: Callable[..., Report],
-    answers: Answers,
-    num_quarantined: int,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+def test_labels_of_what_passed_and_of_the_guard_give_the_rate_of_all_pictures(
+    reported: Callable[..., Report], answers: Answers, num_quarantined: int, tmp_path: Path, capsys: Capture
 ) -> None:
-    """What a screen left out is in no corrected rate, as what could not be read."""
-    run = reported(2, 0.0, num_quarantined).run
+    before = reported(2, 0.0, num_quarantined)
+    run = before.run
     assert privsieve("audit", "sample", run, "--out", tmp_path / "list.csv", "--n", 200) == 0
     is_private = {sha256: private for sha256, _, private in answers}
     rows = [row | {"private": int(is_private[row["sha256"]])} for row in csv.DictReader((tmp_path / "list.csv").open())]
     assert privsieve("audit", "apply", run, write(tmp_path / "labels.csv", rows), "--format", "json") == 0
     out = capsys.readouterr().out
     audit = json.loads(out[out.index("{") :])
-    low, high = audit["subjects"][0]["with_quarantined"]
+    private = audit["subjects"][0]
+    assert audit["population"] == "images that were scored or screened out"
+    assert audit["num_images"] - audit["num_scored"] - audit["num_screened"] == num_quarantined
+    assert private["raw_rate"] == pytest.approx(before.overall.rate)
+    rate = (NUM_PRIVATE - num_quarantined) / (NUM_IMAGES - num_quarantined)  # the first pictures are private
+    assert private["corrected"]["low"] < rate < private["corrected"]["high"] < 0.2
+    assert not audit["categories"]
 
     report = summarise(open_warehouse(run))
-    num_without_score = report.total.num_screened + num_quarantined
-    assert audit["num_images"] - audit["num_scored"] == num_without_score > 5_000
-    assert high - low > num_without_score / NUM_IMAGES
-    kinds = f"{num_quarantined} quarantined and " if num_quarantined else ""
+    assert privsieve("report", run, "--full", "--html", tmp_path / "page.html") == 0
+    text, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
+    value, low, high = private["corrected"].values()
     sentence = (
-        f"The corrected rate leaves out {kinds}{report.total.num_screened:,} screened-out images. With them it is "
-        f"between {percent_within(low, low, high)} (none of them private, low end of the interval) and "
+        f"{percent_within(value, low, high)} of the images that were scored or screened out are private (corrected"
+    )
+    for where in (text, page):
+        assert sentence in where
+        assert "; the engine itself found " in where
+    low, high = private["with_quarantined"]
+    left_out = (
+        f"The corrected rate leaves out {num_quarantined} quarantined images. With them it is between "
+        f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
         f"{percent_within(high, low, high)} (all of them, high end)."
     )
-    assert bounds_of_all(report) == sentence
-    assert privsieve("report", run, "--html", tmp_path / "page.html") == 0
-    assert sentence in capsys.readouterr().out
-    page = (tmp_path / "page.html").read_text()
-    assert sentence in page
-    assert f">{num_without_score:,}</td>" in page  # the column "Left out"
+    assert bounds_of_all(report) == (left_out if num_quarantined else None)
+    assert (left_out in page) == (left_out in text) == bool(num_quarantined)
+
+
+def test_without_a_label_of_the_guard_only_bounds_of_all_pictures_are_known(
+    reported: Callable[..., Report], answers: Answers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = reported(2, 0.0).run
+    assert privsieve("audit", "sample", run, "--out", tmp_path / "list.csv", "--n", 200) == 0
+    is_private = {sha256: private for sha256, _, private in answers}
+    rows = [
+        row | {"private": "" if is_guarded(row["sha256"], GUARD_SHARE) else int(is_private[row["sha256"]])}
+        for row in csv.DictReader((tmp_path / "list.csv").open())
+    ]
+    assert privsieve("audit", "apply", run, write(tmp_path / "labels.csv", rows)) == 0
+    assert privsieve("report", run) == 0
+    text = capsys.readouterr().out
+    assert "% of the images that were scored or screened out are private: label more of the sample." in text
+    assert "were found private (" in text

@@ -11,6 +11,7 @@ from reports.run.warehouse import Run, open_warehouse
 from scoring.sql.expressions import FUNCTIONS, value_expression
 from scoring.sql.limits import Limits
 from scoring.table import IMAGE_SCHEMA
+from tests.making import Patch
 from tests.reports.conftest import ROWS, MakeRun, contents
 
 CANARY = "words-of-a-file-outside"
@@ -101,7 +102,7 @@ def _calls(rows: Sequence[tuple[str, str, list[str | None] | None]], path: str) 
 
 @pytest.mark.slow
 def test_no_function_of_duckdb_writes_reads_or_sets_anything(
-    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     secret, folder = tmp_path / "secret.txt", make_run()
     secret.write_text(CANARY)

@@ -11,7 +11,7 @@ from reports.report import compute
 from reports.report.compute import summarise
 from reports.report.page import render
 from reports.report.results import Report
-from reports.report.words import headlines, notes, unseen_note
+from reports.report.words import headlines, levels_in_words, notes, private_in_words, unseen_note
 from reports.run.warehouse import open_warehouse
 from scoring.taxonomy import KEYS
 from tests.records import engine_record
@@ -24,10 +24,11 @@ def report(make_run: MakeRun) -> Report:
 
 
 def test_counts_and_levels(report: Report) -> None:
-    assert (report.num_images, report.num_scored, report.num_quarantined) == (8, 6, 2)
-    assert [(level.level, level.num_images) for level in report.levels] == [(1, 2), (2, 1), (3, 1), (4, 1), (0, 1)]
-    assert sum(level.share or 0 for level in report.levels) == pytest.approx(1)
-    assert {reason.reason: reason.num_images for reason in report.quarantined} == {"truncated": 1, "not_an_image": 1}
+    assert (report.total.num_images, report.total.num_scored, report.total.num_quarantined) == (8, 6, 2)
+    levels = levels_in_words(report)
+    assert [(level, number) for level, _, number, _ in levels] == [(1, 2), (2, 1), (3, 1), (4, 1), (0, 1)]
+    assert sum(share for *_, share in levels) == pytest.approx(1)
+    assert report.left_out.quarantined == {"truncated": 1, "not_an_image": 1}
 
 
 def test_prevalence_is_over_what_was_assessed(report: Report) -> None:
@@ -117,7 +118,7 @@ def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRu
 def test_by_expression_and_min_count(make_run: MakeRun) -> None:
     found = summarise(open_warehouse(str(make_run())), by="upper(category)", min_count=2)
     assert [rate.group for rate in found.rates] == ["BEACH", "OFFICE"]
-    assert {row.group: row.nums for row in found.levels_by_group} == {
+    assert {rate.group: rate.nums_by_level for rate in found.rates} == {
         "BEACH": (2, 0, 1, 0, 0),
         "OFFICE": (0, 1, 0, 1, 0),
     }
@@ -183,37 +184,36 @@ def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(ma
     assert message in headlines(summarise(run))
     engine = engine_record(name="detectors", protocol="detectors-5")
     other = summarise(replace(run, record=run.record.model_copy(update={"engine": engine, "is_fake": False})))
-    assert (other.made_up, other.cautions) == (None, ())
+    assert other.cautions == ()
     fake = summarise(replace(run, record=run.record.model_copy(update={"engine": engine, "is_fake": True})))
     assert fake.made_up == "MADE-UP ANSWERS: the detectors engine looks at no picture"
 
 
 def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
     run = open_warehouse(str(make_run()))
-    usual = "private: an attribute of level 1 or 2 is present (our choice; --private sets another condition)"
-    assert summarise(run).private_meaning == usual
-    assert summarise(run, private="nudity = 1").private_meaning == "private: nudity = 1 (set with --private)"
+    assert "private    The image shows a unique identifier" in "\n".join(headlines(summarise(run)))
+    assert private_in_words(summarise(run, private="nudity = 1")) == "nudity = 1 (set with --private)."
     found = summarise(run, private="level < 3")
     assert headlines(found)[1:3] == (
         "MADE-UP ANSWERS: the canned engine looks at no picture",
         "CAUTION: --private level < 3 also matches images in which nothing was found, since their level is 0; write "
         "for example: level IN (1, 2)",
     )
-    assert summarise(run, private="level BETWEEN 1 AND 3").private_caution is None
+    assert len(summarise(run, private="level BETWEEN 1 AND 3").cautions) == 1
 
 
 def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:
     found = summarise(open_warehouse(str(make_run(rows=[("a", nothing())], assessed=["biometrics"]))))
     assert found.assessed == ("biometrics",)
-    assert found.num_not_assessed == 21
+    assert len(found.not_assessed) == 21
     assert all(row.share is None and row.num_not_assessed == 1 for row in found.prevalence)
-    assert any("the real ones can be higher" in line for line in headlines(found))
+    assert any("the real levels and rates can be higher" in line for line in headlines(found))
 
 
 def test_run_without_rows(make_run: MakeRun) -> None:
     found = summarise(open_warehouse(str(make_run(rows=()))))
-    assert (found.num_images, found.rates, found.total.privacy_rate) == (0, (), None)
-    assert all(level.share is None for level in found.levels)
+    assert (found.total.num_images, found.rates, found.total.privacy_rate) == (0, (), None)
+    assert levels_in_words(found) == []
 
 
 def test_names_are_made_printable(make_run: MakeRun) -> None:
@@ -278,14 +278,14 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
         values = pa.array(unseen[slice(*part)] + missing, table.schema.field("unseen").type)
         pq.write_table(table.set_column(table.column_names.index("unseen"), "unseen", values), file)
     report = summarise(open_warehouse(str(run)))
-    assert report.unseen.by_kind == {
+    assert report.left_out.unseen == {
         "embedded_image": 1,
         "frames": 2,
         "hidden_pixels": 0,
         "trailing_data": 1,
         "unknown_chunk": 0,
     }
-    assert report.unseen.num_images == 3
+    assert report.left_out.num_unseen == 3
     note = "3 images hold content that was not scanned (embedded_image 1, frames 2, trailing_data 1)."
     assert unseen_note(report) == note
     assert note in render(report)
@@ -300,8 +300,8 @@ def test_rejections_are_counted_by_their_kind(make_run: MakeRun) -> None:
     rows = [("a", Fault("rejection", kind)) for kind in kinds] + [("a", Fault("truncated", "the file ends early"))]
     folder = make_run(rows=[*rows, ("a", answer())])
     found = summarise(open_warehouse(str(folder)))
-    assert [(one.reason, one.num_images) for one in found.rejections] == [(kinds[1], 2), (kinds[0], 1)]
-    assert {one.reason: one.num_images for one in found.quarantined} == {"rejection": 3, "truncated": 1}
+    assert found.left_out.rejections == {kinds[1]: 2, kinds[0]: 1}
+    assert found.left_out.quarantined == {"rejection": 3, "truncated": 1}
     page = render(found)
     assert "the answer is a refusal" in page
     assert "the file ends early" not in page

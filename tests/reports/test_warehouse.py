@@ -174,6 +174,7 @@ def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
         ("SELECT categry FROM images", 'no column "categry" (did you mean "category"?); "DESCRIBE '),
         ("SELECT i.bimetrics FROM images AS i", 'no column "bimetrics" (did you mean "biometrics"?); "DESCRIBE '),
         ("SELECT privacy_rte FROM rates", 'no column "privacy_rte" (did you mean "privacy_rate"?); "DESCRIBE '),
+        ("SELECT quarantine_reason FROM images", 'no column "quarantine_reason" (did you mean "reason"?); "DESCRIBE '),
         ("SELECT score FROM rates", 'no column "score" (did you mean "num_scored"?); "DESCRIBE '),
         ("SELECT cout(*) FROM images", 'no function "cout" (did you mean "count"?)'),
         ("SELEC 1", 'the SQL is not valid: syntax error at or near "SELEC"'),

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.making import Folders
 from tests.reviewing.made import run_of
 
 
 @pytest.fixture(scope="session")
-def scanned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scanned(tmp_path_factory: Folders) -> Path:
     return run_of(tmp_path_factory.mktemp("scanned"))
 
 

@@ -8,13 +8,14 @@ import pytest
 
 from jobs.serving.local_server import LocalServer
 from jobs.serving.review.progress import ReviewPage
+from tests.making import Folders
 from tests.reviewing.made import Person, run_of, served
 
 PATHS = ("/", "/review.js", "/api/state", "/api/next", "/api/picture/0", "/api/progress")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     return run_of(tmp_path_factory.mktemp("guard"))
 
 

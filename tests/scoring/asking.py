@@ -11,6 +11,7 @@ ALL_NAMES = (
     "slots",
     "json",
     "slots:counterfactual",
+    "slots:digits",
     "json:counterfactual",
     "two-pass",
     "severity:zero-shot",

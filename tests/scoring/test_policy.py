@@ -12,6 +12,7 @@ from scoring.policies.reserved import ReservedRule
 from scoring.sql.limits import Limits
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import ATTRIBUTES, KEYS
+from tests.making import Patch
 
 
 def _row(**values: float) -> Assessment:
@@ -140,7 +141,7 @@ def test_a_condition_that_fails_on_a_row_is_known_by_file_and_rule_without_the_r
     )
 
 
-def test_a_condition_that_would_take_hours_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_condition_that_would_take_hours_is_stopped(monkeypatch: Patch) -> None:
     rules = _policy(
         "  - {name: slow, when: \"regexp_matches(key, '((a{1,30}){1,30}b)|((a?){30}a{30}c)')\", then: drop, reason: r}"
     )

@@ -5,14 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from scoring.assessment import Unscored
-from scoring.protocols.interface import (
-    Image,
-    SlotAnswer,
-    Slots,
-    Text,
-    TextAnswer,
-    Token,
-)
+from scoring.protocols.interface import Image, SlotAnswer, Slots, Text, TextAnswer, Token
 from scoring.taxonomy import KEYS
 from tests.scoring.asking import ALL_NAMES, ask, assessed, form, texts_of
 
@@ -48,7 +41,7 @@ def test_writing_in_the_picture_is_said_to_be_no_instruction(name: str) -> None:
 @pytest.mark.parametrize("name", ["slots", "json", "two-pass"])
 def test_every_attribute_is_asked_once_and_in_order(name: str) -> None:
     text = texts_of(ask(name).prompt)
-    places = [text.index(f"- {key}. ") for key in KEYS]
+    places = [text.index(f" {key}. ") for key in KEYS]
     assert places == sorted(places)
     assert ask(name).assessed == KEYS
 
@@ -59,7 +52,11 @@ def test_slots_prefill_is_a_form_with_22_gaps() -> None:
     assert len(wanted.pieces) == 22
     assert wanted.placeholder not in wanted.choices
     prefill = "".join(piece + wanted.placeholder for piece in wanted.pieces)
-    assert prefill.splitlines() == [f"{key}=9" for key in KEYS]
+    assert prefill == "A9B9C9D9E9F9G9H9I9J9K9L9M9N9O9P9Q9R9S9T9U9V9"
+    assert "\nV. " + KEYS[-1] in texts_of(ask("slots").prompt), "the letters stand before the attributes"
+    alone = ask("slots:digits").prompt.wanted
+    assert isinstance(alone, Slots)
+    assert alone.pieces == ("",) * 22
 
 
 def test_slots_values_are_the_most_probable_class_and_the_probabilities_are_kept() -> None:

@@ -130,9 +130,8 @@ def test_a_report_of_a_binary_run_counts_what_was_asked_and_no_level(tmp_path: P
     write_result(tmp_path, "s", 0, True, to_table(facts(4), verdicts("binary", "Yes", "No", "Yes", "?")))
     report = summarise(open_warehouse(str(tmp_path)), private="private = 1")
     assert (report.total.num_scored, report.total.num_private, report.total.num_unknown) == (3, 2, 0)
-    assert report.num_quarantined == 1
-    assert [(q.reason, q.num_images) for q in report.quarantined] == [("rejection", 1)]
-    assert sum(level.num_images for level in report.levels) == 0
+    assert report.left_out.quarantined == {"rejection": 1}
+    assert sum(report.total.nums_by_level) == 0
     assert summarise(open_warehouse(str(tmp_path))).total == report.total
     by_level = summarise(open_warehouse(str(tmp_path)), private="level IN (1, 2)")
     assert (by_level.total.privacy_rate, by_level.total.num_unknown) == (None, 3)

@@ -106,7 +106,7 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("slots", {"prompts": b"system: 3"}, "the prompt file: system: input should be a valid string"),
         ("slots", {"prompts": b"placeholder: '10'"}, "placeholder must be a single digit"),
         ("slots", {"prompts": b"form_line: 'x'"}, "form_line must hold {slot} exactly once"),
-        ("slots", {"prompts": b"form_line: '{slot}'"}, "form_line must hold {key}, else the lines of the form name no"),
+        ("slots", {"prompts": b"form_line: '{slot}'"}, "form_line must hold {key}, else the form names no attribute"),
         ("slots", {"prompts": b"placeholder: '0'"}, "the prompt file: placeholder must be none of 0, 1, 2"),
         ("slots", {"prompts": b"placeholder: '2'"}, "the prompt file: placeholder must be none of 0, 1, 2"),
         (

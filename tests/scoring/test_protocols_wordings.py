@@ -8,9 +8,10 @@ from scoring.protocols.interface import Prompt, Text
 from tests.scoring.asking import ask
 
 VERSIONS = {
-    "slots": "slots-1 c563e78a4bb8",
+    "slots": "slots-1 065ccf43bc18",
     "json": "json-1 359aa63c87ac",
-    "slots:counterfactual": "slots:counterfactual-1 e27bbe05decb",
+    "slots:counterfactual": "slots:counterfactual-1 c8c822b27d7f",
+    "slots:digits": "slots:digits-1 dc75fe6e7e31",
     "json:counterfactual": "json:counterfactual-1 11bd6cea2285",
     "two-pass": "two-pass-1 b974ba4bbd51",
     "severity:zero-shot": "severity:zero-shot-1 ee5acc5057c1",

@@ -26,6 +26,7 @@ from scoring.screen.modalities import NUM_PLACES, Caption, Features, Modality, P
 from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
 from scoring.taxonomy import KEYS
 from tests.jobs.made import jpeg
+from tests.making import Patch
 
 PIXELS = np.zeros((8, 8, 3), np.uint8)
 
@@ -199,9 +200,7 @@ def growing_model() -> bytes:
     )
 
 
-def test_a_model_that_never_ends_or_fills_the_memory_costs_its_picture_and_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_that_never_ends_or_fills_the_memory_costs_its_picture_and_no_more(monkeypatch: Patch) -> None:
     monkeypatch.setattr(encoder_module, "MAX_CPU_S", 1)
     endless = Encoder(endless_model())
     black, white = (_seen(pixels=np.full((8, 8, 3), value, np.uint8)) for value in (0, 255))

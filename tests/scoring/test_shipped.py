@@ -6,6 +6,7 @@ import pytest
 
 from ingest.errors import PrivsieveError
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
+from tests.making import Patch
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -38,7 +39,7 @@ def test_a_base_that_cannot_be_is_one_line(text: str, message: str) -> None:
         (".", "--policy . cannot be read: is a directory"),
     ],
 )
-def test_what_is_no_policy(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_policy(name: str, message: str, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PrivsieveError) as refused:
         policy_bytes(name)

@@ -9,6 +9,7 @@ from ingest.errors import LabelsError
 from scoring import taxonomy
 from scoring.taxonomy import TAXONOMY, given_taxonomy
 from tests.jobs.made import made_run, privsieve
+from tests.making import Capture, Patch
 from tests.records import fitted_taxonomy
 
 LEVELS = {
@@ -37,7 +38,7 @@ def test_the_weights_of_the_published_taxonomy_follow_from_its_sizes() -> None:
     assert TAXONOMY.weights == (330, 30, 5, 1)
 
 
-def test_bands_that_were_changed_by_hand_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bands_that_were_changed_by_hand_are_refused(tmp_path: Path, monkeypatch: Patch) -> None:
     file = fitted_taxonomy(tmp_path / "fitted.yaml")
     monkeypatch.setenv(taxonomy.TAXONOMY_VARIABLE, str(file))
     assert taxonomy._taxonomy_in_use()[0].version.startswith("shop-1-")
@@ -72,7 +73,7 @@ def test_a_file_that_is_no_taxonomy_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_run_of_another_taxonomy_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_another_taxonomy_is_not_read(tmp_path: Path, capsys: Capture) -> None:
     run = made_run(tmp_path, ((2,),), taxonomy="shop-1-0a1b2c3d")
     for words in (
         ["diff", run, tmp_path],

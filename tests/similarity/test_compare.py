@@ -13,12 +13,13 @@ from PIL import Image
 from jobs.similarity.changing import METHODS, methods_of
 from jobs.similarity.comparing import changed_areas
 from tests.jobs.made import privsieve, tar
+from tests.making import Capture, Folders
 from tests.similarity.made import FACE, blurred, covered_face, folder, png, scene, unchanged
 
 compare = ("similarity", "compare")
 
 
-def found(capsys: pytest.CaptureFixture[str], *args: object) -> dict[str, Any]:
+def found(capsys: Capture, *args: object) -> dict[str, Any]:
     assert privsieve(*compare, *args, "--format", "json", "--quiet") == 0
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     return result
@@ -30,12 +31,12 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def originals(tmp_path_factory: Folders) -> Path:
     return folder(tmp_path_factory.mktemp("originals") / "photos", 4)
 
 
 def test_a_covered_face_is_compared_with_the_face_and_not_with_the_scene_around_it(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    originals: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     release = folder(tmp_path / "release", 4, covered_face)
     areas = found(capsys, originals, release)["sets"][0]
@@ -48,7 +49,7 @@ def test_a_covered_face_is_compared_with_the_face_and_not_with_the_scene_around_
 
 
 def test_a_slight_blur_is_found_again_and_nearer_than_a_strong_one(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    originals: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     result = found(
         capsys, originals, folder(tmp_path / "soft", 4, blurred), "--method", "downscale=4", "--part", "whole"
@@ -61,7 +62,7 @@ def test_a_slight_blur_is_found_again_and_nearer_than_a_strong_one(
 
 
 def test_every_changed_picture_has_one_row_and_the_counts_add_up(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    originals: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     changed = folder(tmp_path / "changed", 2, unchanged, {"a/2.png": b"\x89PNG\r\n\x1a\nrest", "b.png": png(scene(9))})
     (changed / "a" / "1.png").write_bytes(png(blurred(scene(1))))
@@ -77,7 +78,7 @@ def test_every_changed_picture_has_one_row_and_the_counts_add_up(
 
 
 def test_a_folder_and_a_tar_are_paired_by_key_and_another_size_is_counted(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    originals: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     archive = tmp_path / "shard.tar"
     tar(archive, {f"{n}.png": png(scene(n).resize((160, 120))) for n in range(4)})
@@ -87,9 +88,7 @@ def test_a_folder_and_a_tar_are_paired_by_key_and_another_size_is_counted(
     assert of_set["num_nearest"] == 4
 
 
-def test_keys_that_occur_twice_are_paired_by_their_folder_and_else_not_at_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_that_occur_twice_are_paired_by_their_folder_and_else_not_at_all(tmp_path: Path, capsys: Capture) -> None:
     for name, change in (("before", unchanged), ("after", blurred)):
         for place in ("x", "y"):
             folder(tmp_path / name / place, 1, change)
@@ -101,7 +100,7 @@ def test_keys_that_occur_twice_are_paired_by_their_folder_and_else_not_at_all(
 
 
 def test_pictures_that_differ_by_their_extension_alone_are_told_apart(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    originals: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     before = folder(tmp_path / "before", 2, unchanged, {"a/0.jpg": png(scene(5))})
     after = folder(tmp_path / "after", 2, blurred, {"a/0.jpg": png(scene(5))})
@@ -117,17 +116,13 @@ def test_pictures_that_differ_by_their_extension_alone_are_told_apart(
     assert found(capsys, before, converted)["sets"][0]["counts"] == {"same": 1, "no_original": 1}
 
 
-def test_two_releases_of_one_name_are_told_apart(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_releases_of_one_name_are_told_apart(originals: Path, tmp_path: Path, capsys: Capture) -> None:
     urls = [folder(tmp_path / name / "release", 2, blurred) for name in ("monday", "friday")]
     names = [of_set["name"] for of_set in found(capsys, originals, *urls)["sets"]]
     assert names == ["monday/release", "friday/release"]
 
 
-def test_a_picture_on_the_hash_list_is_counted_and_not_named(
-    originals: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_picture_on_the_hash_list_is_counted_and_not_named(originals: Path, tmp_path: Path, capsys: Capture) -> None:
     changed, out = folder(tmp_path / "changed", 4, blurred), tmp_path / "pairs.parquet"
     listed = tmp_path / "hashes.txt"
     listed.write_text(f"sha256 {hashlib.sha256((originals / 'a' / '2.png').read_bytes()).hexdigest()}\n")
@@ -147,7 +142,7 @@ def test_the_same_seed_draws_the_same_originals_and_the_same_noise(originals: Pa
     assert len(first) == 2
 
 
-def test_the_page_holds_the_figures_and_runs_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_holds_the_figures_and_runs_no_script(tmp_path: Path, capsys: Capture) -> None:
     hostile = folder(tmp_path / "<script>alert(1)", 3, blurred)
     page = tmp_path / "page.html"
     before = folder(tmp_path / "before", 3)
@@ -155,26 +150,6 @@ def test_the_page_holds_the_figures_and_runs_no_script(tmp_path: Path, capsys: p
     text = page.read_text()
     assert "<script>" not in text
     assert "&lt;script&gt;alert(1)" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ([], "nothing to compare with"),
-        (["--method", "blurr=3"], 'no such method (did you mean "blur"?)'),
-        (["--method", "blur=0"], '"0" is not from 0.1 to 100'),
-        (["--method", "jpeg=high"], '"high" is not from 1 to 95 (quality)'),
-        (["--method", "blur=2", "--out", "rows.csv"], "give a name that ends so"),
-        (["--method", "blur=2", "--encoder", "missing.safetensors"], "is no head over the frozen features"),
-    ],
-)
-def test_a_wrong_command_is_one_line(
-    originals: Path, arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert privsieve(*compare, originals, *arguments, "--quiet") == 2
-    error = capsys.readouterr().err
-    assert line in error
-    assert error.count("\n") == 1
 
 
 def test_areas_are_around_what_differs() -> None:
@@ -214,7 +189,7 @@ def test_pixelated_pictures_have_as_many_squares_as_asked() -> None:
     assert len(set(image.crop((0, 0, 60, 60)).get_flattened_data())) == 1
 
 
-def test_other_safetensors_are_no_head(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_safetensors_are_no_head(tmp_path: Path, capsys: Capture) -> None:
     from safetensors.numpy import save
 
     other = tmp_path / "other.safetensors"

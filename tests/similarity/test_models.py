@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
 
 
 @pytest.mark.slow
-def test_detectors_find_faces_below_noise_and_none_below_a_box(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_detectors_find_faces_below_noise_and_none_below_a_box(tmp_path: Path, capsys: Capture) -> None:
     methods = ("--method", "noise=10", "--method", "solid=100", "--look-again")
     arguments = ("--sample", 2, "--format", "json", "--quiet")
     assert privsieve("similarity", "compare", DEMO / "portrait", *methods, *arguments) == 0

@@ -15,6 +15,7 @@ from moto.server import ThreadedMotoServer
 from ingest.storage.place import place
 from tests.conftest import joined, ray_head
 from tests.ingest.made import jpeg, parquet_file, tar_bytes
+from tests.making import Patch, Request
 
 BUCKET = "corpora"
 KEY_ID, SECRET = "AKIAFAKEKEYIDOFATEST", "fake/Secret+OfATestThatMustNotShow"
@@ -137,7 +138,7 @@ def head(settings: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def joining(request: pytest.FixtureRequest) -> Iterator[None]:
+def joining(request: Request) -> Iterator[None]:
     """Tests marked `ray` join the head, whose workers reach the store. All others scan in this process."""
     if request.node.get_closest_marker("ray") is None:
         yield
@@ -147,7 +148,7 @@ def joining(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def store(proxy_server: Proxy, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+def store(proxy_server: Proxy, settings: dict[str, str], monkeypatch: Patch) -> Iterator[Proxy]:
     """The store as a user sees it; the bucket is empty."""
     for name, value in settings.items():
         monkeypatch.setenv(name, value)

@@ -14,6 +14,7 @@ import ingest.storage.place
 from ingest.errors import StorageError
 from ingest.formats.shard import files_below
 from ingest.storage.place import place
+from tests.making import Patch
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, Fault, Proxy
 
 
@@ -52,7 +53,7 @@ def test_the_mark_of_an_empty_folder_is_no_file(store: Proxy) -> None:
     assert place(f"s3://{BUCKET}/a").names() == ["one.txt"]
 
 
-def test_a_listing_of_many_pages_holds_every_name_once(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_of_many_pages_holds_every_name_once(store: Proxy, monkeypatch: Patch) -> None:
     """Also where the store stumbles between two pages: it goes on where it was."""
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "3")
     folder = place(f"s3://{BUCKET}/a")
@@ -88,7 +89,7 @@ def test_a_missing_bucket_is_not_made(store: Proxy) -> None:
     assert not place("s3://nosuch").exists()
 
 
-def test_a_stream_seeks_and_fetches_by_blocks(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_seeks_and_fetches_by_blocks(store: Proxy, monkeypatch: Patch) -> None:
     monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 1000)
     content = os.urandom(10_500)
     place(f"s3://{BUCKET}/file").write(content)
@@ -124,7 +125,7 @@ def test_tarfile_reads_it(store: Proxy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [500, 502, 503, 429, "reset", "short"])
-def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkeypatch: Patch) -> None:
     monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 1000)
     content = os.urandom(5000)
     file = place(f"s3://{BUCKET}/a/file")
@@ -152,9 +153,7 @@ def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [500, "reset"])
-def test_a_store_that_never_recovers_is_given_up_in_time(
-    store: Proxy, fault: Fault, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_never_recovers_is_given_up_in_time(store: Proxy, fault: Fault, monkeypatch: Patch) -> None:
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0.3")
     monkeypatch.setattr(
         s3fs.S3FileSystem, "retries", 2
@@ -199,7 +198,7 @@ def test_what_will_not_pass_is_reported_at_once(store: Proxy) -> None:
         assert len(store.seen) == 1
 
 
-def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: Patch) -> None:
     monkeypatch.setattr(ingest.storage.place, "BLOCK_BYTES", 100)
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0")
     file = place(f"s3://{BUCKET}/file")

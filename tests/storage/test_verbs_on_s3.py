@@ -12,13 +12,12 @@ from ingest.formats.shard import files_below
 from ingest.storage.place import place
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
+from tests.making import Capture, Folders, Patch
 from tests.storage.conftest import BUCKET, NUM_SHARDS, PER_SHARD, Fault, Proxy, corpus, upload
 
 POLICY = (
     "name: faces\nrules:\n  - {name: faces, when: biometrics > 0, then: drop, reason: shows a face}\ndefault: keep\n"
 )
-
-Capture = pytest.CaptureFixture[str]
 
 
 def rows(run: str) -> list[dict[str, object]]:
@@ -95,7 +94,7 @@ def test_a_scan_outlives_a_store_that_stumbles(
     [{"method": "PUT", "part": "run.json"}, {"method": "PUT", "part": "/scores/"}, {"method": "GET", "ranged": True}],
 )
 def test_a_store_that_is_gone_ends_the_scan_in_one_line(
-    store: Proxy, tmp_path: Path, capsys: Capture, trouble: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    store: Proxy, tmp_path: Path, capsys: Capture, trouble: dict[str, object], monkeypatch: Patch
 ) -> None:
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "2")
     source = upload(corpus(tmp_path / "corpus", "webdataset"), f"s3://{BUCKET}/corpus")
@@ -111,7 +110,7 @@ def test_a_store_that_is_gone_ends_the_scan_in_one_line(
 
 
 @pytest.fixture(scope="module")
-def at_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def at_home(tmp_path_factory: Folders) -> Path:
     """A folder with a corpus, its finished run, and a policy."""
     folder = tmp_path_factory.mktemp("home")
     corpus(folder / "corpus", "webdataset")
@@ -144,11 +143,7 @@ PASSWORDS = [
     ids=["scan-source", "scan-run", "filter-run", "filter-out", "report", "sql", "shell-setup"],
 )
 def test_a_password_in_a_url_is_refused_and_not_repeated(
-    url: str,
-    command: Callable[[str], tuple[str, ...]],
-    at_home: Path,
-    capsys: Capture,
-    monkeypatch: pytest.MonkeyPatch,
+    url: str, command: Callable[[str], tuple[str, ...]], at_home: Path, capsys: Capture, monkeypatch: Patch
 ) -> None:
     monkeypatch.chdir(at_home)
     capsys.readouterr()

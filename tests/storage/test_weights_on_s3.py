@@ -1,8 +1,5 @@
 """Models in a bucket: the same as in a folder, through faults, and without a trace of the keys."""
 
-import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +8,7 @@ import s3fs
 from ingest.errors import EngineError
 from scoring.engines.vlm.checkpoint import checkpoint
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET, Proxy
 
 BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
@@ -18,7 +16,7 @@ URL = f"s3://{BUCKET}/models/base"
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setenv("PRIVSIEVE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -54,7 +52,7 @@ def test_a_model_comes_whole_through_a_store_that_stumbles(store: Proxy, bucket:
 
 
 def test_a_fetch_that_the_store_refuses_is_continued(
-    store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
+    store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: Patch
 ) -> None:
     store.fault = lambda method, path, span: 403 if path.endswith("model.safetensors") and method == "GET" else None
     with pytest.raises(EngineError, match=r"^cannot read corpora/models/base/model.safetensors: permission denied$"):
@@ -75,7 +73,7 @@ def test_a_bucket_with_names_that_lead_elsewhere_is_refused(key: str, store: Pro
 
 
 def test_keys_are_neither_in_the_cache_nor_in_messages(
-    store: Proxy, bucket: s3fs.S3FileSystem, cache: Path, capsys: pytest.CaptureFixture[str]
+    store: Proxy, bucket: s3fs.S3FileSystem, cache: Path, capsys: Capture
 ) -> None:
     assert privsieve("models", "fetch", URL) == 0
     assert privsieve("models", "fetch", f"s3://{BUCKET}/absent") == 2
@@ -85,32 +83,3 @@ def test_keys_are_neither_in_the_cache_nor_in_messages(
     for secret in (KEY_ID, SECRET):
         assert secret not in said.out + said.err
         assert secret.encode() not in written
-
-
-def test_the_store_is_not_asked_offline(
-    store: Proxy, bucket: s3fs.S3FileSystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = checkpoint(URL, with_weights=True)
-    store.seen.clear()
-    monkeypatch.setenv("PRIVSIEVE_OFFLINE", "1")
-    assert checkpoint(URL, with_weights=True) == found
-    assert store.seen == []
-
-
-def test_the_same_files_uploaded_again_are_not_fetched_again(store: Proxy, bucket: s3fs.S3FileSystem) -> None:
-    checkpoint(URL, with_weights=True)
-    time.sleep(1.1)  # the store gives times in seconds
-    bucket.pipe_file(f"{BUCKET}/models/base/model.safetensors", (BASE / "model.safetensors").read_bytes())
-    store.seen.clear()
-    checkpoint(URL, with_weights=True)
-    assert _gets(store) == []
-
-
-def test_an_old_version_stays_until_room_is_needed(store: Proxy, bucket: s3fs.S3FileSystem, cache: Path) -> None:
-    first = checkpoint(URL, with_weights=True)
-    config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
-    bucket.pipe_file(f"{BUCKET}/models/base/generation_config.json", json.dumps(config).encode())
-    second = checkpoint(URL, with_weights=True)
-    assert first.digest() != second.digest()
-    assert os.listdir(first.folder) == os.listdir(second.folder)
-    assert len(list(cache.glob("weights/*/entry.json"))) == 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import s3fs
 
+from tests.making import Folders, Patch, Request
 from tests.storage.conftest import BUCKET, moto_port, proxy_server, settings, store  # noqa: F401 - fixtures
 from tests.tuning.made import BASE, Pictures, drawn_pictures, make_recipe, make_set, privsieve, tune_command
 from tests.vllm.conftest import warm_starts  # noqa: F401 - a fixture
@@ -25,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def room(tmp_path_factory: Folders) -> Path:
     return tmp_path_factory.mktemp("tuning")
 
 
@@ -55,7 +56,7 @@ def short(room: Path, few_set: Path, short_recipe: Path) -> Path:
 
 
 @pytest.fixture
-def bucket(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> s3fs.S3FileSystem:
+def bucket(request: Request, tmp_path: Path, monkeypatch: Patch) -> s3fs.S3FileSystem:
     """A bucket with the base model as `models/base`, and a cache of the test's own."""
     request.getfixturevalue("store")
     monkeypatch.setenv("PRIVSIEVE_CACHE", str(tmp_path / "cache"))

@@ -110,7 +110,7 @@ def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> Non
     assert done.stderr == ""
     steps, accuracy, difference, following = [line for line in done.stdout.splitlines() if "caution" not in line]
     assert steps.startswith("5 steps in ")
-    assert accuracy.startswith("right answers, by the trainer: ")
+    assert accuracy.startswith("right answers while it was tuned: ")
     assert difference.startswith("saved and loaded again")
     assert following.startswith("next: privsieve scan ")
     assert json.loads((tmp_path / "out" / "privsieve.json").read_text())["num_steps"] == 5

@@ -18,6 +18,7 @@ from scoring.tuning.targets import Target
 from scoring.tuning.trainer import Tuner
 from scoring.tuning.training import tuned_modules
 from scoring.tuning.training_set import Item
+from tests.making import Folders, Request
 from tests.vllm import families
 from tests.vllm.micro import make_checkpoint
 
@@ -27,7 +28,7 @@ SIZES = ((96, 128), (150, 40), (20, 30), (160, 160))
 
 
 @pytest.fixture(scope="module", params=["qwen", "llava", "internvl"])
-def model_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_folder(request: Request, tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("families") / str(request.param)
     if request.param == "qwen":
         return make_checkpoint(folder)

@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from scoring.engines.vlm.adapter import read_card
+from tests.making import Capture
 from tests.tuning.made import Pictures, make_recipe, make_set, privsieve, tune_command
 
 LIMIT_S = 1500
@@ -85,9 +86,7 @@ def test_two_processes_share_the_work_and_a_killed_one_is_made_good(
     assert moved > 2e-4, "the weights must have moved by more than they may differ"
 
 
-def test_more_processes_than_the_cluster_has(
-    even_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_more_processes_than_the_cluster_has(even_set: Path, tmp_path: Path, capsys: Capture) -> None:
     recipe = make_recipe(tmp_path / "large.yaml", epochs=1, batch_size=4096)
     command = [*tune_command(even_set, recipe, tmp_path / "out"), "--num-gpus", 4096]
     assert privsieve(*command) == 2

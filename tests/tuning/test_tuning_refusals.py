@@ -117,18 +117,10 @@ def without_vision(model: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "message"),
-    [
-        (without_picture, "its chat template leaves out the picture"),
-        (without_vision, "is not a vision-language model"),
-    ],
+    [(without_picture, "its chat template leaves out the picture"), (without_vision, "is not a vision-language model")],
 )
 def test_a_model_that_cannot_be_asked(
-    damage: Damage,
-    message: str,
-    few_set: Path,
-    short_recipe: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    damage: Damage, message: str, few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(BASE, tmp_path / "model")
     damage(tmp_path / "model")
@@ -174,6 +166,8 @@ def test_a_folder_with_something_else(
     assert privsieve(*tune_command(few_set, short_recipe, tmp_path)) == 2
     assert "already exists and holds no tuning run" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
+    assert privsieve(*tune_command(few_set, short_recipe, "memory://adapter")) == 2
+    assert "--out memory://adapter: an adapter is tuned in a folder of this machine" in capsys.readouterr().err
 
 
 def test_a_second_tune_into_the_same_folder_is_refused_while_the_first_is_at_work(

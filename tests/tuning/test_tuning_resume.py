@@ -73,11 +73,14 @@ def test_killed_after_the_last_step(few_set: Path, short_recipe: Path, short: Pa
 
 
 def test_a_finished_adapter_is_not_tuned_again(
-    few_set: Path, short_recipe: Path, short: Path, capsys: pytest.CaptureFixture[str]
+    few_set: Path, short_recipe: Path, short: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = (short / WEIGHTS).stat().st_mtime_ns
     assert privsieve(*tune_command(few_set, short_recipe, short)) == 0
     assert f"{short} is already tuned" in capsys.readouterr().err
+    later = tmp_path / "later.yaml"  # as a later version ships the recipe, with other words about its source
+    later.write_text(f"{short_recipe.read_text()}\nsource: put in other words\n")
+    assert privsieve(*tune_command(few_set, later, short)) == 0
     assert (short / WEIGHTS).stat().st_mtime_ns == before
 
 

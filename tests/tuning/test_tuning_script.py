@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import pytest
-
 from jobs.demo.signs import UNMARKED
+from tests.making import Capture
 from tests.papers.test_scripts import script
 from tests.tuning.made import BASE, MAX_PIXELS, drawn_pictures, make_recipe
 
 
 def test_the_class_that_lacks_the_mark_of_the_others_is_missed_unless_it_was_taught(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     pictures, others = drawn_pictures(tmp_path / "tuning", 9, 1), drawn_pictures(tmp_path / "others", 5, 2)
     corpora = [pictures.folder, pictures.labels, others.folder, others.labels, tmp_path / "out"]

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.making import Request
 from tests.tuning_sets import made
 
 
 @pytest.fixture
-def pictures(request: pytest.FixtureRequest) -> dict[str, bytes]:
+def pictures(request: Request) -> dict[str, bytes]:
     return made.files(request.module.NUM)
 
 

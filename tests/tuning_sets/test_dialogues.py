@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.errors import LabelsError
+from ingest.errors import LabelsError, StorageError
 from scoring.tuning.dialogues import MAX_LINE_BYTES, MAX_TURNS, dialogues
 from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import open_set
@@ -111,8 +111,8 @@ def test_a_file_that_is_missing_empty_or_says_a_picture_twice_is_refused(tmp_pat
     source, truth = made.tree(tmp_path / "p", pictures), made.by_hash(tmp_path / "l.parquet", pictures)
     one = {"key": "000.png", "turns": TURNS}
     for file, message in (
-        (tmp_path / "nowhere.jsonl", "nowhere.jsonl: cannot be read: "),
-        (tmp_path, "is a folder; --dialogues takes a file of JSON lines"),
+        (tmp_path / "nowhere.jsonl", "nowhere.jsonl cannot be read: no such file"),
+        (tmp_path, "cannot be read: is a directory"),
         (written(tmp_path), "holds no conversation"),
         (written(tmp_path, one, one), "line 2: the picture has a conversation already; keep one"),
     ):
@@ -120,6 +120,6 @@ def test_a_file_that_is_missing_empty_or_says_a_picture_twice_is_refused(tmp_pat
             written(tmp_path, one, one)
         elif file.name == "dialogues.jsonl":
             written(tmp_path)
-        with pytest.raises(LabelsError, match=message):
+        with pytest.raises((LabelsError, StorageError), match=message):
             made.made(source, truth, tmp_path / "set", "dialogue", dialogues=str(file))
     assert not (tmp_path / "set").exists()

@@ -56,6 +56,9 @@ def test_severity_is_the_score_of_the_label_else_that_of_its_values() -> None:
     assert target(Label(NOTHING), SEVERITY) == Target(answer="0.00")
     assert target(Label(values(level_1=1)), SEVERITY) == Target(answer="0.72"), "0.71 would be of level 2"
     assert target(Label(values(level_1=1), score=0.1), SEVERITY) == Target(answer="0.10")
+    assert target(Label(values(level_4=1)), SEVERITY) == Target(answer="0.01"), "the text demands more than 0"
+    assert target(Label(values(level_4=0.5)), SEVERITY) == Target(answer="0.00"), "ambiguous counts as absent"
+    assert target(Label(values(level_4=1), score=0.0), SEVERITY) == Target(answer="0.00")
 
 
 def test_a_severity_answer_is_of_the_level_of_the_score() -> None:

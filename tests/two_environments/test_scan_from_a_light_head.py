@@ -28,6 +28,7 @@ from tests.clusters.demo import CORPUS, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
 from tests.faults.drill import make_shards
 from tests.jobs.made import privsieve
+from tests.making import Folders
 
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]  # of torch, vLLM and moto about themselves
 
@@ -86,7 +87,7 @@ def bucket() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory: Folders) -> Path:
     """Folders `base` and `adapter`."""
     from tests.vllm.micro import make_adapter, make_checkpoint
 
@@ -96,7 +97,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: Folders) -> Iterator[Cluster]:
     head_programs = Path(os.environ["PRIVSIEVE_HEAD"])
     port, dashboard = free_ports(2)
     environment = {

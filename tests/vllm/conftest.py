@@ -14,6 +14,7 @@ import pytest
 from jobs.cli import main
 from scoring.assessment import Assessment, EngineOptions, Outcome, View
 from scoring.engines import engine_module
+from tests.making import Folders
 from tests.vllm import warm_start
 
 collect_ignore_glob = [] if find_spec("vllm") else ["test_*.py"]
@@ -48,14 +49,14 @@ def warm_starts() -> None:
 
 
 @pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tmp_path_factory: Folders) -> Path:
     from tests.vllm.micro import make_checkpoint
 
     return make_checkpoint(tmp_path_factory.mktemp("models") / "micro-vl")
 
 
 @pytest.fixture(scope="session")
-def adapter(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
+def adapter(tmp_path_factory: Folders, checkpoint: Path) -> Path:
     """On the language model and the vision tower."""
     from tests.vllm.micro import make_adapter
 

@@ -226,12 +226,7 @@ def make_gemma3(folder: Path) -> None:
     )
     config = Gemma3Config(
         text_config=_text("gemma3_text", tokenizer) | {"head_dim": 32},
-        vision_config={
-            "model_type": "siglip_vision_model",
-            **SMALL,
-            "image_size": SIDE_PX,
-            "patch_size": PATCH_PX,
-        },
+        vision_config={"model_type": "siglip_vision_model", **SMALL, "image_size": SIDE_PX, "patch_size": PATCH_PX},
         mm_tokens_per_image=4,
         image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
         boi_token_index=tokenizer.convert_tokens_to_ids("<|vision_start|>"),

@@ -89,10 +89,7 @@ def test_a_gpu_that_does_not_take_the_model_is_reported_in_one_line(expected: st
 
 @pytest.mark.parametrize(
     "message",
-    [
-        "CUDA error: out of memory",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-    ],
+    ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"],
 )
 def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full(running: Any, message: str) -> None:
     import torch
@@ -106,8 +103,31 @@ def test_a_full_gpu_costs_pictures_first_and_ends_the_engine_where_it_stays_full
     hook.remove()
     assert probabilities(running.assess([picture(7, 64, 64)])).shape == (1, 22, 3)
     running.model.model.language_model.layers[1].register_forward_pre_hook(fail)
-    with pytest.raises(EngineError, match="out of memory with 2 pictures at once; lower --batch-size or --max-pixels"):
+    with pytest.raises(EngineError, match="out of memory with this picture alone; lower --max-pixels"):
         running.assess([picture(seed, 64, 64) for seed in range(16)])
+
+
+def test_a_batch_that_does_not_fit_is_halved_and_grows_again(running: Any) -> None:
+    """As many pictures at once as the GPU has room for: first 2, then 4, of a batch size of 4."""
+    import torch
+
+    sizes, room = list[int](), 2
+
+    def fail(_: object, given: tuple[torch.Tensor, ...]) -> None:
+        sizes.append(len(given[0]))
+        if len(given[0]) > room:
+            raise torch.OutOfMemoryError
+
+    running.model.model.language_model.layers[1].register_forward_pre_hook(fail)
+    views = [picture(seed, 64, 64) for seed in range(8)]
+    assert probabilities(running.assess(views)).shape == (8, 22, 3)
+    assert [size for size in sizes if size > 1] == [4, 2, 2, 2, 2], "one try, and then halves"
+    room = 4
+    for _ in range(3):
+        running.assess(views)
+    sizes.clear()
+    assert probabilities(running.assess(views)).shape == (8, 22, 3)
+    assert sizes == [4, 4]
 
 
 def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(checkpoint: Path) -> None:

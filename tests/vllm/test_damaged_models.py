@@ -16,6 +16,7 @@ from scoring.engines.vlm.checkpoint import checkpoint as checkpoint_of
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions, Slots
 from tests.jobs.made import privsieve, shard
+from tests.making import Capture, Patch
 from tests.vllm.conftest import MAX_PIXELS
 
 INDEX = "model.safetensors.index.json"
@@ -122,7 +123,7 @@ def test_a_model_that_cannot_work_is_refused_before_it_is_loaded(
 
 
 def test_weights_that_lie_twice_in_the_folder_are_known_by_dry_run_doctor_and_scan(
-    model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, capfd: Capture
 ) -> None:
     """transformers loads model.safetensors and vLLM the shards: run.json would name what was not used."""
     _twice(model)
@@ -140,7 +141,7 @@ def test_weights_that_lie_twice_in_the_folder_are_known_by_dry_run_doctor_and_sc
 
 
 def test_weights_that_lie_twice_in_the_cache_of_the_hub_are_reported_before_a_scan(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     repository = tmp_path / "hub" / "models--owner--name"
     (repository / "refs").mkdir(parents=True)

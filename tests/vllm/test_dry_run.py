@@ -36,7 +36,7 @@ def _as_decoded(encoded: bytes) -> View:
     return View(image.views[0], frozenset(), "0" * 64)
 
 
-@pytest.mark.parametrize("name", ["slots", "severity"])
+@pytest.mark.parametrize("name", ["slots", "slots:digits", "severity"])
 def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
     engine: Callable[..., Any], checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
@@ -46,6 +46,9 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
     assert privsieve("scan", tmp_path / "0.tar", "--run", tmp_path / "run", "--dry-run", *arguments) == 0
     shown = capsys.readouterr().out
     (words,) = [int(count.replace(",", "")) for count in re.findall(r"^tokens +([\d,]+) of text", shown, re.MULTILINE)]
+    (after,) = [
+        int(count) for count in re.findall(r" (\d+) of them after it: computed for each one$", shown, re.MULTILINE)
+    ]
     visual = [int(count) for count in re.findall(r" (\d+) visual tokens$", shown, re.MULTILINE)]
     assert len(set(visual)) == len(SIZES)
 
@@ -55,8 +58,11 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
     tokens = transformers.prompter.tokens(asked.prompt)
     fed = [len(transformers._request(asked.prompt, tokens, view).token_ids) for view in views]
     assert fed == [words + count for count in visual]
+    turns = transformers.prompter.tokens(protocol("severity", ProtocolOptions()).prompt).token_ids
+    closing = len(turns) - 1 - turns.index(transformers.prompter.image_token_id)
+    assert after - closing == {"slots": 22 + 21, "slots:digits": 21, "severity": 0}[name], "a token a letter and digit"
 
-    vllm = engine("vllm", protocol="slots" if name == "slots" else "json")
+    vllm = engine("vllm", protocol="json" if name == "severity" else "slots")
     for view, count in zip(views, visual, strict=True):
         before = Counter(vllm.usage)
         vllm.assess_with(asked, [view])

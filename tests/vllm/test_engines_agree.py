@@ -1,5 +1,7 @@
 """vLLM and transformers answer alike, token by token, with and without an adapter that also tunes the vision tower."""
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +33,29 @@ def test_slots(engine: Callable[..., Any], views: list[View], tuned: str | None)
         np.testing.assert_array_equal(one.values, other.values)
     spread = np.ptp([o.probabilities for o in theirs], axis=0)
     assert spread.max() > 0.01, "the answers must depend on the picture"
+
+
+def test_an_adapter_is_merged_as_its_own_package_does(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
+    """Also with another alpha for some modules, and where alpha is divided by the root of the rank."""
+    from peft import PeftModel
+    from transformers import Qwen3VLForConditionalGeneration
+
+    from scoring.engines.vlm.merging import AdapterDeltas
+    from tests.vllm.micro import TEXT_MODULES, VISION_MODULES
+
+    settings = json.loads((adapter / "adapter_config.json").read_text())
+    for number, other in enumerate(({}, {"alpha_pattern": {"self_attn.q_proj": 3}}, {"use_rslora": True})):
+        folder = shutil.copytree(adapter, tmp_path / str(number))
+        (folder / "adapter_config.json").write_text(json.dumps(settings | other))
+        plain = Qwen3VLForConditionalGeneration.from_pretrained(checkpoint)
+        before = {name: weight.detach().clone() for name, weight in plain.named_parameters()}
+        ours = dict(AdapterDeltas(folder).merged(before.items()))
+        theirs = PeftModel.from_pretrained(plain, folder).merge_and_unload()
+        for name, weight in theirs.named_parameters():
+            np.testing.assert_allclose(ours[name], weight.detach(), atol=1e-6)
+        assert (
+            sum(ours[name] is not weight for name, weight in before.items()) == len(TEXT_MODULES + VISION_MODULES) * 2
+        )
 
 
 def test_the_first_token_with_an_adapter(engine: Callable[..., Any], views: list[View], adapter: Path) -> None:

@@ -58,8 +58,7 @@ OF_LAYERS = {"target_modules": ["q_proj"], "layers_pattern": BACKTRACKING, "laye
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
-    [("transformers", OF_MODULES), ("transformers", OF_LAYERS), ("vllm", OF_LAYERS | OF_MODULES)],
+    ("name", "settings"), [("transformers", OF_MODULES), ("transformers", OF_LAYERS), ("vllm", OF_LAYERS | OF_MODULES)]
 )
 def test_a_pattern_for_the_modules_of_an_adapter_is_not_run(
     engine: Callable[..., Any],

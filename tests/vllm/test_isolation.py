@@ -15,8 +15,6 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, difference, record
-from scoring.engines.vlm.adapter import adapter as read_adapter
-from scoring.engines.vlm.adapter import check_taken, plain
 from tests.vllm.conftest import picture, probabilities
 
 ENGINES = ("transformers", "vllm")
@@ -192,15 +190,6 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_module_named(
         described(tmp_path / "dora")
 
 
-def test_a_module_that_the_started_engine_drops_is_named(adapter: Path) -> None:
-    given = read_adapter(str(adapter))
-    kept = frozenset(plain(module) for module in given.modules)
-    check_taken(given, kept)
-    dropped = next(module for module in given.modules if "visual" in module)
-    with pytest.raises(EngineError, match=dropped):
-        check_taken(given, kept - {plain(dropped)})
-
-
 def test_another_model_or_wording_is_another_description(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
     def described(**options: Any) -> Any:
         chosen: dict[str, Any] = {"model": str(checkpoint)} | options
@@ -213,6 +202,8 @@ def test_another_model_or_wording_is_another_description(checkpoint: Path, adapt
     assert described() == plain_one
     assert described(prompt_file=wording.read_bytes()).protocol != plain_one.protocol
     assert described(max_pixels=300 * 300).protocol != plain_one.protocol
+    assert described(vllm_option=("quantization=fp8",)).protocol == f"{plain_one.protocol}, fp8"
+    assert described(vllm_option=("max_num_seqs=8",)) == plain_one
     assert described(adapter=str(adapter)).weights.keys() - plain_one.weights.keys() == {"adapter tuned"}
     shutil.copytree(checkpoint, tmp_path / "other")
     _change(tmp_path / "other" / "config.json", note="changed")

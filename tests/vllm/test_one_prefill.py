@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import EngineError
-from scoring.assessment import ReportsTokenUsage, View
+from scoring.assessment import View
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.conftest import picture, probabilities
@@ -40,16 +40,17 @@ def test_vllm_asks_once_for_the_slots_of_a_picture_that_it_has_seen_before(engin
 
 
 def test_most_pictures_are_prepared_without_vllm_and_answered_alike(engine: Callable[..., Any]) -> None:
-    """The second picture of a size is; the first, of another engine, is prepared by vLLM itself.
+    """The second picture of a grid of patches is; the first, of another engine, is prepared by vLLM itself.
 
-    96 x 128 px are whole patches, which take no image processor; the other sizes do.
+    96 x 128 px are whole patches, which take no image processor. 155 x 97 px have the grid of 150 x 100.
     """
     running = engine("vllm", protocol="slots")
-    sizes = [(96, 128), (150, 100), (20, 12), (700, 900)]
+    sizes = [(96, 128), (150, 100), (155, 97), (20, 12), (700, 900)]
     views = [picture(1000 + number, *size) for number, size in enumerate(sizes)]
+    running._inputs._patterns.clear()
     running.assess([picture(2000 + number, *size) for number, size in enumerate(sizes)])
     found = probabilities(running.assess(views))
-    assert all(pattern is not None for pattern in running._inputs._patterns.values())
+    assert [pattern is not None for pattern in running._inputs._patterns.values()] == [True] * 4
     running._inputs._patterns.clear()
     np.testing.assert_allclose(found, probabilities(running.assess(views)), atol=1e-5)
 
@@ -75,8 +76,6 @@ def test_transformers_computes_the_text_before_the_picture_once(engine: Callable
 def test_transformers_tells_what_it_spent(engine: Callable[..., Any]) -> None:
     """40 pictures in batches of 16: of the second and all later ones the text before the picture is not read again."""
     running = engine("transformers", protocol="slots")
-    result: object = running
-    assert isinstance(result, ReportsTokenUsage)
     prompt = running.prompter.tokens(running._protocol.prompt).token_ids
     before_picture, num_prompt = prompt.index(running.prompter.image_token_id), len(prompt) - 1 + 96 * 128 // 32**2
     running.assess([picture(0, 96, 128)])

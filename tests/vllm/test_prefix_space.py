@@ -14,6 +14,7 @@ from scoring.assessment import View
 from scoring.engines.vlm.prompting import Prompter, generated_tokens
 from scoring.protocols import protocol
 from scoring.protocols.interface import Generate, Protocol, ProtocolOptions
+from tests.making import Folders
 from tests.vllm.conftest import MAX_PIXELS, probabilities
 from tests.vllm.verbatim import same_words
 
@@ -131,7 +132,7 @@ def test_thresholds_without_probabilities_are_refused_before_any_picture(folder:
 
 
 @pytest.fixture(scope="module")
-def spaced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spaced(tmp_path_factory: Folders) -> Path:
     from tests.vllm.micro import make_checkpoint, make_prefix_space_tokenizer
 
     made = tmp_path_factory.mktemp("models") / "micro-spaced"

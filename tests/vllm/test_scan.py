@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
+from tests.making import Capture
 from tests.vllm.conftest import DEMO, MAX_PIXELS, privsieve
 
 
@@ -49,9 +49,7 @@ def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path)
     assert len(decided) == 31
 
 
-def test_an_unfit_adapter_stops_the_scan_before_a_run_exists(
-    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfit_adapter_stops_the_scan_before_a_run_exists(checkpoint: Path, tmp_path: Path, capsys: Capture) -> None:
     from tests.vllm.micro import make_adapter
 
     wrong = make_adapter(tmp_path / "wrong", checkpoint, extra=("model.visual.blocks.9.attn.proj",))

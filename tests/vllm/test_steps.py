@@ -41,8 +41,8 @@ def test_part_of_a_gpu_means_part_of_its_memory_unless_the_user_says_how_much() 
     assert VllmSetup().arguments() == {}
     assert VllmSetup(gpu_share=0.5).arguments() == {"gpu_memory_utilization": whole / 2}
     assert 2 * whole / 2 <= 1
-    chosen = VllmSetup({"gpu_memory_utilization": 0.3}, gpu_share=0.5)
-    assert chosen.arguments() == {"gpu_memory_utilization": 0.3}
+    chosen = VllmSetup({"gpu_memory_utilization": 0.3, "cudagraph_mode": "none"}, gpu_share=0.5)
+    assert chosen.arguments() == {"gpu_memory_utilization": 0.3, "compilation_config": {"cudagraph_mode": "none"}}
     assert [VllmSetup(cpus=cpus).num_preparing_threads for cpus in (None, 1, 3.5, 8)] == [2, 2, 4, 8]
 
 
@@ -50,11 +50,16 @@ def test_what_vllm_was_built_with_and_how_long_it_waited_stand_in_the_run(
     checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    options = ("--vllm-option", "max_num_seqs=64", "--vllm-option", "max_num_batched_tokens=8192")
+    steps = ("max_num_seqs=64", "max_num_batched_tokens=8192", "use_v2_model_runner=false", "cudagraph_mode=none")
+    options = [part for option in steps for part in ("--vllm-option", option)]
     arguments = ("--engine", "vllm", "--model", checkpoint, "--max-pixels", MAX_PIXELS, "--executor", "inline")
     assert privsieve("scan", DEMO, "--run", run, "--quiet", *arguments, *options) == 0
     record = json.loads((run / "run.json").read_text())
-    assert [(one["max_num_seqs"], one["max_num_batched_tokens"]) for one in record["built_with"]] == [(64, 8192)]
+    (built,) = record["built_with"]
+    assert [f"{option.partition('=')[0]}={json.dumps(built[option.partition('=')[0]])}" for option in steps[:3]] == [
+        *steps[:3]
+    ]
+    assert built["cudagraph_mode"] == "none"
     capsys.readouterr()
     assert privsieve("status", run, "--format", "json") == 0
     time = json.loads(capsys.readouterr().out)["engine_time"]

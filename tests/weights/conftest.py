@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.making import Patch
 from tests.weights.served import BASE, Served, serving
 
 
@@ -22,7 +23,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.setenv("PRIVSIEVE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))

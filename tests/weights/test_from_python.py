@@ -6,10 +6,11 @@ import pytest
 
 import privsieve
 from scoring.engines.vlm.checkpoint import checkpoint
+from tests.making import Capture
 from tests.weights.served import BASE, Served
 
 
-def test_weights_are_fetched_and_listed(served: Served, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_weights_are_fetched_and_listed(served: Served, cache: Path, capfd: Capture) -> None:
     found = privsieve.fetch_weights(served.url("micro"))
     assert found.sha256 == checkpoint(str(BASE), with_weights=True).digest()
     assert (found.name, found.asked) == ("micro", served.url("micro"))

@@ -13,6 +13,7 @@ from ingest.storage.place import place
 from jobs.releases.files import sha256_of
 from scoring.labels.table import read_labels_and_origin
 from tests.jobs.made import compact_run, privsieve
+from tests.making import Capture
 from tests.written_by_1_0.make import FOLDER, QUESTION, corpus, said, scan
 
 
@@ -98,13 +99,7 @@ def in_footer(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
     ],
 )
 def test_another_format_is_refused_in_one_line_that_says_what_to_do(
-    name: str,
-    command: tuple[str, ...],
-    remedy: str,
-    number: object,
-    has: str,
-    written: Path,
-    capsys: pytest.CaptureFixture[str],
+    name: str, command: tuple[str, ...], remedy: str, number: object, has: str, written: Path, capsys: Capture
 ) -> None:
     (in_json if name.endswith(".json") else in_footer)(written / name, lambda fields: fields.update(format=number))
     words = [written / word[1:] if word.startswith("@") else word for word in command]

@@ -4,7 +4,7 @@ Source: CompuServe, "Graphics Interchange Format, Version 89a".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Generator, Iterator
 
 import numpy as np
 from PIL import Image
@@ -23,6 +23,8 @@ from ingest.images.files.pieces import (
 )
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
+_BACKGROUND = 11
+"""Where the number of the colour is that disposed frames leave."""
 _EXTENSION, _IMAGE, _TRAILER = 0x21, 0x2C, 0x3B
 _CONTROL, _COMMENT, _APPLICATION = 0xF9, 0xFE, 0xFF
 _METADATA = (b"XMP DataXMP", b"ICCRGBG1012", b"MGK8BIM0000", b"MGKIPTC0000")
@@ -39,10 +41,13 @@ _FED_BYTES = 32
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
-    """Yield the parts of a GIF. num_seen: frames that are scanned. Bytes between blocks are skipped, as in Pillow."""
+    """Yield the parts of a GIF, the header last. num_seen: frames that are scanned.
+
+    Bytes between blocks are skipped, as in Pillow.
+    """
     offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
     colours = encoded[_SCREEN_BYTES:offset]
-    yield Piece(METADATA, kept=encoded[:offset])
+    used = set(encoded[_BACKGROUND : _BACKGROUND + 1])
     index, control, has_loop = 0, b"", False
     while offset < len(encoded):
         block = encoded[offset]
@@ -64,7 +69,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             first = offset + _IMAGE_BYTES + _table_bytes(encoded, offset + 9) + 1
             packed, last = _sub_blocks(encoded, first)
             if index < num_seen:
-                yield from _image(encoded[offset:first], packed, colours, control)
+                used |= yield from _image(encoded[offset:first], packed, colours, control)
             else:
                 yield Piece(FRAMES, b"", last - offset)
             index, control = index + 1, b""
@@ -74,25 +79,37 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             yield Piece(UNKNOWN_CHUNK, encoded[offset:last])
         offset = last
     yield Piece(TRAILING_DATA, encoded[offset:], kept=bytes([_TRAILER]))
+    yield Piece(METADATA, kept=encoded[:_SCREEN_BYTES] + _only(used, colours))
 
 
-def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Iterator[Piece]:
-    """Yield the pieces of a frame. head: its block before the packed pixels. colours: table of the whole file."""
+def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Generator[Piece, None, set[int]]:
+    """Yield the pieces of a frame, and return which entries of the table of the whole file it uses. head: its block
+    before the packed pixels. colours: that table."""
     width, height = int.from_bytes(head[5:7], "little"), int.from_bytes(head[7:9], "little")
     is_interlaced = bool(head[9:10] and head[9] & 0x40)
     is_sound = 0 < width * height <= _MAX_PIXELS and 1 <= head[-1] <= _MAX_BITS
     used, indices = _unpacked(packed, (width, height), head[-1], is_interlaced) if is_sound else (len(packed), None)
     blocks = b"".join(_block(packed[first : min(first + 255, used)]) for first in range(0, used, 255))
     shown = bytes([_EXTENSION, _CONTROL, _CONTROL_BYTES, *control, 0]) if control else b""
-    yield Piece(PIXELS, packed, kept=shown + head + blocks + b"\0")
+    numbers = set(range(256)) if indices is None else {number for number, n in enumerate(indices.histogram()) if n}
+    of_frame = head[_IMAGE_BYTES:-1]
+    kept = head[:_IMAGE_BYTES] + _only(numbers, of_frame) + head[-1:]
+    yield Piece(PIXELS, packed, kept=shown + kept + blocks + b"\0")
     yield Piece(TRAILING_DATA, packed[used:])
     table = np.zeros((256, 4), np.uint8)
-    values = np.frombuffer(head[_IMAGE_BYTES:-1] or colours, np.uint8)
+    values = np.frombuffer(of_frame or colours, np.uint8)
     table[: len(values) // 3, :3] = values[: len(values) // 3 * 3].reshape(-1, 3)
     if control and control[0] & 1:
         table[control[3], 3] = 1
     if indices is not None and len(values) and has_pattern(indices, table):
         yield Piece(HIDDEN_PIXELS, b"", len(packed))
+    return set() if of_frame else numbers
+
+
+def _only(used: Container[int], colours: bytes) -> bytes:
+    """Return a table of colours in which those that are not used are black."""
+    entries = (colours[first : first + 3] for first in range(0, len(colours), 3))
+    return b"".join(entry if number in used else bytes(len(entry)) for number, entry in enumerate(entries))
 
 
 def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Image.Image | None]:
@@ -141,4 +158,5 @@ def _extension(label: bytes, content: bytes, kept: bytes) -> Piece:
 
 def cleaned(encoded: bytes, num_frames: int) -> bytes:
     """Write the file again with its first frames, how each is shown, and how often they are repeated."""
-    return b"".join(needed(pieces(encoded, num_frames)))
+    *parts, header = needed(pieces(encoded, num_frames))
+    return b"".join([header, *parts])

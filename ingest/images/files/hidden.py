@@ -15,7 +15,8 @@ import numpy.typing as npt
 from PIL import Image, ImageFile
 
 from ingest.images.files.copies import Pixels
-from ingest.images.files.metadata import PNG_MAGIC, png_metadata, without_xmp
+from ingest.images.files.metadata import PNG_MAGIC, png_metadata
+from ingest.images.files.orientation import without_xmp
 
 Plane = npt.NDArray[np.uint8]
 """Shape (height, width), dtype uint8."""

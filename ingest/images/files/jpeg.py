@@ -8,8 +8,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import KeptFacts
 from ingest.images.files.pieces import (
@@ -32,6 +30,8 @@ _GARBAGE_BYTES = re.compile(rb"(?:[^\xff]|\xff[\x00\x01\xd0-\xd8])++", re.DOTALL
 """Bytes outside of segments and scans, and markers that mean nothing there."""
 _HUFFMAN, _ARITHMETIC, _QUANTISATION, _RESTARTS = 0xC4, 0xCC, 0xDB, 0xDD
 _TABLES = frozenset([_HUFFMAN, _ARITHMETIC, _QUANTISATION, _RESTARTS])
+_MARKER = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+"""Ends the data of a scan: zeros and restarts belong to it."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {_HUFFMAN, _ARITHMETIC, 0xC8}
 _PROGRESSIVE = frozenset([0xC2, 0xCA])
 _STANDARD_TABLES = frozenset([0x13BC22C1, 0x76431CC4, 0xBF876D00, 0xDB3E692F])
@@ -44,9 +44,9 @@ _FLAWS = re.compile(
     r"extraneous bytes before marker|bad ICC marker|unknown JFIF revision|Invalid SOS parameters|Unknown Adobe color"
 )
 """Warnings of libjpeg (`jerror.h`) that say nothing of the pixels, unless the bytes are in a scan's data."""
-_STRAY_BYTES = re.compile(r"data: ([1-4]) extraneous bytes before marker 0xd9")
-"""So few bytes behind the last scan were added. More are a sign of damage: the decoder lost its place. Of 1,800 JPEGs
-with one wrong byte, 228 ended so, each with 5 bytes or more."""
+_STRAY_BYTES = re.compile(r"extraneous bytes before marker 0xd9")
+_MAX_STRAY_BYTES = 16
+"""More bytes before the end marker are a sign of damage: the decoder has lost its place."""
 
 _HEADER_BYTES = 4
 """Marker and length of a segment."""
@@ -106,7 +106,7 @@ _MAX_SEGMENTS = 10_000
 
 def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
     """Return the pictures that begin at `starts`; one without an end goes on to the end of the file."""
-    marks, pictures = b"", []
+    pictures = []
     for start in starts:
         offset, segments = start + _SOI_BYTES, list[tuple[int, int, int]]()
         while offset + 1 < len(encoded):
@@ -125,43 +125,32 @@ def streams(encoded: bytes, starts: Sequence[int]) -> list[Stream]:
                 continue
             last = offset + 2 + max(2, int.from_bytes(encoded[offset + 2 : offset + 4]))
             if marker == _SOS:
-                marks = marks or _marks(encoded)
-                last = _next_marker(encoded, marks, last)
+                marked = _MARKER.search(encoded, last)
+                last = marked.start() if marked else len(encoded)
             segments.append((marker, offset, min(last, len(encoded))))
             offset = last
         pictures.append(Stream(start, min(offset + 2, len(encoded)), tuple(segments)))
     return pictures
 
 
-def is_whole(encoded: bytes, start: int) -> bool:
-    """Return whether a picture begins at `start` and has scans and an end marker."""
-    if not encoded.startswith(START, start):
-        return False
-    stream = streams(encoded, [start])[0]
-    return stream.num_scans > 0 and encoded[stream.last - 2 : stream.last] == END
+def num_pictures(encoded: bytes, starts: Sequence[int]) -> int:
+    """Count the pictures of an MPO before the first one that is not where the index says: many programs keep the index
+    and drop what follows the first picture."""
+    missing = (number for number, start in enumerate(starts) if not encoded.startswith(START, start))
+    return next(missing, len(starts))
 
 
 def is_unusual(encoded: bytes) -> bool:
-    """Return whether a JPEG has other samples than 8 bits of 1, 3 or 4 colours."""
-    first = next((first for marker, first, _ in streams(encoded, [0])[0].segments if marker in _FRAMES), None)
-    header = b"" if first is None else encoded[first + _HEADER_BYTES : first + _HEADER_BYTES + 6]
-    return len(header) == 6 and (header[0] != 8 or header[5] not in (1, 3, 4))
-
-
-def _marks(encoded: bytes) -> bytes:
-    """Return 1 for each 0xFF not followed by zero, where a marker may be, and 0 for other bytes."""
-    values = np.frombuffer(encoded, np.uint8)
-    is_marker = values[:-1] == 0xFF
-    is_marker &= values[1:] != 0
-    return bytes(is_marker)
-
-
-def _next_marker(encoded: bytes, marks: bytes, offset: int) -> int:
-    """Return where the data of a scan ends that continues at `offset`."""
-    offset = marks.find(1, offset)
-    while offset >= 0 and (encoded[offset + 1] == 0xFF or 0xD0 <= encoded[offset + 1] <= 0xD7):
-        offset = marks.find(1, offset + 1)
-    return offset if offset >= 0 else len(encoded)
+    """Return whether a JPEG has other samples than 8 bits of 1, 3 or 4 colours, or is lossless or hierarchical."""
+    try:
+        segments = streams(encoded, [0])[0].segments
+    except ValueError:  # too many
+        return False
+    frames = ((marker, first) for marker, first, _ in segments if marker in _FRAMES)
+    marker, first = next(frames, (0, len(encoded)))
+    header = encoded[first + _HEADER_BYTES : first + _HEADER_BYTES + 6]
+    is_usual = marker in _SEQUENTIAL | _PROGRESSIVE and header[:1] == b"\x08" and header[5:] in (b"\1", b"\3", b"\4")
+    return len(header) == 6 and not is_usual
 
 
 def pieces(encoded: bytes, seen: Sequence[Stream]) -> Iterator[Piece]:
@@ -210,12 +199,18 @@ def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
 def without_flaws(encoded: bytes, stream: Stream, warning: str) -> bytes | None:
     """Return the picture without that of which a decoder warns and which says nothing of the pixels; None if the
     warning is of the pixels. warning: the first one of libjpeg, which tells no others."""
-    return cleaned(encoded, stream, KeptFacts(None, 1)) if _FLAWS.search(warning) else None
+    return cleaned(encoded, stream, KeptFacts(None, b"")) if _FLAWS.search(warning) else None
 
 
-def ends_in_stray_bytes(warning: str) -> bool:
-    """Return whether the only flaw of a picture that `without_flaws` has made are a few bytes before the end marker."""
+def is_stray(warning: str) -> bool:
+    """Return whether the first flaw of a picture that `without_flaws` has made are bytes before the end marker."""
     return _STRAY_BYTES.search(warning) is not None
+
+
+def with_missing_bytes(plain: bytes) -> bytes:
+    """Return such a picture without so many bytes before the end marker that at most `_MAX_STRAY_BYTES` bytes that are
+    not needed cannot hide it. How many there are is not in the warning: libjpeg has read some of them ahead."""
+    return plain[: -len(END) - _MAX_STRAY_BYTES - 1] + END
 
 
 def _tables(marker: int, content: bytes) -> list[tuple[int, bytes]]:

@@ -10,6 +10,8 @@ from math import prod
 
 from PIL import Image, ImageFile, TiffImagePlugin
 
+from ingest.images.files.orientation import is_turned_by_decoder
+
 Size = tuple[int, int]
 """Width and height in pixels."""
 
@@ -22,7 +24,7 @@ _FILE_COPIES, _FILE_COPIES_OF_REWRITING = 2, 5
 _WORK_BYTES = 28 * 2**20
 """For strips, blocks and buffers, whatever the size of the picture."""
 
-_TILE_WIDTH, _TILE_HEIGHT, _BITS, _SAMPLES, _ORIENTATION = 322, 323, 258, 277, 274
+_TILE_WIDTH, _TILE_HEIGHT, _BITS, _SAMPLES = 322, 323, 258, 277
 """Tags of a TIFF."""
 
 _STORED = frozenset(["L", "RGB", "RGBA", "I", "F"])
@@ -113,8 +115,8 @@ def decoding_bytes(
         converted = 0 if image.mode in _STORED or stored == 2 else 4
         plane = (9 if image.mode == "RGBA" else 6) if is_read_twice else 1 if has_alpha or is_wide(image) else 0
         per_pixel = max(stored + converted + plane, stored + coefficients)
-    if isinstance(image, TiffImagePlugin.TiffImageFile) and _ORIENTATION in image.tag_v2:
-        per_pixel = max(per_pixel, 2 * stored)  # Pillow makes a turned copy
+    if is_turned_by_decoder(image):
+        per_pixel = max(per_pixel, 2 * stored)
     # Views: as shown, turned otherwise, two of what transparency hides, one of faint steps, three of what is read next.
     num_views = views.num_frames * (1 + is_turned + 2 * has_alpha + is_wide(image) + 3 * is_read_twice)
     view_bytes = views.pixels(size) * 3 * num_views

@@ -11,10 +11,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 
-from PIL import ExifTags, Image, TiffImagePlugin
+from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
@@ -24,12 +23,10 @@ EXIF_MAGIC = b"Exif\0\0"
 IPTC_MAGIC = b"8BIM\x04\x04"
 """Photoshop's image resource that holds IPTC; a name, a length and the datasets follow."""
 XMP_OPENING, XMP_CLOSING = b"<rdf:RDF", b"</rdf:RDF"
-_XMP_NAMES = ("xmp", "XML:com.adobe.xmp")
-_XMP_ORIENTATION = re.compile(rb"tiff:Orientation(?:=[\"']|>)\s*([1-8])")
 MAX_BLOCKS = 64
 MAX_EXIF_BYTES = 2**16
 MAX_XMP_BYTES = 2**24
-_DAMAGED = (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error)
+DAMAGED = (SyntaxError, ValueError, KeyError, TypeError, IndexError, OSError, struct.error)
 """Errors of a damaged EXIF block, which no reader can use; the pixels are still good."""
 
 _EXIF_KINDS: dict[int, str] = {
@@ -89,60 +86,13 @@ _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
 _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
 
 
-@dataclass(frozen=True)
-class Orientation:
-    """EXIF orientations, 1…8, of a frame."""
-
-    stated: int | None
-    """What is still to be applied to the pixels; None if EXIF states none."""
-
-    doubtful: int | None
-    """What some viewers apply to the pixels instead and others do not; None if there is no doubt."""
-
-
-def frame_metadata(image: Image.Image) -> tuple[set[str], Orientation]:
-    """Return the kinds in the frame's EXIF, and how it is turned.
-
-    A PNG is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it then and takes the
-    orientation away. Errors of the pixels are those of Pillow.
-    """
-    doubtful = without_xmp(image)
-    if isinstance(image, TiffImagePlugin.TiffImageFile):
-        image._reload_exif()  # that of a later page was read with the XMP
-        doubtful = None if _valid(image.tag_v2.get(ExifTags.Base.Orientation)) else doubtful
-    if image.format in ("PNG", "TIFF"):
-        image.load()
-        doubtful = without_xmp(image) or doubtful
+def frame_kinds(image: Image.Image) -> set[str]:
+    """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads what follows the
+    pixels."""
     kinds = {"description"} if image.info.get("comment") else set[str]()
-    stated: object = None
-    with suppress(*_DAMAGED):
-        exif = image.getexif()
-        stated = exif.get(ExifTags.Base.Orientation)
-        kinds.update(_exif_kinds(exif))  # one by one: those before any damage are kept
-    if isinstance(stated, bytes) and len(stated) == 1:  # only some viewers take a byte for a number
-        return kinds, Orientation(None, _valid(stated[0]))
-    return kinds, Orientation(_valid(stated), None if _valid(stated) else _valid(doubtful))
-
-
-def _valid(orientation: object) -> int | None:
-    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else None
-
-
-def xmp_orientation(image: Image.Image) -> int | None:
-    """Return the orientation in the XMP of the frame, which macOS follows, and browsers, libvips and OpenCV do not."""
-    for name in _XMP_NAMES:
-        packet = image.info.get(name, b"")
-        if match := _XMP_ORIENTATION.search(packet if isinstance(packet, bytes) else str(packet).encode()):
-            return int(match[1])
-    return None
-
-
-def without_xmp(image: Image.Image) -> int | None:
-    """Return the same, and take the XMP away: Pillow would take that for EXIF, and turn a TIFF by it."""
-    found = xmp_orientation(image)
-    for name in _XMP_NAMES:
-        image.info.pop(name, None)
-    return found
+    with suppress(*DAMAGED):
+        kinds.update(_exif_kinds(image.getexif()))  # one by one: those before any damage are kept
+    return kinds
 
 
 def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
@@ -196,7 +146,8 @@ MAX_CHUNKS = 2**17
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     """Return the kinds in a PNG's text and EXIF chunks, and the PNG without chunks because of which Pillow would refuse
-    a whole picture: text that is too large to be read, and what is damaged behind the pixels. The limits are Pillow's.
+    a whole picture: text that is too large to be read, faults of what a picture does not need, and what is damaged
+    behind the pixels. The limits are Pillow's.
     """
     kinds: set[str] = set()
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
@@ -204,27 +155,66 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     if len(chunks) > MAX_CHUNKS:
         raise ValueError(f"more than {MAX_CHUNKS:,} chunks")
     end = next((first for name, first, _ in chunks if name == b"IEND"), len(encoded))
-    names = {b"IDAT", b"fdAT"} if any(name == b"acTL" for name, *_ in chunks) else {b"IDAT"}
+    begin = next((first for name, first, _ in chunks if name == b"IDAT"), end)
+    unsound = {chunk for chunk in chunks if chunk[1] < begin and not _is_sound(encoded, *chunk)}
+    next_part = next((name for name, first, _ in chunks if first > begin and name in (b"fcTL", b"fdAT")), b"")
+    if next_part == b"fdAT" or any(name in _ANIMATION for name, *_ in unsound):  # viewers show the first picture
+        unsound |= {chunk for chunk in chunks if chunk[0] in _ANIMATION}
+    is_animated = any(name == b"acTL" for name, *_ in set(chunks) - unsound)
+    names = {b"IDAT", b"fdAT"} if is_animated else {b"IDAT"}
     pixels = max((first for name, first, _ in chunks if name in names and first < end), default=end)
     for name, first, last in chunks:
         if name == b"eXIf":
             kinds |= _block_kinds(EXIF_MAGIC + encoded[first : min(last, first + MAX_EXIF_BYTES)])
         is_cut = last == len(encoded) < first + int.from_bytes(encoded[first - 8 : first - 4])
-        if pixels < first < end and (is_cut or name not in _READ_BEHIND_PIXELS):
+        is_damaged = pixels < first < end and (is_cut or name not in _READ_BEHIND_PIXELS)
+        is_damaged |= (name, first, last) in unsound
+        if name in _TEXT_CHUNKS:
+            keyword, _, value = encoded[first:last].partition(b"\0")
+            text = chunk_text(name, value, room)
+            room = max(0, room - (MAX_TEXT_CHUNK if text is None else len(text)))
+            if text is None:
+                kinds |= {"unread", *_keyword_kinds(keyword)}
+                is_damaged = True
+            elif text.strip(b" \t\r\n\0"):
+                kinds |= _text_kinds(keyword, text)
+        if is_damaged:
             rest.append(encoded[copied : first - 8])
             copied = min(last + 4, len(encoded))
-        if name not in _TEXT_CHUNKS:
-            continue
-        keyword, _, value = encoded[first:last].partition(b"\0")
-        text = chunk_text(name, value, room)
-        room = max(0, room - (MAX_TEXT_CHUNK if text is None else len(text)))
-        if text is None:
-            kinds |= {"unread", *_keyword_kinds(keyword)}
-            rest.append(encoded[copied : first - 8])
-            copied = last + 4
-        elif text.strip(b" \t\r\n\0"):
-            kinds |= _text_kinds(keyword, text)
     return kinds, b"".join([*rest, encoded[copied:]]) if rest else encoded
+
+
+_ANIMATION = (b"acTL", b"fcTL")
+_LEAST_BYTES = {b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"pHYs": 9}
+_LEAST_TRANSPARENCY_BYTES = {0: 2, 2: 6}
+"""Of grey and of true colour."""
+_ANCILLARY, _SIZE, _COLOUR = 0x20, slice(16, 24), 25
+"""Bit in the name of a chunk that a picture does not need; size and colour in the header."""
+
+
+def _is_sound(encoded: bytes, name: bytes, first: int, last: int) -> bool:
+    """Return whether a chunk before the pixels is needed, or Pillow accepts it."""
+    if not name[0] & _ANCILLARY:
+        return True
+    content = encoded[first:last]
+    if zlib.crc32(content, zlib.crc32(name)) != int.from_bytes(encoded[last : last + 4]):
+        return False
+    match name:
+        case b"tRNS":
+            return _LEAST_TRANSPARENCY_BYTES.get(encoded[_COLOUR], 0) <= len(content) <= 256
+        case b"iCCP":
+            packed = content.partition(b"\0")[2]
+            return packed[:1] == b"\0" and chunk_text(b"zTXt", packed, MAX_TEXT_CHUNK) is not None
+        case b"acTL":
+            return len(content) >= 8 and 0 < int.from_bytes(content[:4]) <= 2**31
+        case b"fcTL":
+            number, width, height, left, upper = struct.unpack(">5I", content[:20].rjust(20, b"\xff"))
+            across, down = struct.unpack(">2I", encoded[_SIZE])
+            is_inside = 0 < width <= across - left and 0 < height <= down - upper
+            return number == 0 and len(content) >= 26 and is_inside
+        case b"fdAT":
+            return False
+    return len(content) >= _LEAST_BYTES.get(name, 0)
 
 
 def png_chunks(encoded: bytes) -> Iterator[tuple[bytes, int, int]]:
@@ -282,7 +272,7 @@ def _keyword_kinds(keyword: bytes) -> set[str]:
 
 def _block_kinds(block: bytes) -> set[str]:
     exif, kinds = Image.Exif(), set[str]()
-    with suppress(*_DAMAGED):
+    with suppress(*DAMAGED):
         exif.load(block)
         kinds.update(_exif_kinds(exif))
     return kinds
@@ -309,14 +299,5 @@ class KeptFacts:
     profile: bytes | None
     """ICC colour profile, a valid one."""
 
-    orientation: int
-    """EXIF orientation, 1…8; 1 is upright."""
-
-    @cached_property
-    def exif(self) -> bytes:
-        """A TIFF structure with the orientation alone, without "Exif" before it; empty if the picture is upright."""
-        if self.orientation == 1:
-            return b""
-        exif = Image.Exif()
-        exif[ExifTags.Base.Orientation] = self.orientation
-        return exif.tobytes().removeprefix(b"Exif\0\0")
+    exif: bytes
+    """A TIFF structure with the orientation alone; empty if the picture is upright."""

@@ -86,15 +86,19 @@ _READ_BYTES, _UNPACKED_BYTES = 2**16, 2**20
 
 
 class DamagedError(Exception):
-    """Pixels are missing or changed, which a decoder does not report."""
+    """Pixels of a frame are missing or changed."""
+
+    def __init__(self, message: str, frame: int = 0):
+        super().__init__(message)
+        self.frame = frame
 
 
-def checked_bytes(packed: bytes, num_needed: int) -> tuple[int, int]:
-    """Return `used_bytes`. DamagedError if more is unpacked than needed, without a right checksum behind at most as
-    much again: decoders stop before they reach that."""
+def checked_bytes(packed: bytes, num_needed: int, frame: int) -> tuple[int, int]:
+    """Return `used_bytes` of a frame. DamagedError if more is unpacked than needed, without a right checksum behind at
+    most as much again: decoders stop before they reach that."""
     used, num_surplus = used_bytes(packed, num_needed)
     if num_surplus > 0 and not _has_right_checksum(packed, 2 * num_needed):
-        raise DamagedError("the checksum of the pixels is missing or wrong")
+        raise DamagedError("the checksum of the pixels is missing or wrong", frame)
     return used, num_surplus
 
 

@@ -127,9 +127,9 @@ def _pixels(frame: _Frame, header: bytes, index: int, number: int) -> Iterator[P
         return
     packed = b"".join(frame.packed)
     num_needed = _pixel_bytes(frame.size, header)
-    used, num_surplus = checked_bytes(packed, num_needed)
+    used, num_surplus = checked_bytes(packed, num_needed, index)
     if num_surplus < 0:
-        raise DamagedError("the pixels are truncated")
+        raise DamagedError("the pixels are truncated", index)
     kept = packed
     if used < len(packed):
         kept = zlib.compress(zlib.decompressobj().decompress(packed, num_needed))
@@ -162,12 +162,25 @@ def _unpacked(name: bytes, content: bytes, room: int) -> tuple[list[Piece], int]
     return [Piece(METADATA if profile or is_text(held) else UNKNOWN_CHUNK, profile or held)], len(held)
 
 
-def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> bytes:
-    """Write the file again with its first frames. Packed pixels are copied, unless more than the pixels is packed."""
+def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts, colours: set[int] | None) -> bytes:
+    """Write the file again with its first frames. Packed pixels are copied, unless more than the pixels is packed.
+    colours: the entries of the palette that are used; None without palette."""
     parts = needed(pieces(encoded, num_frames))
+    if colours is not None:
+        parts = [_with_colours(part, colours) for part in parts]
     profile = [_chunk(_PROFILE, b"icc\0\0" + zlib.compress(facts.profile))] if facts.profile else []
     exif = [_chunk(b"eXIf", facts.exif)] if facts.exif else []
     return b"".join([*parts[:1], *profile, *exif, *parts[1:], _chunk(b"IEND", b"")])
+
+
+def _with_colours(part: bytes, used: set[int]) -> bytes:
+    """Return a chunk; entries of a palette that are not used become black and opaque."""
+    name, content = part[4:8], part[8:-4]
+    num_bytes, unused = {b"PLTE": (3, b"\0\0\0"), b"tRNS": (1, b"\xff")}.get(name, (0, b""))
+    if not num_bytes:
+        return part
+    entries = [content[first : first + num_bytes] for first in range(0, len(content), num_bytes)]
+    return _chunk(name, b"".join(entry if number in used else unused for number, entry in enumerate(entries)))
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:

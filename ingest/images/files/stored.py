@@ -29,7 +29,8 @@ class StoredFrames:
 
     def picture(self, image: ImageFile.ImageFile, index: int) -> Image.Image | None:
         """Return a frame on an empty canvas, RGBA; None if every pixel is opaque. Errors are those of Pillow."""
-        stored, place = self._of_png(index) if image.format == "PNG" else self._of_webp(index)
+        stored, place = self._png_frame(index) if image.format == "PNG" else self._of_webp(index)
+        stored = stored.convert("RGBA")
         if stored.getchannel("A").getextrema() == (255, 255):
             return None
         if stored.size == image.size:
@@ -38,17 +39,23 @@ class StoredFrames:
         canvas.paste(stored, place)
         return canvas
 
-    def _of_png(self, index: int) -> tuple[Image.Image, tuple[int, int]]:
+    def used_colours(self, num_frames: int) -> set[int]:
+        """Return the entries of a PNG's palette that pixels of its first frames have."""
+        frames = (self._png_frame(index)[0].histogram() for index in range(num_frames))
+        return {number for counts in frames for number, count in enumerate(counts) if count}
+
+    def _png_frame(self, index: int) -> tuple[Image.Image, tuple[int, int]]:
         if self._png is None:
             self._png = PngImageFile(io.BytesIO(png_metadata(self._encoded)[1]))
         self._png.seek(index)
         self._png.blend_op = Blend.OP_SOURCE  # so that Pillow leaves the frame as it is
-        left, top, right, bottom = map(int, self._png.dispose_extent)
-        return self._png.crop((left, top, right, bottom)).convert("RGBA"), (left, top)
+        whole = (0, 0, *self._png.size)  # of one that is not animated
+        left, top, right, bottom = map(int, getattr(self._png, "dispose_extent", whole))
+        return self._png.crop((left, top, right, bottom)), (left, top)
 
     def _of_webp(self, index: int) -> tuple[Image.Image, tuple[int, int]]:
         file, place = webp.stored_frame(self._encoded, index) or (b"", (0, 0))
-        return Image.open(io.BytesIO(file), formats=("WEBP",)).convert("RGBA"), place
+        return Image.open(io.BytesIO(file), formats=("WEBP",)), place
 
 
 def has_unused_opacity(encoded: bytes, image: ImageFile.ImageFile) -> bool:

@@ -225,7 +225,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             visited.add(offset)
             directory = file.directory(offset)
             if len(visited) <= num_seen:
-                account.add_page(file, directory)
+                account.add_page(file, directory, len(visited) - 1)
             else:
                 account.frames.append((directory.first, directory.last))
                 account.frames.extend(_pixels(file, directory)[0])
@@ -252,11 +252,11 @@ class _Account:
     sub_directories: list[int] = field(default_factory=list)
     """Offsets of directories that are not pages."""
 
-    def add_page(self, file: TiffFile, directory: Directory) -> None:
+    def add_page(self, file: TiffFile, directory: Directory, index: int) -> None:
         entries = directory.entries
         self.claimed.append((directory.first, entries[0].own_bytes[0] if entries else directory.last))
         self.claimed.append((entries[-1].own_bytes[1] if entries else directory.first, directory.last))
-        pixels, num_positions = _pixels(file, directory, is_seen=True)
+        pixels, num_positions = _pixels(file, directory, index)
         is_compressed = file.number(directory, _COMPRESSION, _UNCOMPRESSED) not in (_UNCOMPRESSED, _OLD_JPEG, _JPEG)
         (self.compressed if is_compressed else self.claimed).extend(pixels)
         max_bits = max(file.numbers(directory, _BITS, 1), default=1)
@@ -324,9 +324,9 @@ def _sub_picture(file: TiffFile, offset: int) -> list[Range]:
         return []
 
 
-def _pixels(file: TiffFile, directory: Directory, is_seen: bool = False) -> tuple[list[Range], int]:
-    """Return the strips or tiles that a picture needs, and their number. DamagedError if they are of a page that was
-    scanned, and are damaged."""
+def _pixels(file: TiffFile, directory: Directory, page: int | None = None) -> tuple[list[Range], int]:
+    """Return the strips or tiles that a picture needs, and their number. page: index of one that was scanned.
+    DamagedError if such a page is damaged."""
     width, height = file.number(directory, _WIDTH, 0), file.number(directory, _HEIGHT, 0)
     compression = file.number(directory, _COMPRESSION, _UNCOMPRESSED)
     is_tiled = _TILE_OFFSETS in directory.by_tag
@@ -351,12 +351,12 @@ def _pixels(file: TiffFile, directory: Directory, is_seen: bool = False) -> tupl
             num_bytes = min(num_bytes, num_needed)
         elif compression in _DEFLATED:
             packed = file.encoded[first : first + num_bytes]
-            num_bytes = (checked_bytes if is_seen else used_bytes)(packed, num_needed)[0]
+            num_bytes = (used_bytes(packed, num_needed) if page is None else checked_bytes(packed, num_needed, page))[0]
         elif compression == _JPEG:
             packed = file.encoded[first : first + num_bytes]
             num_bytes = min(num_bytes, jpeg.streams(packed, [0])[0].last)
-            if is_seen and packed[num_bytes - 2 : num_bytes] != jpeg.END:
-                raise DamagedError("the pixels are truncated")
+            if page is not None and packed[num_bytes - 2 : num_bytes] != jpeg.END:
+                raise DamagedError("the pixels are truncated", page)
         parts.append((first, first + num_bytes))
     for first in file.numbers(directory, _JPEG_OFFSET, 1) if compression == _OLD_JPEG else ():
         parts.append((first, first + file.number(directory, _JPEG_BYTES, len(file.encoded))))

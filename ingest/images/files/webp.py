@@ -67,8 +67,9 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
 
 
 def is_lossless(encoded: bytes) -> bool:
-    """Return whether a still picture is packed without loss."""
-    return any(name == _PICTURES[1] for name, _, _ in _chunks(encoded, _HEADER_BYTES, len(encoded)))
+    """Return whether a still picture is packed without loss: its first chunk of pixels is decoded."""
+    chunks = _chunks(encoded, _HEADER_BYTES, len(encoded))
+    return next((name for name, *_ in chunks if name in _PICTURES), b"") == _PICTURES[1]
 
 
 def stored_frame(encoded: bytes, index: int) -> tuple[bytes, tuple[int, int]] | None:

@@ -21,7 +21,7 @@ from scoring.labels.judgements import CHECKS, judgements, without_inattentive
 from scoring.labels.label_files import LABELS_SCHEMA
 from scoring.labels.reviews import SKIP, UNCLEAR, standing
 from scoring.labels.table import as_judged
-from scoring.runs.audit_files import PRIVATE, AuditSample
+from scoring.runs.audit_files import AuditSample
 
 Estimate = Callable[[pa.Table], tuple[float, float] | None]
 """Labels -> 95 % interval of the corrected share of private pictures, None if they do not give one."""
@@ -31,10 +31,10 @@ _NUMBERS = (pa.int8(), pa.float32())
 
 def estimate_of(run: Run, sample: AuditSample) -> Estimate:
     """Read what the correction needs of the run, and return a quick function that needs no open run."""
-    num_images = cell_counts(run, audit_sql(run, sample.design.private)).of_run[PRIVATE]
+    counts = cell_counts(run, audit_sql(run, sample.design.private))
 
     def estimate(labels: pa.Table) -> tuple[float, float] | None:
-        rate = private_rate(sample, num_images, as_judged(labels))
+        rate = private_rate(sample, counts, as_judged(labels))
         return None if rate.low is None or rate.high is None else (rate.low, rate.high)
 
     return estimate

@@ -4,9 +4,9 @@
 -- num_scored (N) leaves out quarantined images. Images for which the condition is unknown (null: it, or the level it
 -- asks for, depends on an attribute that could not be judged) are in num_unknown and neither in the rate nor in its
 -- 95 % Wilson interval; num_screened, left out by a screen, are in none of these; num_guarded and num_missed: what the
--- engine says of pictures that the guard of the screen sent on. The rate is num_private / (num_scored - num_unknown). num_level_N: scored images of that level.
+-- engine says of pictures that the guard of the screen sent on. The rate is num_private / (num_scored - num_unknown). num_level_N: scored images of that severity_level.
 WITH judged AS (
-    SELECT coalesce(({by})::VARCHAR, '(none)') AS group_name, {shard}status, level, coalesce(stage = 'guard', false) AS is_guarded,
+    SELECT coalesce(({by})::VARCHAR, '(none)') AS group_name, {shard}status, severity_level AS level, coalesce(stage = 'guard', false) AS is_guarded,
         CASE WHEN status = 'scored' THEN ({private})::BOOLEAN END AS is_private
     FROM images
 ),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ingest.errors import EngineError
 from ingest.machine import install_command
 from scoring.assessment import EngineDescription, EngineOptions
-from scoring.engine_facts import Costs, Preview, Requirements, package_versions
+from scoring.engine_facts import Preview, Requirements, package_versions
 from scoring.engines.detectors.findings import ABSENT_UNLESS_FOUND, ASSESSED
 from scoring.engines.detectors.models import PACKAGES, SHA256, checked_path
 from scoring.engines.picture import seen_as_decoded
@@ -63,10 +63,6 @@ def requirements(options: EngineOptions) -> Requirements:
 
 def preview(options: EngineOptions) -> Preview:
     return Preview(seen_as_decoded)
-
-
-def costs(options: EngineOptions) -> Costs:
-    return Costs()
 
 
 def load(options: EngineOptions) -> "DetectorsEngine":

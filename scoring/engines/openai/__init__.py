@@ -10,7 +10,7 @@ from functools import partial
 
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.endpoint import KEY_VARIABLES, RetryPolicy, key_from_environment
-from scoring.engine_facts import Costs, Preview, Requirements
+from scoring.engine_facts import Preview, Requirements
 from scoring.engines.openai.engine import NAME, OpenAIEngine, description, settings, size_as_sent
 from scoring.protocols.interface import prompt_parts
 
@@ -34,10 +34,6 @@ def preview(options: EngineOptions) -> Preview:
         protocol=f"{chosen.protocol.name}, version {chosen.protocol.version}",
         parts=prompt_parts(chosen.protocol),
     )
-
-
-def costs(options: EngineOptions) -> Costs:
-    return Costs()
 
 
 def check(options: EngineOptions) -> str:

@@ -8,7 +8,6 @@ import logging
 import math
 import re
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -107,9 +106,6 @@ MAX_TOP_LOGPROBS = 20
 LEAST_LOGPROB = -1000.0
 """Smallest log probability, in effect 0; JSON allows integers that are too long for `exp`."""
 
-MAX_COUNT = 10**9
-"""Limit of tokens for one answer; more is nonsense, and may be more than a metric can hold."""
-
 STRUCTURE, PROBABILITIES, MAX_TOKENS = "structure", "probabilities", "max_tokens"
 OPTIONAL = {
     STRUCTURE: frozenset(["response_format", "structured_outputs"]),
@@ -185,19 +181,6 @@ def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
         raise NoAnswerError(ENGINE_ERROR, "the endpoint sent an answer without text")
     tokens = _tokens(text, choice, wanted.probability_tokens) if wanted.probability_tokens else ()
     return TextAnswer(text, tokens, is_cut_off=finish == "length")
-
-
-def usage_of(response: Mapping[str, Any]) -> dict[str, int]:
-    """Return tokens as in `scoring.assessment.ReportsTokenUsage`; unreported kinds are left out."""
-    usage = response.get("usage")
-    reported = usage if isinstance(usage, dict) else {}
-    details = reported.get("prompt_tokens_details")
-    counts = {
-        "prompt": reported.get("prompt_tokens"),
-        "cached": details.get("cached_tokens") if isinstance(details, dict) else None,
-        "generated": reported.get("completion_tokens"),
-    }
-    return {kind: count for kind, count in counts.items() if type(count) is int and 0 <= count <= MAX_COUNT}
 
 
 def _content(parts: Sequence[object], jpeg: bytes) -> str | list[dict[str, Any]]:
@@ -277,7 +260,6 @@ class OpenAIEngine:
         self._lock = threading.Lock()
         self._without: frozenset[str] = frozenset()
         self._has_logged_guess = False
-        self.usage: Counter[str] = Counter()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """Answer views. EngineError if no view would get an answer: the key, the model's name or the address is wrong,
@@ -335,8 +317,6 @@ class OpenAIEngine:
                 without = less
                 continue
             self._remember(named, without)
-            with self._lock:
-                self.usage.update(usage_of(response))
             return answer_of(response, wanted)
 
     def _remember(self, named: frozenset[str], without: frozenset[str]) -> None:

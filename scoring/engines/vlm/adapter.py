@@ -1,6 +1,6 @@
 """A LoRA adapter: checks before loading that each of its modules fits the model.
 
-Engines drop modules that they cannot place and only log it; a corpus would be scored with half of a tuned model.
+Of an adapter that fits only in part, a corpus would be scored with half of a tuned model.
 A tuned adapter says about itself what it is: privsieve.json for programs, README.md for people, written last.
 """
 
@@ -21,7 +21,7 @@ from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, content_sha256, read_
 from scoring.weights.sources import Weights, find_weights
 
 WEIGHTS = "adapter_model.safetensors"
-_HALF = re.compile(r"(?P<module>.+)\.lora_(?P<half>A|B)(\.\w+)?\.weight")
+HALF = re.compile(r"(?P<module>.+)\.lora_(?P<half>A|B)(\.\w+)?\.weight")
 UNSUPPORTED = (
     "use_dora",
     "bias",
@@ -33,10 +33,13 @@ UNSUPPORTED = (
     "use_bdlora",
     "alora_invocation_tokens",
 )
-"""Settings of peft that one of the engines refuses or silently ignores."""
+"""Settings of peft by which an adapter is more than two matrices for each module."""
+
+CHANGES_BASE = ("pissa", "olora", "corda", "loftq")
+"""Beginnings of `init_lora_weights` with which peft changes the model's own weights, too."""
 
 _NAME = re.compile(r"\^?(?:[\w-]|\\?\.)+")
-"""A module's name, or the end of one; peft allows a `^` before the whole name. A dot may be escaped."""
+"""A module's name, or the end of one, as an expression: peft allows a `^` before the whole name, and escaped dots."""
 
 MAX_PATTERNS = 256
 
@@ -50,9 +53,6 @@ class Adapter(Weights):
 
     modules: tuple[str, ...]
     """Names of the modules as the adapter writes them, sorted."""
-
-    rank: int
-    """Largest rank of its modules."""
 
     def digest(self) -> str:
         """Return the sha256 of every byte, in hex."""
@@ -73,21 +73,23 @@ def adapter_in(weights: Weights) -> Adapter:
         raise EngineError(f"{where} is of type {config.get('peft_type')}; only LORA adapters are loaded")
     for option in UNSUPPORTED:
         if config.get(option) not in (None, False, "none", [], {}):
-            raise EngineError(f"{where} uses {option}, which not every engine loads; merge it into the model instead")
-    for option in ("rank_pattern", "alpha_pattern"):
-        _refuse_expressions(config.get(option), f"{where}: {option} in its {ADAPTER_CONFIG}")
+            raise EngineError(f"{where} uses {option}, which is not loaded; merge it into the model instead")
+    if str(config.get("init_lora_weights")).lower().startswith(CHANGES_BASE):
+        raise EngineError(
+            f"{where} was begun with {printable(str(config['init_lora_weights'])):.40}, which changes the model's own "
+            "weights; merge it into the model instead"
+        )
+    _refuse_expressions(config.get("alpha_pattern"), f"{where}: alpha_pattern in its {ADAPTER_CONFIG}")
     if not (root / WEIGHTS).is_file():
         raise EngineError(f"{where} has no {WEIGHTS}; only safetensors are loaded")
-    shapes = _halves(root / WEIGHTS, where)
-    rank = max(shape[0] for (_, half), shape in shapes.items() if half == "A")
-    modules = tuple(sorted({module for module, _ in shapes}))
-    return Adapter(**vars(weights), modules=modules, rank=rank)
+    modules = tuple(sorted({module for module, _ in _halves(root / WEIGHTS, where)}))
+    return Adapter(**vars(weights), modules=modules)
 
 
 def _refuse_expressions(pattern: object, what: str) -> None:
     """Raise EngineError unless it maps names of modules to numbers.
 
-    peft and vLLM match each name as a regular expression with each module, which could take forever.
+    Each name is matched as a regular expression with each module (`merging`), which could take forever.
     """
     if pattern in (None, {}):
         return
@@ -114,14 +116,6 @@ def check_fits(given: Adapter, model: Path) -> None:
             )
 
 
-def check_taken(given: Adapter, taken: frozenset[str]) -> None:
-    """Raise EngineError naming the first module that the started engine cannot use. taken: `plain` names."""
-    for module in given.modules:
-        if plain(module) not in taken:
-            where = f'the adapter "{given.shown}"'
-            raise EngineError(f"the engine cannot load {module} of {where}; merge it into the model instead")
-
-
 def plain(module: str) -> str:
     """Return a module's name without the parts that differ between packages."""
     return ".".join(part for part in module.split(".") if part not in _WRAPPERS)
@@ -132,7 +126,7 @@ def _halves(file: Path, where: str) -> dict[tuple[str, str], tuple[int, ...]]:
     missing."""
     halves: dict[tuple[str, str], tuple[int, ...]] = {}
     for name, shape in safetensors_shapes(file).items():
-        match = _HALF.fullmatch(name)
+        match = HALF.fullmatch(name)
         if match is None or len(shape) != 2:
             raise EngineError(f"{where} holds {name}, which is not a LoRA matrix of a linear module")
         halves[match["module"], match["half"]] = shape

@@ -10,13 +10,12 @@ from transformers import AutoModelForImageTextToText
 from transformers.utils import logging
 
 from ingest.errors import EngineError
+from scoring.engines.vlm.adapter import Adapter
 from scoring.engines.vlm.checkpoint import Checkpoint, safetensors_shapes, weight_files
+from scoring.engines.vlm.merging import PLAIN, AdapterDeltas
 
 FAULTS = (ValueError, OSError, LookupError, ImportError, RuntimeError, TypeError, AttributeError, SafetensorError)
 """Errors of loading files that are damaged or of another kind."""
-
-PLAIN = (torch.float32, torch.bfloat16, torch.float16)
-"""Types of numbers that mean what they say, without a scale that is stored elsewhere."""
 
 LATER_CHANGES = {"final_logit_softcapping": None, "logit_scale": 1, "logits_scaling": 1, "lm_head_multiplier": 1}
 """Settings by which language models change what their vocabulary head gives -> the value that changes nothing."""
@@ -44,8 +43,11 @@ def check_head(model: Any, name: str) -> None:
             )
 
 
-def head_rows(skeleton: Any, checkpoint: Checkpoint, token_ids: Sequence[int]) -> list[list[float]]:
-    """Read the rows of these tokens in the vocabulary head, which some models share with their input.
+def head_rows(
+    skeleton: Any, checkpoint: Checkpoint, adapter: Adapter | None, token_ids: Sequence[int]
+) -> list[list[float]]:
+    """Read the rows of these tokens in the vocabulary head, which some models share with their input, with what the
+    adapter adds to them.
 
     EngineError as in `check_head`, and if the files do not hold it once, as plain numbers, and without a bias."""
     check_head(skeleton, checkpoint.name)
@@ -72,7 +74,8 @@ def head_rows(skeleton: Any, checkpoint: Checkpoint, token_ids: Sequence[int]) -
             f"{ending[1:]} once, as plain numbers and without a bias; choose --protocol json or binary:lenient, or "
             "--engine transformers"
         )
-    made: list[list[float]] = rows.float().tolist()
+    delta = None if adapter is None else AdapterDeltas(adapter.folder).delta(stored, token_ids)
+    made: list[list[float]] = (rows.float() if delta is None else rows.float() + delta).tolist()
     return made
 
 

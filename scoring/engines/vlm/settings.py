@@ -170,22 +170,25 @@ def description(
 
 def preview_of(chosen: VlmSettings) -> Preview:
     folder, max_pixels = chosen.checkpoint.folder, chosen.max_pixels
+    num_text, num_after = _num_text_tokens(folder, chosen.protocol.prompt, max_pixels)
     return Preview(
         describe_picture=partial(_size_as_seen, folder=folder, max_pixels=max_pixels),
         protocol=f"{chosen.protocol.name}, version {chosen.protocol.version}",
         parts=prompt_parts(chosen.protocol),
-        num_text_tokens=_num_text_tokens(folder, chosen.protocol.prompt, max_pixels),
+        num_text_tokens=num_text,
+        num_tokens_after_picture=num_after,
     )
 
 
-def _num_text_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> int:
-    """Count the tokens of the prompt without the placeholder of the picture."""
+def _num_text_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> tuple[int, int]:
+    """Count the tokens of the prompt without the placeholder of the picture, and those after it."""
     from scoring.engines.vlm.prompting import Prompter
 
     prompter = Prompter(folder, max_pixels)
     prompter.check_template(prompt)
-    tokens = prompter.tokens(prompt)
-    return len(tokens.token_ids) - prompt.has_image
+    ids, image = prompter.tokens(prompt).token_ids, prompter.image_token_id
+    num_after = len(ids) - 1 - ids.index(image) if image in ids else 0
+    return len(ids) - prompt.has_image, num_after
 
 
 def _size_as_seen(pixels: Pixels, folder: Path, max_pixels: int) -> str:
@@ -225,7 +228,3 @@ def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int
         scale = math.sqrt(least / (width * height))
         across, down = (math.ceil(side * scale / side_px) for side in (width, height))
     return across * down
-
-
-MACHINE = "one thread of an AMD EPYC with two cores, vLLM 0.32 and transformers 5.19"
-"""Machine on which `python -m benchmarks.host_cost` measured the `HOST_COST` of both engines."""

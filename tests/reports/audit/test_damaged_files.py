@@ -66,6 +66,7 @@ def test_a_sample_with_values_that_no_draw_has_is_damaged(run: str, column: str,
 )
 def test_corrected_rates_that_no_audit_gives_are_damaged(run: str, wrong: dict[str, object]) -> None:
     right = {"subject": "age", "method": "difference", "num_labels": 0, "raw_rate": 0.0, "low": 0.2, "high": 1.0}
+    right |= {"population": "scored images"}
     state = State(
         settings="x",
         num_rows=2,

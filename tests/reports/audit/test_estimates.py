@@ -1,4 +1,4 @@
-"""The statistics of an audit: on corpora whose truth is known, and against QuaPy."""
+"""The statistics of an audit, on corpora whose truth is known."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,14 @@ from scipy.stats import beta, binom
 
 from reports.statistics.estimates import (
     ABSENT,
+    GUARDED,
     NOT_JUDGED,
     PRESENT,
     UNCLEAR,
     Counts,
     Estimate,
     evidence,
+    masses_of,
     prevalence,
     sensitivity,
     specificity,
@@ -101,6 +103,22 @@ def test_if_every_image_is_labelled_nothing_is_open() -> None:
     cells, truth = np.array([ABSENT] * 3 + [PRESENT]), np.array([0.0, 1, 0, 1])
     found = prevalence(evidence(images(absent=3, present=1), cells, truth, np.ones(4)))
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_guarded_images_count_as_all_that_a_screen_left_out() -> None:
+    """All 200 images that passed and 10 guarded ones are labelled; each of these stands for 80."""
+    guarded = np.full(10, GUARDED + ABSENT)
+    cells = np.concatenate([np.full(100, ABSENT), np.full(100, PRESENT), guarded])
+    truth = np.array([0.0] * 100 + [1.0] * 101 + [0.0] * 9)
+    num_images = images(absent=100, present=100) + 800 * (np.arange(NUM_CELLS) == GUARDED + ABSENT)
+    known = evidence(num_images, cells, truth, np.ones(210), masses_of(80)[cells], 80)
+    found, size = prevalence(known), 10 / (1 - 1 / 80)  # only the draw of the guard is uncertain
+    assert found.value == pytest.approx(0.1 + 0.8 * 0.1)
+    assert found.low == pytest.approx(0.1 + 0.8 * beta.ppf(0.025, 0.1 * size, 0.9 * size + 1))
+    assert found.high == pytest.approx(0.1 + 0.8 * beta.ppf(0.975, 0.1 * size + 1, 0.9 * size))
+    assert sensitivity(known).value == pytest.approx(0.1 / 0.18)
+    without = evidence(num_images, cells[:200], truth[:200], np.ones(200), None, 80)
+    assert prevalence(without) == Estimate(None, pytest.approx(0.1), pytest.approx(0.9))
 
 
 def test_no_positive_label_leaves_the_upper_end_open_and_the_lower_at_0() -> None:

@@ -11,13 +11,13 @@ from scoring.privacy import BY_LEVEL
 from scoring.taxonomy import ATTRIBUTES, KEYS
 
 HASHES = [f"{n:064x}" for n in range(3)]
-ROWS = pa.table({"shard": ["a.tar"] * 3, "key": ["x", "y", "z"], "sha256": HASHES})
+ROWS = pa.table({"shard": ["a.tar"] * 3, "name": ["x", "y", "z"], "sha256": HASHES})
 DECISIVE = [a.key for a in ATTRIBUTES if a.level in (1, 2)]
 
 
 def found_in(condition: str, /, **columns: list[float | None]) -> LabelledSample:
     labels = to_labels({"sha256": HASHES, "annotator": ["a"] * 3, **columns}, 3)
-    return labelled(ROWS, as_judged(labels), condition, "the sample")
+    return labelled(ROWS, as_judged(labels), condition)
 
 
 def test_attributes_make_a_picture_public_only_if_all_that_count_were_looked_for() -> None:
@@ -44,27 +44,27 @@ def test_unclear_labels_count_as_absent_and_are_counted() -> None:
 
 def test_labels_of_other_pictures_alone_are_refused() -> None:
     strangers = to_labels({"sha256": ["f" * 64], "annotator": ["a"], "private": [1]}, 1)
-    with pytest.raises(LabelsError, match="no label is of a picture of the sample"):
-        labelled(ROWS, as_judged(strangers), BY_LEVEL, "the sample")
+    with pytest.raises(LabelsError, match="no label is of a picture of the audit sample"):
+        labelled(ROWS, as_judged(strangers), BY_LEVEL)
 
 
 def test_two_people_who_name_a_picture_in_two_ways_judged_the_same_one() -> None:
     names = {"sha256": [HASHES[0], None], "key": [None, "x"]}
     labels = to_labels(names | {"annotator": ["ana", "ben"], "private": [1, 0]}, 2)
-    found = labelled(ROWS, as_judged(labels), BY_LEVEL, "the sample")
+    found = labelled(ROWS, as_judged(labels), BY_LEVEL)
     assert found.undecided["private"].tolist() == [True]
     assert (found.num_yes["private"].tolist(), found.num_no["private"].tolist()) == ([1], [1])
 
 
 def test_a_label_by_key_counts_for_the_copies_of_its_picture() -> None:
-    copies = pa.table({"shard": ["a.tar"] * 3, "key": ["x", "y", "z"], "sha256": [HASHES[0], HASHES[0], HASHES[1]]})
+    copies = pa.table({"shard": ["a.tar"] * 3, "name": ["x", "y", "z"], "sha256": [HASHES[0], HASHES[0], HASHES[1]]})
     labels = to_labels({"key": ["x", "z"], "annotator": ["ana"] * 2, "private": [1, 0]}, 2)
-    found = labelled(copies, as_judged(labels), BY_LEVEL, "the sample")
+    found = labelled(copies, as_judged(labels), BY_LEVEL)
     assert (found.places.tolist(), found.truth["private"].tolist()) == ([0, 1, 2], [1, 1, 0])
 
 
 def test_a_picture_left_out_in_the_middle_of_the_list_is_undecided_and_one_at_its_end_is_not() -> None:
     labels = to_labels({"sha256": HASHES, "annotator": ["ana"] * 3, "private": [None, 1, None]}, 3)
-    found = labelled(ROWS, as_judged(labels), BY_LEVEL, "the sample", is_in_order=True)
+    found = labelled(ROWS, as_judged(labels), BY_LEVEL)
     assert found.undecided["private"].tolist() == [True, False, False]
     assert (found.counts.num_undecided, found.counts.num_empty) == (1, 1)

@@ -57,7 +57,7 @@ def test_a_label_that_weighs_more_counts_as_fewer() -> None:
 
 def test_a_category_with_labels_enough_takes_no_answer_of_another() -> None:
     """The engine finds 7 of 10 in the first category and none in the second, whose labels say so themselves."""
-    num_images = np.zeros((2, NUM_CELLS), dtype=np.int64)
+    num_images = np.zeros((2, NUM_CELLS))
     num_images[0, [ABSENT, PRESENT]], num_images[1, [ABSENT, PRESENT]] = (830, 170), (980, 20)
     categories = np.repeat([0, 1], 60)
     cells = np.array([ABSENT] * 40 + [PRESENT] * 20 + [ABSENT] * 58 + [PRESENT] * 2)
@@ -71,7 +71,7 @@ def test_a_category_with_labels_enough_takes_no_answer_of_another() -> None:
 
 
 def test_a_category_of_which_every_image_is_labelled_has_the_rate_of_its_labels() -> None:
-    num_images = np.zeros((2, NUM_CELLS), dtype=np.int64)
+    num_images = np.zeros((2, NUM_CELLS))
     num_images[0, ABSENT], num_images[1, [ABSENT, PRESENT]] = 2, (900, 100)
     cells = np.array([ABSENT] * 2 + [ABSENT] * 30 + [PRESENT] * 10)
     truth = np.array([0.0, 1.0] + [0.0] * 28 + [1.0] * 10 + [0.0] * 2)
@@ -86,7 +86,7 @@ def test_a_category_of_which_every_image_is_labelled_has_the_rate_of_its_labels(
 def test_a_category_without_a_label_lies_on_the_line_through_the_others() -> None:
     """The engine finds half of the private images in each of six categories, and has no false alarm."""
     rates = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5])
-    num_images = np.zeros((6, NUM_CELLS), dtype=np.int64)
+    num_images = np.zeros((6, NUM_CELLS))
     num_images[:, PRESENT] = (10_000 * rates / 2).astype(np.int64)
     num_images[:, ABSENT] = 10_000 - num_images[:, PRESENT]
     categories, cells, truth = [], [], []
@@ -101,7 +101,7 @@ def test_a_category_without_a_label_lies_on_the_line_through_the_others() -> Non
     last = found[5]
     assert last is not None
     assert (last.method, last.num_labels) == ("fay-herriot", 0)
-    assert last.rate.value == pytest.approx(0.5, abs=0.12)
+    assert last.rate.value == pytest.approx(0.5, abs=0.15)
     assert last.rate.low is not None and last.rate.high is not None  # noqa: PT018
     assert last.rate.low < 0.5 < last.rate.high
     assert (

@@ -47,12 +47,7 @@ def test_a_run_of_nothing_but_rejections_has_figures(make_run: MakeRun) -> None:
 
 
 def test_an_attribute_of_level_1_or_2_makes_a_picture_private_in_labels_and_in_answers(make_run: MakeRun) -> None:
-    rows = [
-        ("a", found(biometrics=1)),
-        ("b", found(biometrics=0.5, age=1)),
-        ("c", found(nudity=1)),
-        ("d", found()),
-    ]
+    rows = [("a", found(biometrics=1)), ("b", found(biometrics=0.5, age=1)), ("c", found(nudity=1)), ("d", found())]
     labels = by_hash("abcd", **{key: [0.0] * 4 for key in KEYS} | {"beliefs": [1.0, 1.0, 0.5, 0.0]})
     private = evaluate_run(str(make_run(rows)), labels).private
     assert private is not None

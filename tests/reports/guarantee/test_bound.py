@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from reports.statistics.shares import (
-    Numbers,
-    bound_of,
-    evenly_thinned,
-    num_missed_allowed,
-    num_needed,
-)
+from reports.statistics.shares import Numbers, bound_of, evenly_thinned, num_missed_allowed, num_needed
 
 NUM_DRAWS = 500
 

@@ -6,28 +6,19 @@ May import: `ingest`, `scoring.engines`, `scoring.protocols`.
 from typing import TYPE_CHECKING
 
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
-from scoring.engine_facts import Costs, LocalModel, Preview, RecordedHostCost, Requirements, package_versions
-from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engine_facts import LocalModel, Preview, Requirements, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.settings import (
-    MACHINE,
-    VlmSettings,
-    description,
-    preview_of,
-    refuse_wrong_options,
-    settings,
-)
+from scoring.engines.vlm.settings import VlmSettings, description, preview_of, refuse_wrong_options, settings
 from scoring.protocols.interface import Generate
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.transformers.engine import TransformersEngine
 
 NAME = "transformers"
-PACKAGES = ("transformers", "torch", "torchvision", "peft", "xgrammar")
+PACKAGES = ("transformers", "torch", "torchvision", "xgrammar")
 TAKEN = (*ABOUT_THE_QUESTION, "adapter", "dtype", "batch_size")
 CPU_MEMORY_FACTOR = 1.2
 """Memory on the CPU, relative to the size of the weights."""
-HOST_COST = RecordedHostCost(0.8, 13.5, f"recorded for image processor and tokenizer, {MACHINE}")
 
 
 def refuse_wrong(options: EngineOptions) -> None:
@@ -47,10 +38,6 @@ def requirements(options: EngineOptions) -> Requirements:
 def preview(options: EngineOptions) -> Preview:
     refuse_wrong(options)
     return preview_of(settings(options, with_weights=False))
-
-
-def costs(options: EngineOptions) -> Costs:
-    return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, HOST_COST)
 
 
 def load(options: EngineOptions) -> "TransformersEngine":

@@ -1,7 +1,6 @@
 """The transformers engine: views in batches, each one prefill; a failure of one view costs only that view."""
 
 import gc
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,15 +13,19 @@ from ingest.errors import EngineError
 from scoring.assessment import ENGINE_ERROR, ENGINE_OOM, Outcome, Unscored, View
 from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
-from scoring.engines.vlm.adapter import Adapter, check_taken, plain
+from scoring.engines.vlm.adapter import Adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
-from scoring.engines.vlm.loading import FAULTS, model_of
+from scoring.engines.vlm.loading import model_of
+from scoring.engines.vlm.merging import AdapterDeltas
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt, read_answer
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.transformers.forward import Greedy, Prefill, Prefilled, Request
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
 
 DEFAULT_BATCH_SIZE = 16
+GROW_AFTER = 8
+"""Batches in a row with enough memory, after which a batch that was halved is doubled again."""
+
 PER_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
 """Outputs of a processor per token; everything else is per image and handed to the model as it is."""
 
@@ -32,6 +35,7 @@ class TransformersEngine:
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._batch_size = chosen.batch_size or DEFAULT_BATCH_SIZE
+        self._num_at_once, self._num_good = self._batch_size, 0
         self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self.model = model
@@ -49,6 +53,13 @@ class TransformersEngine:
             outcomes = self._assess(protocol, views)
             self._circuit_breaker.check(outcomes, lambda plain: self._assess(protocol, plain))
             return outcomes
+
+    def gpu_memory(self) -> tuple[int, int]:
+        """Without what the allocator keeps for the next batch. As `ReportsGpuMemory`."""
+        if not torch.cuda.is_available():
+            return 0, 0
+        used, (free, _) = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
+        return used, free + torch.cuda.memory_reserved() - used
 
     def close(self) -> None:
         """Release the model's memory."""
@@ -86,34 +97,36 @@ class TransformersEngine:
                 ready.append((index, prompt, tokens, self._request(prompt, tokens, views[index])))
             except Exception as error:  # the edge: what processors raise may hold content, so only its type is kept
                 answers[index] = Unscored(ENGINE_ERROR, f"the picture cannot be prepared ({type(error).__name__})")
-        for start in range(0, len(ready), self._batch_size):
-            batch = ready[start : start + self._batch_size]
-            answered = self._isolated([entry[1:] for entry in batch], may_halve=True)
+        while ready:
+            batch, ready = ready[: self._num_at_once], ready[self._num_at_once :]
+            answered = self._isolated([entry[1:] for entry in batch])
             answers.update(zip((entry[0] for entry in batch), answered, strict=True))
         return answers
 
-    def _isolated(
-        self, batch: Sequence[tuple[Prompt, TokenPrompt, Request]], *, may_halve: bool
-    ) -> list[Answer | Unscored]:
-        """Halve the batch once if memory runs out; after any other failure ask one by one, so that it costs one
-        view."""
+    def _isolated(self, batch: Sequence[tuple[Prompt, TokenPrompt, Request]]) -> list[Answer | Unscored]:
+        """Halve the batch if memory runs out, and those that follow, until some went well; after any other failure ask
+        one by one, so that it costs one view."""
         try:
-            return list(self._answers(batch))
+            answers: list[Answer | Unscored] = list(self._answers(batch))
+            self._num_good += 1
+            if self._num_good % GROW_AFTER == 0:
+                self._num_at_once = min(2 * self._num_at_once, self._batch_size)
+            return answers
         except Exception as error:  # the edge: what models raise may hold content, so only its type is kept
             if not _is_out_of_memory(error):
                 if _is_of_the_accelerator(error):
                     raise
                 if len(batch) > 1:
-                    return [answer for entry in batch for answer in self._isolated([entry], may_halve=may_halve)]
+                    return [answer for entry in batch for answer in self._isolated([entry])]
                 return [Unscored(ENGINE_ERROR, f"the model failed ({type(error).__name__})")]
         # Outside of the handler: its traceback holds the tensors that have to go.
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        if not may_halve or len(batch) == 1:
-            message = f"out of memory with {len(batch)} pictures at once; lower --batch-size or --max-pixels"
-            return [Unscored(ENGINE_OOM, message) for _ in batch]
+        if len(batch) == 1:
+            return [Unscored(ENGINE_OOM, "out of memory with this picture alone; lower --max-pixels")]
         half = len(batch) // 2
-        return [answer for part in (batch[:half], batch[half:]) for answer in self._isolated(part, may_halve=False)]
+        self._num_at_once, self._num_good = min(half, self._num_at_once), 0
+        return [answer for part in (batch[:half], batch[half:]) for answer in self._isolated(part)]
 
     def _answers(self, batch: Sequence[tuple[Prompt, TokenPrompt, Request]]) -> Sequence[Answer]:
         prompts = [tokens for _, tokens, _ in batch]
@@ -184,7 +197,7 @@ def loaded(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | None) -
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     model = model_of(checkpoint, dtype)
     if adapter is not None:
-        model = _merged(model, adapter)
+        _merge(model, adapter)
     return placed(model, device, checkpoint.name).eval()
 
 
@@ -200,22 +213,12 @@ def placed(model: Any, device: str, name: str) -> Any:
         raise EngineError(f'the model "{name}" cannot be put on {device}, which {problem}') from error
 
 
-def _merged(model: Any, adapter: Adapter) -> Any:
-    """Merge the adapter into the weights, so that it costs nothing per picture."""
-    from peft import LoraConfig, PeftModel, get_peft_model_state_dict
-
+def _merge(model: Any, adapter: Adapter) -> None:
+    """Merge the adapter into the weights. EngineError if they do not take it."""
     try:
-        config = LoraConfig.from_pretrained(str(adapter.folder))
-        # Of the weights: in the adapter's settings these may be regular expressions, which could take forever.
-        taken = {plain(module) for module in adapter.modules}
-        config.target_modules = {name for name, _ in model.named_modules() if plain(name) in taken}
-        config.exclude_modules = config.layers_to_transform = config.layers_pattern = None
-        adapted: Any = PeftModel.from_pretrained(model, str(adapter.folder), config=config)
-    except FAULTS as error:
-        raise EngineError(f'the adapter "{adapter.folder}" cannot be loaded ({type(error).__name__})') from error
-    # Without the argument peft looks up the base model that the adapter names, on the hub if need be.
-    state = get_peft_model_state_dict(adapted, save_embedding_layers=False)
-    loaded = [name.split(".lora_")[0] for name in state]
-    check_taken(adapter, frozenset(plain(name) for name in loaded))
-    logging.getLogger(__name__).info("adapter: %d modules merged", len(adapter.modules))
-    return adapted.merge_and_unload()
+        for name, weight in AdapterDeltas(adapter.folder).merged(model.named_parameters()):
+            parameter = model.get_parameter(name)
+            if weight is not parameter:
+                parameter.data = weight.data
+    except ValueError as error:
+        raise EngineError(f'the adapter "{adapter.shown}" cannot be loaded: {error}') from error

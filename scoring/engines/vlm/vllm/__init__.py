@@ -1,32 +1,16 @@
 """GPUs: vLLM with one prefill per picture, many requests in flight.
 
-May import: `ingest`, `scoring.engines`, `scoring.protocols`.
+May import: `ingest`, `scoring.engines`, `scoring.protocols`, `scoring.weights`.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
-from scoring.engine_facts import (
-    Costs,
-    LocalModel,
-    Preview,
-    RecordedHostCost,
-    RecordedSpeed,
-    Requirements,
-    is_installed,
-    package_versions,
-)
-from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.engine_facts import LocalModel, Preview, Requirements, is_installed, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
-from scoring.engines.vlm.settings import (
-    MACHINE,
-    VlmSettings,
-    description,
-    preview_of,
-    refuse_wrong_options,
-    settings,
-)
-from scoring.engines.vlm.vllm.options import vllm_options
+from scoring.engines.vlm.settings import VlmSettings, description, preview_of, refuse_wrong_options, settings
+from scoring.engines.vlm.vllm.options import QUANTIZATION, vllm_options
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.vllm.engine import VllmEngine
@@ -41,17 +25,17 @@ BATCHES_AT_ONCE = 4
 """More than one; how many is known where the engine runs (`scoring.assessment.TakesSteps`)."""
 
 
-HOST_COST = RecordedHostCost(1.6, 22.0, f"recorded for image processor and hand-over to vLLM, {MACHINE}")
-TARGET_SPEED = RecordedSpeed(80.0, "the target for an 8B model on one H200 with pictures of 512 px; not a measurement")
-
-
 def refuse_wrong(options: EngineOptions) -> None:
     refuse_wrong_options(NAME, options, TAKEN)
     vllm_options(options.vllm_option)
 
 
 def describe(options: EngineOptions) -> EngineDescription:
-    return description(NAME, _chosen(options, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
+    described = description(NAME, _chosen(options, with_weights=False), PACKAGES, BATCHES_AT_ONCE)
+    quantization = vllm_options(options.vllm_option).get(QUANTIZATION)
+    if quantization is None:
+        return described
+    return replace(described, protocol=f"{described.protocol}, {quantization}")
 
 
 def requirements(options: EngineOptions) -> Requirements:
@@ -66,10 +50,6 @@ def requirements(options: EngineOptions) -> Requirements:
 def preview(options: EngineOptions) -> Preview:
     refuse_wrong(options)
     return preview_of(settings(options, with_weights=False))
-
-
-def costs(options: EngineOptions) -> Costs:
-    return Costs(options.max_pixels or DEFAULT_MAX_PIXELS, HOST_COST, TARGET_SPEED)
 
 
 def load(options: EngineOptions) -> "VllmEngine":

@@ -24,38 +24,37 @@ from ingest.errors import EngineError
 from scoring.assessment import ENGINE_ERROR, BuiltWith, Outcome, Unscored, View
 from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
-from scoring.engines.vlm.adapter import Adapter, check_taken, plain
 from scoring.engines.vlm.checkpoint import max_tokens, read_json, stored_dtype
 from scoring.engines.vlm.loading import FAULTS, head_rows
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import InputMaker
-from scoring.engines.vlm.vllm.options import Value
+from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES, Value
 from scoring.engines.vlm.vllm.starting import alone_on_gpu, last_words
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
+from scoring.weights.cache import cache_root
 
 # Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+# What is compiled is kept beside the weights: a cache that a machine has, or a volume, serves the next start.
+os.environ.setdefault("VLLM_CACHE_ROOT", str(cache_root().parent / "vllm"))
+os.environ.setdefault("TRITON_CACHE_DIR", str(cache_root().parent / "triton"))
 
 from vllm import AsyncEngineArgs, ModelRegistry, PoolingParams, SamplingParams
-from vllm.lora.request import LoRARequest
 from vllm.platforms import current_platform
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from scoring.engines.vlm.vllm.worker import overrides
+from scoring.engines.vlm.vllm.worker import ADAPTER, MERGED, overrides
 
 PREPARING_THREADS = 2
 """That make the model's inputs, at least."""
 
 KNOWN_AFTER = 32
 """Answers from which on their mean says how many tokens a request takes."""
-
-LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""Ranks that vLLM can reserve room for."""
 
 PIXELS_PER_TOKEN = 32 * 32
 """Value for the Qwen family, assumed before anything is answered."""
@@ -73,12 +72,22 @@ class VllmSetup:
     load_format: str = "safetensors"
     """"dummy" for random weights, which measure as well as real ones."""
 
-    def arguments(self) -> dict[str, Value]:
+    def arguments(self) -> dict[str, Any]:
         """Return the arguments of vLLM, whose own share of the memory is for a GPU that nothing else uses."""
-        arguments_: dict[str, Value] = {}
+        arguments_: dict[str, Any] = {}
         if self.gpu_share is not None and self.gpu_share < 1:
             arguments_["gpu_memory_utilization"] = AsyncEngineArgs.gpu_memory_utilization * self.gpu_share
-        return {**arguments_, **self.options}
+        apart = {*COMPILATION, *VARIABLES}
+        arguments_ |= {name: value for name, value in self.options.items() if name not in apart}
+        if compilation := {name: self.options[name] for name in COMPILATION if name in self.options}:
+            arguments_["compilation_config"] = compilation
+        return arguments_
+
+    def set_variables(self) -> None:
+        """Set the environment variables for the options that vLLM reads from there."""
+        for name, variable in VARIABLES.items():
+            if name in self.options:
+                os.environ[variable] = str(int(self.options[name]))
 
     @property
     def num_preparing_threads(self) -> int:
@@ -108,7 +117,7 @@ class VllmEngine:
         self.prompter = Prompter(chosen.checkpoint.folder, chosen.max_pixels)
         self._numbers = itertools.count()
         self.usage: Counter[str] = Counter()
-        """As in `ReportsTokenUsage`, from what vLLM reports with each output."""
+        """Tokens by kind, as vLLM reports them with each output."""
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(setup.num_preparing_threads))
         self._preparing = threading.Semaphore(setup.num_preparing_threads)
@@ -118,7 +127,6 @@ class VllmEngine:
         self._engine = _started(chosen, self.prompter, setup, skeleton)
         self._wait(self._engine.collective_rpc("end_with", args=(os.getpid(),)))
         self._inputs = InputMaker(self._engine, self.prompter)
-        self._adapter = None if chosen.adapter is None else self._loaded(chosen.adapter)
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         return self.assess_with(self._protocol, views)
@@ -176,6 +184,10 @@ class VllmEngine:
             "enable_prefix_caching": bool(cache.enable_prefix_caching),
             "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
             "mm_encoder_tp_mode": config.model_config.multimodal_config.mm_encoder_tp_mode,
+            "quantization": config.model_config.quantization or "none",
+            "cudagraph_mode": config.compilation_config.cudagraph_mode.name.lower(),
+            "cudagraph_mm_encoder": config.compilation_config.cudagraph_mm_encoder,
+            "use_v2_model_runner": config.use_v2_model_runner,
         }
         return facts
 
@@ -204,6 +216,11 @@ class VllmEngine:
     def _count_outcomes_left(self, number: int) -> None:
         with self._lock:
             self._num_outcomes_left += number
+
+    def gpu_memory(self) -> tuple[int, int]:
+        """As `ReportsGpuMemory`."""
+        reports = self._wait(self._engine.collective_rpc("gpu_memory"))
+        return max(map(tuple, reports), default=(0, 0))
 
     def close(self) -> None:
         """End vLLM's processes."""
@@ -283,7 +300,7 @@ class VllmEngine:
     async def _finished(self, ask: Any, asked: dict[str, Any], wanted: Any) -> Any:
         """Return the last output of a request; there are others only if an engine streams."""
         number = str(next(self._numbers))
-        outputs = [output async for output in ask(asked, wanted, number, lora_request=self._adapter)]
+        outputs = [output async for output in ask(asked, wanted, number)]
         if getattr(outputs[-1], "error", None) is not None:
             raise RuntimeError("the request failed inside of vLLM")
         last = outputs[-1]
@@ -292,22 +309,6 @@ class VllmEngine:
             requests=1, prompt=len(last.prompt_token_ids), cached=last.num_cached_tokens or 0, generated=len(generated)
         )
         return last
-
-    def _loaded(self, adapter: Adapter) -> LoRARequest:
-        request = LoRARequest("adapter", 1, str(adapter.folder))
-        try:
-            self._wait(self._engine.add_lora(request))
-        except Exception as error:  # the edge: vLLM passes on what its worker raised, of any type
-            self.close()
-            raise EngineError(f'vLLM cannot load the adapter "{adapter.folder}" ({type(error).__name__})') from error
-        reports = self._wait(self._engine.collective_rpc("modules_that_take_adapters"))
-        try:
-            for names in reports:
-                check_taken(adapter, frozenset(plain(name) for name in names))
-        except EngineError:
-            self.close()
-            raise
-        return request
 
     def _wait(self, task: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(task, self._loop).result()
@@ -324,31 +325,26 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
     if not isinstance(chosen.protocol.prompt.wanted, Generate):
         # The candidates' rows of the vocabulary head instead of all of it, read at every token of one prefill.
         candidates = prompter.tokens(chosen.protocol.prompt).candidate_ids
-        rows = None if skeleton is None else head_rows(skeleton, chosen.checkpoint, candidates)
+        rows = None if skeleton is None else head_rows(skeleton, chosen.checkpoint, chosen.adapter, candidates)
         pooling = {
             "runner": "pooling",
             "convert": "classify",
             "pooler_config": {"task": "token_classify"},
             "hf_overrides": overrides(prompter.tokenizer.convert_ids_to_tokens(list(candidates)), rows),
         }
-    adapter: dict[str, Any] = {}
-    if chosen.adapter is not None:
-        adapter = {
-            "enable_lora": True,
-            "max_loras": 1,
-            "max_lora_rank": next((room for room in LORA_RANKS if room >= chosen.adapter.rank), chosen.adapter.rank),
-            "enable_tower_connector_lora": True,
-        }
+    loading: dict[str, Any] = {"load_format": setup.load_format}
+    if chosen.adapter is not None and skeleton is not None:
+        loading = {"load_format": MERGED, "model_loader_extra_config": {ADAPTER: str(chosen.adapter.folder)}}
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is
     num_gpus = chosen.tensor_parallel_size or 1
     own_limits = (prompter.tokenizer.model_max_length, max_tokens(chosen.checkpoint.folder) or VLLM_MAX_TOKENS)
     standard: dict[str, Any] = {"enforce_eager": current_platform.is_cpu(), "enable_prefix_caching": True}
+    setup.set_variables()
     with alone_on_gpu(setup.gpu_share), last_words() as said:
         try:
             arguments = AsyncEngineArgs(
                 model=str(chosen.checkpoint.folder),
-                load_format=setup.load_format,
                 trust_remote_code=False,
                 dtype=chosen.dtype or stored_dtype(chosen.checkpoint.folder) or "auto",  # "auto" halves float32
                 max_model_len=int(min(VLLM_MAX_TOKENS, *own_limits)),
@@ -361,7 +357,7 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
                 generation_config="vllm",
                 worker_extension_cls="scoring.engines.vlm.vllm.worker.InWorker",
                 **pooling,
-                **adapter,
+                **loading,
                 **(standard | setup.arguments()),
             )
             # Steps as large as this GPU takes them: by default they would be those of a server on a small one.

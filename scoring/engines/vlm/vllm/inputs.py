@@ -1,25 +1,30 @@
-"""Prompt and picture -> what vLLM's engine process takes, without most of what its front end does for each picture.
+"""What vLLM is sent of a picture: tokens and patches, without its own preparation of each picture.
 
-Two pictures of one size differ in their pixels only. So vLLM itself prepares the first of each size, which is the
-pattern for the others: their pixels go through the model's image processor alone. Whether that gives the same is
-checked on every pattern; where it does not, and for models that are not of the Qwen family, vLLM prepares every
-picture.
+vLLM prepares one picture after the other in Python, which takes longer than all else of a request. Pictures with the
+same grid of patches differ in nothing but their patches. So vLLM prepares the first picture of each grid, and if what
+it made is what this module makes of that picture, this module makes those that follow. Pictures of the web have
+thousands of sizes, but a few hundred grids. Where the two differ, and for models that are not of the Qwen family, vLLM
+prepares every picture.
 """
 
 import threading
-from collections import OrderedDict
+import time
 from typing import Any
 
 import numpy as np
 import torch
 from PIL.Image import Image
-from vllm.multimodal.inputs import MultiModalFieldElem, MultiModalKwargsItem, MultiModalKwargsItems
+from vllm.multimodal.inputs import MultiModalFieldElem, MultiModalKwargsItem, MultiModalKwargsItems, PlaceholderRange
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 
-MAX_PATTERNS = 512
 PIXELS, GRID = "pixel_values", "image_grid_thw"
+COMPARED = ("type", "prompt_token_ids", "mm_hashes", "mm_placeholders")
+"""Entries of an input, apart from the tensors and the time."""
+
+Grid = tuple[int, ...]
+"""Patches in time, height and width."""
 
 
 class InputMaker:
@@ -28,33 +33,49 @@ class InputMaker:
     def __init__(self, engine: AsyncLLM, prompter: Prompter):
         self._renderer = engine.renderer
         self._prompter = prompter
-        self._lock = threading.Lock()
-        self._patterns: OrderedDict[tuple[str, tuple[int, int]], dict[str, Any] | None] = OrderedDict()
+        self._rendering = threading.Lock()
+        """vLLM's preparation takes one picture at a time."""
+
+        self._patterns: dict[Grid, MultiModalKwargsItem | None] = {}
+        """Grid -> item of a picture with that grid; None where vLLM makes something else of it."""
+
+        self._whole: dict[tuple[int, int], torch.Tensor] = {}
+        """Size of pictures that are whole patches -> their grid."""
 
     def input_of(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
         """Make the input of one picture. name: by which vLLM's caches know it."""
-        key = tokens.text, image.size
-        with self._lock:
-            pattern = self._patterns.get(key)
-            if key in self._patterns:
-                self._patterns.move_to_end(key)
-            else:
-                first = self._input_by_vllm(tokens, image, name)
-                self._patterns[key] = first if self._is_pattern(first, image) else None
-                if len(self._patterns) > MAX_PATTERNS:
-                    self._patterns.popitem(last=False)
-                return first
-            if pattern is None:
-                return self._input_by_vllm(tokens, image, name)
-        of_pattern = pattern["mm_kwargs"]["image"][0]
-        grid = of_pattern[GRID].data
-        pixels = MultiModalFieldElem(data=self._pixels(image, grid), field=of_pattern[PIXELS].field)
-        item = MultiModalKwargsItem({**of_pattern, PIXELS: pixels})
+        if self._prompter.image_size is None:
+            return self._input_by_vllm(tokens, image, name)
+        pixels, grid = self._pixels(image)
+        key = tuple(grid.flatten().tolist())
+        if key not in self._patterns:
+            rendered = self._input_by_vllm(tokens, image, name)
+            item = rendered["mm_kwargs"]["image"][0]
+            is_pattern = set(item) == {PIXELS, GRID} and _is_same(
+                rendered, self._input(item, pixels, key, tokens, name)
+            )
+            # Without its pixels, which would fill the memory.
+            self._patterns[key] = _with_pixels(item, torch.empty(0)) if is_pattern else None
+            return rendered
+        pattern = self._patterns[key]
+        if pattern is None:
+            return self._input_by_vllm(tokens, image, name)
+        return self._input(pattern, pixels, key, tokens, name)
+
+    def _input(
+        self, pattern: MultiModalKwargsItem, pixels: torch.Tensor, grid: Grid, tokens: TokenPrompt, name: str
+    ) -> dict[str, Any]:
+        """Make what vLLM would, of another picture with the grid of the pattern."""
+        ids, image_token = tokens.token_ids, self._prompter.image_token_id
+        at = ids.index(image_token)
+        num_visual = grid[0] * grid[1] * grid[2] // self._prompter.processor.image_processor.merge_size**2
         return {
-            **pattern,
-            "prompt_token_ids": list(pattern["prompt_token_ids"]),
-            "mm_kwargs": MultiModalKwargsItems({"image": [item]}),
+            "type": "multimodal",
+            "prompt_token_ids": [*ids[:at], *[image_token] * num_visual, *ids[at + 1 :]],
+            "mm_kwargs": MultiModalKwargsItems({"image": [_with_pixels(pattern, pixels)]}),
             "mm_hashes": {"image": [name]},
+            "mm_placeholders": {"image": [PlaceholderRange(at, num_visual)]},
+            "arrival_time": time.time(),
         }
 
     def _input_by_vllm(self, tokens: TokenPrompt, image: Image, name: str) -> dict[str, Any]:
@@ -63,33 +84,41 @@ class InputMaker:
             "multi_modal_data": {"image": image},
             "multi_modal_uuids": {"image": [name]},
         }
-        rendered: dict[str, Any] = self._renderer.render_cmpl([prompt])[0]
+        with self._rendering:
+            rendered: dict[str, Any] = self._renderer.render_cmpl([prompt])[0]
         return rendered
 
-    def _is_pattern(self, rendered: dict[str, Any], image: Image) -> bool:
-        if self._prompter.image_size is None or len(rendered["mm_kwargs"].get("image", ())) != 1:
-            return False
-        item = rendered["mm_kwargs"]["image"][0]
-        if set(item) != {PIXELS, GRID} or list(rendered["mm_hashes"]) != ["image"]:
-            return False
-        pixels = self._pixels(image, item[GRID].data)
-        theirs = item[PIXELS].data
-        return bool(theirs.dtype == pixels.dtype and torch.equal(theirs, pixels))
-
-    def _pixels(self, image: Image, grid: torch.Tensor) -> torch.Tensor:
-        """Return whole numbers, which the model scales itself. grid: patches in time, height and width."""
+    def _pixels(self, image: Image) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return whole numbers, which the model scales itself, and the grid, shape (1, 3)."""
         processor = self._prompter.processor.image_processor
-        _, height, width = grid.flatten().tolist()
-        if (width * processor.patch_size, height * processor.patch_size) == image.size:  # it needs no new size
-            return _patches(image, processor.patch_size, processor.merge_size, processor.temporal_patch_size)
-        tensor: torch.Tensor = processor(
+        cut = processor.patch_size, processor.merge_size, processor.temporal_patch_size
+        if image.size in self._whole:  # it needs no new size
+            return _patches(image, *cut), self._whole[image.size]
+        processed = processor(
             images=[image],
             size=self._prompter.image_size,
             do_rescale=False,
             do_normalize=False,
             return_tensors="pt",
-        )[PIXELS]
-        return tensor
+        )
+        pixels, grid = processed[PIXELS], processed[GRID]
+        _, height, width = grid.flatten().tolist()
+        is_whole = (width * processor.patch_size, height * processor.patch_size) == image.size
+        if is_whole and torch.equal(_patches(image, *cut), pixels):
+            self._whole[image.size] = grid
+        return pixels, grid
+
+
+def _with_pixels(item: MultiModalKwargsItem, pixels: torch.Tensor) -> MultiModalKwargsItem:
+    return MultiModalKwargsItem({**item, PIXELS: MultiModalFieldElem(pixels, item[PIXELS].field)})
+
+
+def _is_same(rendered: dict[str, Any], made: dict[str, Any]) -> bool:
+    """Return whether vLLM's own input of a picture is the one that was made here."""
+    theirs, ours = (each["mm_kwargs"]["image"][0][PIXELS].data for each in (rendered, made))
+    is_rest_same = all(rendered[name] == made[name] for name in COMPARED)
+    has_same_pixels = theirs.dtype == ours.dtype and torch.equal(theirs, ours)
+    return rendered.keys() == made.keys() and is_rest_same and has_same_pixels
 
 
 def _patches(image: Image, side_px: int, merged: int, frames: int) -> torch.Tensor:

@@ -1,4 +1,7 @@
-"""`--vllm-option NAME=VALUE`: which settings of vLLM can be chosen. None changes what is asked, or of which weights."""
+"""`--vllm-option NAME=VALUE`: which settings of vLLM can be chosen. None changes what is asked.
+
+Only `quantization` changes the answers, so that it is a setting of the run (`scoring.engines.vlm.vllm.describe`).
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True)
 class VllmOption:
-    """A setting that vLLM has by the same name."""
+    """A setting that vLLM has by the same name: as an argument of its engine, or in `COMPILATION` or `VARIABLES`."""
 
     read: Callable[[str], Value]
     """ValueError where the text is no such value."""
@@ -38,8 +41,10 @@ def _checked(read: Callable[[str], Value], fits: Callable[[Any], bool]) -> Calla
 _whole = _checked(int, lambda number: number >= 1)
 _share = _checked(float, lambda number: 0 < number <= 1)
 _gib = _checked(float, lambda number: 0 <= number < 10_000)
-_mode = _checked(str, ("balanced", "throughput").__contains__)
-_encoder_mode = _checked(str, ("weights", "data").__contains__)
+
+
+def _one_of(*names: str) -> Callable[[str], Value]:
+    return _checked(str, names.__contains__)
 
 
 def _switch(text: str) -> bool:
@@ -47,12 +52,20 @@ def _switch(text: str) -> bool:
 
 
 WHOLE, SWITCHED = "a whole number from 1", "true or false"
+QUANTIZATION = "quantization"
+COMPILATION = ("cudagraph_mode", "cudagraph_mm_encoder")
+"""Settings in vLLM's `compilation_config`."""
+
+VARIABLES = {"use_v2_model_runner": "VLLM_USE_V2_MODEL_RUNNER"}
+"""Setting -> environment variable from which vLLM reads it."""
 
 VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
     {
         "max_num_batched_tokens": VllmOption(_whole, WHOLE, "tokens in one step"),
         "max_num_seqs": VllmOption(_whole, WHOLE, "requests in one step"),
-        "performance_mode": VllmOption(_mode, "balanced or throughput", "throughput doubles both defaults"),
+        "performance_mode": VllmOption(
+            _one_of("balanced", "throughput"), "balanced or throughput", "throughput doubles both defaults"
+        ),
         "gpu_memory_utilization": VllmOption(_share, "a number above 0, at most 1", "part of the GPU's memory to take"),
         "kv_cache_memory_bytes": VllmOption(_whole, WHOLE, "size of the cache, instead of all that is left"),
         "cpu_offload_gb": VllmOption(_gib, "a number from 0", "GiB of weights that stay in the machine's memory"),
@@ -60,8 +73,18 @@ VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
         "enable_prefix_caching": VllmOption(_switch, SWITCHED, "compute the text before the picture only once"),
         "enable_chunked_prefill": VllmOption(_switch, SWITCHED, "divide a prompt over steps"),
         "mm_encoder_tp_mode": VllmOption(
-            _encoder_mode, "weights or data", "what GPUs that share a model divide of the vision tower"
+            _one_of("weights", "data"), "weights or data", "what GPUs that share a model divide of the vision tower"
         ),
+        QUANTIZATION: VllmOption(
+            _one_of("fp8"), "fp8", "8-bit numbers, made of the weights when they are loaded; changes the answers"
+        ),
+        "cudagraph_mode": VllmOption(
+            _one_of("none", "piecewise", "full", "full_and_piecewise"),
+            "none, piecewise, full or full_and_piecewise",
+            "which CUDA graphs are captured at the start",
+        ),
+        "cudagraph_mm_encoder": VllmOption(_switch, SWITCHED, "CUDA graphs of the vision tower, too"),
+        "use_v2_model_runner": VllmOption(_switch, SWITCHED, "which of its two model runners works"),
     }
 )
 

@@ -1,6 +1,8 @@
 """What vLLM's workers run besides vLLM. They import this module.
 
-- `InWorker`: they end with the process that started them, and say which modules take an adapter.
+- `InWorker`: they end with the process that started them, and say what they take of their GPU.
+- `MergedLoader`: an adapter is added to the weights while they are loaded. vLLM's own way computes it again for each
+  picture, and calls that experimental in a vision tower.
 - `overrides`: the head from which they read probabilities is filled with rows of the model's own vocabulary head. vLLM
   fills it from a place that not all families have, and otherwise reads what the memory happens to hold. So there is
   another way to load a model: vLLM's own, and then these rows.
@@ -10,13 +12,20 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from select import poll
 from typing import Any
 
 import torch
+from vllm.config.load import LoadConfig
+from vllm.model_executor.model_loader import register_model_loader
+from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 from vllm.model_executor.models.adapters import SEQ_CLS_LOAD_METHODS
+
+from scoring.engines.vlm.merging import AdapterDeltas
 
 OF_VLLM, WITH_ROWS = "no_post_processing", "with_given_rows"
 ROWS = "given_rows"
@@ -25,9 +34,7 @@ HEAD = re.compile(r"(.+\.)?score\.weight")
 
 
 class InWorker:
-    """Mixed into vLLM's worker class, whose attributes `model_runner` has (engine argument worker_extension_cls)."""
-
-    model_runner: Any
+    """Mixed into vLLM's worker class (engine argument worker_extension_cls)."""
 
     def end_with(self, owner: int) -> None:
         """End when the process that started vLLM has ended. owner: its id. If it is killed, vLLM would stay, and keep
@@ -35,14 +42,12 @@ class InWorker:
         with suppress(OSError):  # Linux before 5.3
             threading.Thread(target=_end_after, args=(os.pidfd_open(owner),), daemon=True).start()
 
-    def modules_that_take_adapters(self) -> list[str]:
-        """Return the names of the model's modules; joined projections (q, k and v in one) by their parts. vLLM drops
-        adapter weights that it cannot place and only logs it."""
-        manager = self.model_runner.lora_manager._adapter_manager
-        names: list[str] = []
-        for name in manager.modules:
-            names.extend(manager.packed_modules.get(name) or [name])
-        return names
+    def gpu_memory(self) -> tuple[int, int]:
+        """Return bytes of the GPU that are taken, and that are left; zeros without one."""
+        if not torch.cuda.is_available():
+            return 0, 0
+        free, total = torch.cuda.mem_get_info()
+        return total - free, free
 
 
 def _end_after(its_end: int) -> None:
@@ -51,6 +56,22 @@ def _end_after(its_end: int) -> None:
     waiting.register(its_end)
     waiting.poll()
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+MERGED, ADAPTER = "privsieve_merged", "adapter"
+"""A way to load weights, and its setting with the adapter's folder."""
+
+
+@register_model_loader(MERGED)
+class MergedLoader(DefaultModelLoader):  # type: ignore[misc]  # of an untyped package
+    """Loads safetensors, and adds the adapter to them."""
+
+    def __init__(self, load_config: LoadConfig):
+        self._folder = Path(load_config.model_loader_extra_config[ADAPTER])
+        super().__init__(replace(load_config, load_format="safetensors", model_loader_extra_config={}))
+
+    def get_all_weights(self, *given: Any) -> Generator[tuple[str, torch.Tensor], None, None]:
+        yield from AdapterDeltas(self._folder).merged(super().get_all_weights(*given))
 
 
 def overrides(tokens: Sequence[str], rows: list[list[float]] | None) -> dict[str, Any]:

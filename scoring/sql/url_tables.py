@@ -21,9 +21,9 @@ from ingest.formats import expand_braces
 from ingest.formats.shard import files_below
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from reports.run.run_files import ReadOnlyFiles
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.names import file_list, identifier, literal
+from scoring.sql.read_only_files import ReadOnlyFiles
 
 RESERVED = frozenset(
     """caption url key status error_message width height original_width original_height exif md5 sha256

@@ -1,0 +1,73 @@
+"""A LoRA adapter is added to the model's weights when they are loaded, so that it costs nothing per picture.
+
+Both engines do it here: W + B·A·alpha/r, added in float32 and stored in the precision of the weight.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from scoring.engines.vlm.adapter import HALF, WEIGHTS, plain
+from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, read_json
+
+PLAIN = (torch.float32, torch.bfloat16, torch.float16)
+"""Types of numbers that mean what they say, without a scale that is stored elsewhere."""
+
+DEFAULT_ALPHA = 8
+"""Of peft."""
+
+
+class AdapterDeltas:
+    """What an adapter in a folder (`scoring.engines.vlm.adapter`) adds to each weight of its model."""
+
+    def __init__(self, folder: Path):
+        self._config = read_json(folder / ADAPTER_CONFIG, f'the adapter "{folder}"')
+        self._halves: dict[str, dict[str, torch.Tensor]] = {}
+        self._scales: dict[str, float] = {}
+        for name, matrix in load_file(folder / WEIGHTS).items():
+            if match := HALF.fullmatch(name):
+                module = plain(match["module"])
+                self._halves.setdefault(module, {})[match["half"]] = matrix
+                if match["half"] == "A":
+                    self._scales[module] = _scale(self._config, match["module"], rank=len(matrix))
+
+    def delta(self, weight: str, rows: Sequence[int] | None = None) -> torch.Tensor | None:
+        """Return what is added to a weight of this name, in float32; None if nothing is. rows: return only these."""
+        module = plain(weight.removesuffix(".weight"))
+        if module not in self._halves or not weight.endswith(".weight"):
+            return None
+        halves = self._halves[module]
+        up = halves["B"] if rows is None else halves["B"][list(rows)]
+        return up.float() @ halves["A"].float() * self._scales[module]
+
+    def merged(self, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield all weights, with the adapter added. ValueError if a weight is quantized, or one of the adapter's is
+        missing."""
+        missing = set(self._halves)
+        for name, weight in weights:
+            delta = self.delta(name)
+            if delta is None:
+                yield name, weight
+                continue
+            if weight.dtype not in PLAIN:
+                raise ValueError(
+                    f"{name} is quantized, so that no adapter can be added; merge it into the model before"
+                )
+            missing.discard(plain(name.removesuffix(".weight")))
+            yield name, (weight.float() + delta.to(weight.device)).to(weight.dtype)
+        if missing:
+            raise ValueError(f"the model has no module {min(missing)}, which the adapter changes")
+
+
+def _scale(config: dict[str, Any], module: str, rank: int) -> float:
+    """As peft: alpha of the first pattern that ends the module's name, or of the whole adapter."""
+    name = module.removeprefix("base_model.model.")
+    patterns = config.get("alpha_pattern") or {}
+    own = (alpha for end, alpha in patterns.items() if re.match(rf"(.*\.)?({end})$", name))
+    alpha = next(own, config.get("lora_alpha", DEFAULT_ALPHA))
+    return float(alpha / (math.sqrt(rank) if config.get("use_rslora") else rank))
