@@ -98,6 +98,7 @@ def draw(
         num_scored=num_scored,
         least_probability=min(1.0, scale * min(bucket["least"] for bucket in buckets)),
         category_sizes=sizes or {},
+        guard_mass=sql.guard_mass,
         privsieve=__version__,
     )
     probability = "1.0::DOUBLE" if np.isinf(scale) else f"least(1.0, {scale!r}::DOUBLE * ({density}))"
@@ -113,6 +114,7 @@ def drawn_alike(sample: AuditSample, run: Run, other: Run, private: str | None) 
     private: as in `draw`. RunError if the other run has a scored image that `run` has not scored, and could not draw.
     """
     condition = private_condition(other.record.engine) if private is None else private
+    sql = audit_sql(other, condition)
     mark = f'SELECT hash({Col.SHARD}, "{Col.INDEX}", {Col.SHA256}) AS mark FROM scored'
     chances = sample.table.select(["shard", "index", "inclusion_probability"])
     with other.joined(sampled=run.connection.sql(mark).to_arrow_table(), chances=chances):
@@ -129,11 +131,12 @@ def drawn_alike(sample: AuditSample, run: Run, other: Run, private: str | None) 
                 "num_rows": other.checked.num_rows,
                 "rows_sha256": other.checked.rows_sha256,
                 "num_scored": found["num_scored"],
+                "guard_mass": sql.guard_mass,
             }
         )
         place = 'c.shard = celled.shard AND c."index" = celled."index"'
         chance = f"(SELECT inclusion_probability FROM chances c WHERE {place})"
-        return _drawn(other, audit_sql(other, condition), chance, design)
+        return _drawn(other, sql, chance, design)
 
 
 def _drawn(run: Run, sql: AuditSql, probability: str, design: AuditDesign) -> AuditSample:

@@ -115,6 +115,9 @@ class AuditDesign(AuditedRows):
     category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]] = {}
     """Number of images of each category in the source, by which the labels were placed; else empty."""
 
+    guard_mass: Annotated[float, Field(ge=1)]
+    """Images that a guarded image represents: itself, and those that a screen left out; 1 without a screen."""
+
     privsieve: str
 
 

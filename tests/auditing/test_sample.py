@@ -187,7 +187,7 @@ def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_inte
     assert both["corrected"]["high"] > alone["corrected"]["high"] + looks["reach"]
     assert privsieve("report", run, "--format", "json") == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["label_gaps"]["num_judged_twice"] == len(second)
+    assert report["audited"]["gaps"]["num_judged_twice"] == len(second)
     assert report["audit_cautions"][-1].startswith(f"Several people judged {len(second)} pictures: ")
     assert report["audit_cautions"][-1].endswith("allow for as many wrong labels of pictures that one person judged.")
     assert privsieve("audit", "apply", run, ana, ana) == 2
