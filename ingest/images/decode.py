@@ -33,7 +33,7 @@ from ingest.images.files.memory import (
     is_wide,
     opened,
 )
-from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_kinds, png_metadata
+from ingest.images.files.metadata import file_metadata, frame_kinds, png_metadata
 from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, DamagedError, Piece
 from ingest.images.files.stored import StoredFrames
 from ingest.images.files.unseen import Inner
@@ -115,8 +115,8 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     """
     if not encoded:
         return Rejected("empty", "the file has no bytes")
-    metadata, readable = png_metadata(encoded) if encoded.startswith(PNG_MAGIC) else (set[str](), encoded)
     try:
+        metadata, readable = png_metadata(encoded)
         _check_size(gif_canvas(readable, limits.max_frames) or (0, 0), "gif", limits)
         image = opened(readable, FORMATS)
     except _RejectionError as rejection:

@@ -32,13 +32,12 @@ from ingest.images.files.memory import (
     gif_canvas,
     is_wide,
 )
-from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, png_metadata
+from ingest.images.files.metadata import KeptFacts, png_metadata
 from ingest.images.files.profiles import plain_profile, table_profile
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 """Pillow's names of the formats that can be cleaned."""
-
 
 Colours = Literal["converted", "removed"]
 """What became of a colour profile that was not kept."""
@@ -151,8 +150,7 @@ def _is_gentle(before: Image.Image, after: Image.Image) -> bool:
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
     """Open a file that a scan has decoded. Errors are those of Pillow."""
-    readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
-    return memory.opened(readable, CLEANED_FORMATS)
+    return memory.opened(png_metadata(encoded)[1], CLEANED_FORMATS)
 
 
 def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:

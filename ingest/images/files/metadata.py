@@ -147,9 +147,11 @@ MAX_CHUNKS = 2**17
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     """Return the kinds in a PNG's text and EXIF chunks, and the PNG without chunks because of which Pillow would refuse
     a whole picture: text that is too large to be read, faults of what a picture does not need, and what is damaged
-    behind the pixels. The limits are Pillow's.
+    behind the pixels. The limits are Pillow's. Of another format: no kinds, and the file itself.
     """
     kinds: set[str] = set()
+    if not encoded.startswith(PNG_MAGIC):
+        return kinds, encoded
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
     chunks = list(islice(png_chunks(encoded), MAX_CHUNKS + 1))
     if len(chunks) > MAX_CHUNKS:
