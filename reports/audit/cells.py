@@ -184,7 +184,7 @@ def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dic
 
     categories: without any, only the whole run is counted.
     """
-    counts = ", ".join(
+    counts = "sum(mass) AS num_scored, " + ", ".join(
         f"sum(mass) FILTER ({answer} = 1) AS yes_{subject}, sum(mass) FILTER ({answer} = 0) AS no_{subject}, "
         f"sum(mass) FILTER ({answer} IS NOT NULL) AS any_{subject}"
         for subject, answer in sql.answers.items()

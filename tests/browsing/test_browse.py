@@ -269,7 +269,7 @@ def test_nothing_is_written(run: Path) -> None:
         (["--where", "levl = 1"], '--where: no column "levl" (did you mean "level"?)'),
         (["--where", "score > 2"], "there is no row to browse"),
         (["--policy", "strikt"], "there is no policy strikt (did you mean"),
-        (["--hash-list", "absent.txt"], "absent.txt: cannot be read"),
+        (["--hash-list", "absent.txt"], "absent.txt cannot be read"),
         (["--port", "65536"], "65536"),
     ],
 )

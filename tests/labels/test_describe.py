@@ -1,6 +1,7 @@
 """`labels describe`: what labels say, in counts."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.jobs.made import privsieve
 
 
 def test_labels_are_described_as_papers_describe_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    columns: dict[str, list[object]] = {
+    columns: dict[str, Sequence[object]] = {
         "key": ["a", "b", "c", "a", "b"],
         "annotator": ["ana"] * 3 + ["ben"] * 2,
         "vote": ["clearly private", "public", None, "private", "private"],

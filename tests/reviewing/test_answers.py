@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -61,9 +62,11 @@ def test_nothing_shows_what_the_model_said_to_people_of_a_study(
     run: Path, tmp_path: Path, more: dict[str, Any]
 ) -> None:
     (tmp_path / "people.csv").write_text("name\nana\n")
-    gold = {"sha256": [sha256(files(1)["000.png"])], "annotator": ["us"], "private": [1]}
+    gold: dict[str, Sequence[object]] = {"sha256": [sha256(files(1)["000.png"])], "annotator": ["us"], "private": [1]}
     write_labels(to_labels(gold, 1), str(tmp_path / "gold.parquet"), LabelsOrigin("hand"))
-    given = {name: str(tmp_path / value) if isinstance(value, str) else value for name, value in more.items()}
+    given: dict[str, Any] = {
+        name: str(tmp_path / value) if isinstance(value, str) else value for name, value in more.items()
+    }
     with served(run, reviewer="ana", **given) as server:
         ana = Person(server.address)
         assert ana.get("/api/state").json["is_blind"]
@@ -288,7 +291,11 @@ def test_known_answers_are_mixed_in_and_counted_for_the_owner_or_at_the_end(run:
 def test_known_answers_are_mixed_in_as_many_private_as_public_ones(run: Path, tmp_path: Path) -> None:
     """Else who always says private is right on most checks."""
     private = {sha256(content): int(name != "005.png") for name, content in files(6).items()}
-    columns = {"sha256": list(private), "annotator": ["us"] * 6, "private": list(private.values())}
+    columns: dict[str, Sequence[object]] = {
+        "sha256": list(private),
+        "annotator": ["us"] * 6,
+        "private": list(private.values()),
+    }
     write_labels(to_labels(columns, 6), str(tmp_path / "gold.parquet"), LabelsOrigin("hand"))
     for seed in range(5):
         with served(

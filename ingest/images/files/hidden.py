@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFile
 
+from ingest.images.files.copies import Pixels
 from ingest.images.files.metadata import png_metadata
 from ingest.images.files.orientation import without_xmp
-from ingest.images.pixels import Pixels
 
 Plane = npt.NDArray[np.uint8]
 """Shape (height, width), dtype uint8."""
