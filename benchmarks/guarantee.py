@@ -82,7 +82,7 @@ def main(num_draws: int, num_copies: int) -> None:
         policy = load_policy(f"{NO_RULES}guarantee: {json.dumps(promise)}".encode(), "none")
         labels = str(folder / "labels.parquet")
         for seed in range(num_draws):
-            sample = draw(run, NUM_DRAWN, "private", seed, None)
+            sample, _ = draw(run, NUM_DRAWN, "private", seed, None)
             write_sample(place(name), sample)
             drawn = list(dict.fromkeys(sample.table["sha256"].to_pylist()))
             columns: dict[str, Sequence[object]] = {

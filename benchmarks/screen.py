@@ -15,6 +15,7 @@ import numpy as np
 from reports.screening.bounds import broken_bound, drifted_share
 from reports.screening.compute import FitSettings, MadeScreen, is_screened, made_screen, scores_of
 from reports.screening.pictures import LabelledFeatures
+from scoring.labels.reviews import GuardLooks
 from scoring.screen.guard import GuardCounts
 from scoring.screen.modalities import Features
 from scoring.screen.model import Vectors
@@ -101,8 +102,8 @@ def scanned(
     broken: ModalityName | None = None,
     guard_share: float = 0.01,
 ) -> Noticed:
-    """A scan of `num` pictures whose private ones the engine finds all. The rates come from 4,000 pictures of a side,
-    so that a large scan need not be made."""
+    """A scan of `num` pictures whose private ones the engine finds all, and people who look at all guarded ones. The
+    rates come from 4,000 pictures of a side, so that a large scan need not be made."""
     missed = _share_screened(made, planted(generator, 4_000, 0, broken))
     left_out = _share_screened(made, planted(generator, 0, 4_000, broken))
     num_private = generator.binomial(num, prevalence)
@@ -116,7 +117,10 @@ def scanned(
         num_missed=int(guarded[0]),
         num_private=int(num_private - private_out),
     )
-    return Noticed(broken_bound(counts, made.record) is not None, drifted_share(counts, made.record) is not None)
+    return Noticed(
+        broken_bound(counts, made.record, GuardLooks(counts.num_missed, counts.num_missed)) is not None,
+        drifted_share(counts, made.record) is not None,
+    )
 
 
 def main() -> None:

@@ -243,7 +243,7 @@ def _sample(corpus: Corpus, pictures: npt.NDArray[np.int64], drawn: Counts, chan
     num = len(corpus.truth)
     design = AuditDesign(
         num_wanted=400, seed=0, purpose="private", private="level IN (1, 2)", settings="", num_rows=num,
-        rows_sha256="0" * 64, num_scored=num, least_probability=1e-12, privsieve="",
+        rows_sha256="0" * 64, num_scored=num, least_probability=1e-12, guard_mass=1, privsieve="",
     )  # fmt: skip
     return AuditSample(pa.Table.from_arrays(arrays, schema=SAMPLE_SCHEMA), design)
 

@@ -147,6 +147,8 @@ def audit_sample(
     purpose: Purpose = "both",
     seed: int = 0,
     private: str | None = None,
+    category_sizes: Url | None = None,
+    also: Sequence[Url] = (),
     replace: bool = False,
     hash_list: Url | None = None,
 ) -> AuditSampleResult:
@@ -224,6 +226,7 @@ def export_labels(
     out: Url,
     *,
     format: Literal["label-studio", "csv"],
+    judged: Literal["private", "classes", "votes", "attributes"] | None = None,
     image_prefix: str | None = None,
     hash_list: Url | None = None,
 ) -> ExportResult:
@@ -253,7 +256,7 @@ def review(
     run: Url,
     *,
     queue: str | None = None,
-    judged: Literal["private", "votes", "attributes", "question"] = "private",
+    judged: Literal["private", "classes", "votes", "attributes", "question"] = "private",
     question: str | None = None,
     reviewer: str | None = None,
     num_pictures: int | None = None,
@@ -262,6 +265,7 @@ def review(
     assign: Url | None = None,
     per_person: int | None = None,
     hash_list: Url | None = None,
+    blind: bool = False,
     again: bool = False,
     seed: int = 0,
     port: int = 0,

@@ -99,17 +99,6 @@ def spread(low: float | None, high: float | None) -> str:
     return f"{100 * low:.{decimals}f} – {100 * high:.{decimals}f} %"
 
 
-def with_interval(share: float | None, low: float | None, high: float | None) -> str:
-    """Return a share with its 95 % interval, with the decimals that the interval needs.
-
-    >>> with_interval(0.004879, 0.004375, 0.00544)
-    '0.49 % (95 % interval 0.44 – 0.54 %)'
-    """
-    if low is None or high is None:
-        return percent(share)
-    return f"{percent(share, decimals=decimals_of(low, high))} (95 % interval {spread(low, high)})"
-
-
 def percent_within(share: float | None, low: float | None, high: float | None) -> str:
     """Return a share with the decimals of its interval, which is shown next to it.
 

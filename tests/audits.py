@@ -35,6 +35,7 @@ def write_drawn(run: str, drawn: pa.Table, num_rows: int, least: float = 1e-12, 
         rows_sha256=rows.rows_sha256,
         num_scored=num_rows,
         least_probability=least,
+        guard_mass=1,
         privsieve="test",
     )
     write_sample(root, AuditSample(pa.Table.from_arrays(columns, schema=SAMPLE_SCHEMA), design))

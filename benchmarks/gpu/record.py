@@ -3,7 +3,8 @@
     python -m benchmarks.gpu.record                          at most 8 minutes, on the first GPU
     python -m benchmarks.gpu.record --dry-run --out FILE     tiny models, on any machine: whether this script works
 
-It needs torch, transformers and peft, no network and no weights: random weights of the shapes of Qwen3-VL-2B and -8B
+It needs the core packages of privsieve (duckdb, pydantic and simplejpeg among them), torch, transformers, xgrammar and
+peft, no network and no weights: random weights of the shapes of Qwen3-VL-2B and -8B
 cost what trained ones cost. With vllm installed it measures that too. Each part runs in a process of its own, and the
 file is written anew after each result: what was measured before a crash or the time limit is kept.
 """

@@ -5,10 +5,10 @@
 
 Samson et al., "Privacy-Aware Visual Language Models", label quality. The first command draws 25 private and 25 public
 pictures into DRAWN (.csv) without their labels, in a random order. People label them with the data set's own definition
-of private in view and without seeing the source (`privsieve labels export DRAWN --format label-studio --out
-tasks.json`, then `privsieve labels import label-studio`). The second command compares. Right is what at least three
-people, and more than half of those who judged a picture, say of it. LABELS and ANSWERS are Parquet files as `privsieve
-labels import` writes them; pictures are joined by sha256, else by key.
+of private in view and without seeing the source (`privsieve review RUN --queue DRAWN --for classes --blind`; then
+`labels export RUN/reviews` and `labels import csv`). The second command compares. Right is what at least three people,
+and more than half of those who judged a picture, say of it. LABELS and ANSWERS are Parquet files as `privsieve labels
+import` writes them; pictures are joined by sha256, else by key.
 """
 
 import argparse

@@ -33,7 +33,7 @@ from ingest.images.files.memory import (
     is_wide,
     opened,
 )
-from ingest.images.files.metadata import PNG_MAGIC, file_metadata, frame_kinds, png_metadata
+from ingest.images.files.metadata import file_metadata, frame_kinds, png_metadata
 from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, DamagedError, Piece
 from ingest.images.files.stored import StoredFrames
 from ingest.images.files.unseen import Inner
@@ -115,8 +115,8 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     """
     if not encoded:
         return Rejected("empty", "the file has no bytes")
-    metadata, readable = png_metadata(encoded) if encoded.startswith(PNG_MAGIC) else (set[str](), encoded)
     try:
+        metadata, readable = png_metadata(encoded)
         _check_size(gif_canvas(readable, limits.max_frames) or (0, 0), "gif", limits)
         image = opened(readable, FORMATS)
     except _RejectionError as rejection:
@@ -221,8 +221,6 @@ def _checked_frame(
 def _decode(
     image: ImageFile.ImageFile, encoded: bytes, name: str, limits: ImageLimits, metadata: set[str]
 ) -> DecodedImage:
-    behind_header = image.fp.tell() if name == "jpeg" and image.fp else 0
-    metadata = metadata | file_metadata(encoded, behind_header)
     num_frames = _num_frames(image, encoded)
     num_decoded = min(num_frames, limits.max_frames)
     width = height = 0
@@ -252,8 +250,8 @@ def _decode(
             size = orientation.turned_size(image.size, stated)
             width, height = (width, height) if index else size
             if name == "jpeg":
-                stream = streams[-1] if num_frames > 1 else replace(streams[-1], last=len(encoded))
-                seen = [_jpeg_pixels(encoded, stream, image, limits)]
+                last = streams[-1].last if num_frames > 1 else len(encoded)
+                seen = [_jpeg_pixels(encoded, streams[-1], last, image, limits)]
             else:
                 seen = _frame_pixels(image, limits)
                 skipped = hidden.skipped(encoded, index) if num_skipped else []
@@ -277,6 +275,7 @@ def _decode(
                 hashes += [pdq_of(pixels, size) for pixels in seen]
                 if doubtful > 1:
                     hashes.append(pdq_of(other_way_up[-1], orientation.turned_size(image.size, doubtful)))
+    metadata |= file_metadata(*(jpeg.outside_scans(encoded, streams) if name == "jpeg" else (encoded, 0)))
     del stored_frames
     more += other_way_up  # last: a cleaned picture has all views but these
     image.close()  # the parts of the file are examined next, which takes memory too
@@ -355,7 +354,7 @@ def _num_frames(image: Image.Image, encoded: bytes) -> int:
     return tiff.num_pages(encoded) if image.format == "TIFF" else getattr(image, "n_frames", 1)
 
 
-def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, image: Image.Image, limits: ImageLimits) -> Pixels:
+def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, last: int, image: Image.Image, limits: ImageLimits) -> Pixels:
     """Decode with strict libjpeg-turbo: unlike Pillow and OpenCV it reports damage in the middle of the data. If it
     warns of something else, the picture is decoded again without that.
 
@@ -367,7 +366,7 @@ def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, image: Image.Image, limits
     decoded = partial(simplejpeg.decode_jpeg, colorspace="CMYK" if is_cmyk else "RGB", **wanted)
     pixels: Pixels
     try:
-        pixels = decoded(memoryview(encoded)[stream.first : stream.last])
+        pixels = decoded(memoryview(encoded)[stream.first : last])
     except ValueError as flawed:
         if jpeg.is_unusual(encoded):
             raise _RejectionError(_unread("JPEG", image.size)) from flawed

@@ -32,14 +32,12 @@ from ingest.images.files.memory import (
     gif_canvas,
     is_wide,
 )
-from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, png_metadata
-from ingest.images.files.orientation import Orientation
+from ingest.images.files.metadata import KeptFacts, png_metadata
 from ingest.images.files.profiles import plain_profile, table_profile
 from ingest.images.pixels import ImageLimits
 
 CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 """Pillow's names of the formats that can be cleaned."""
-
 
 Colours = Literal["converted", "removed"]
 """What became of a colour profile that was not kept."""
@@ -152,8 +150,7 @@ def _is_gentle(before: Image.Image, after: Image.Image) -> bool:
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
     """Open a file that a scan has decoded. Errors are those of Pillow."""
-    readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
-    return memory.opened(readable, CLEANED_FORMATS)
+    return memory.opened(png_metadata(encoded)[1], CLEANED_FORMATS)
 
 
 def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
@@ -299,29 +296,26 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
     decoded.
     """
     try:
-        image, colours, turned = opened(encoded), None, None
+        image = opened(encoded)
+        is_still = _is_still(image) or image.format == "MPO"
         if image.format == "MPO":
-            turned = orientation.orientation_of(image)
-            first = cleaned(encoded, ImageLimits().max_frames)  # fewer frames would be searched as unknown parts
-            if first is None:
-                return None
-            image, colours = opened(first.content), first.colours
-        if image.format not in COVERED_FORMATS or getattr(image, "n_frames", 1) > 1 or image.mode not in _MODES:
+            image.format = "JPEG"  # its first picture, which is written like one
+        if image.format not in COVERED_FORMATS or not is_still or image.mode not in _MODES:
             return None
         check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
-        turned = turned or orientation.orientation_of(image)
-        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded), turned)
+        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded))
         made = cleaned(drawn, 1)
-        return None if made is None else replace(made, colours="converted" if is_converted else made.colours or colours)
+        return replace(made, colours="converted") if made and is_converted else made
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
 
 
 def _drawn(
-    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool, turned: Orientation
+    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool
 ) -> tuple[bytes, bool]:
     """Return the file with areas covered, and whether its pixels were converted to sRGB."""
-    stated, profile = turned.stated or 1, image.info.get("icc_profile")
+    turned, profile = orientation.orientation_of(image), image.info.get("icc_profile")
+    stated = turned.stated or 1
     # An area may have been found in either view.
     places = {orientation.stored_area(area, number) for area in areas for number in (stated, turned.doubtful or stated)}
     drawn = image.convert("L") if image.mode == "1" else _true_colour(image)

@@ -11,7 +11,7 @@ from jobs.console.terminal import write_cautions, write_document, write_json, wr
 from jobs.labelling.auditing import AuditApplyRequest, AuditSampleRequest, Replaced, run_audit_apply, run_audit_sample
 from jobs.runtime.progress import on_terminal
 from reports.audit.results import as_table
-from reports.audit.words import document
+from reports.audit.words import document, expectations
 
 
 @click.group(cls=Commands)
@@ -30,7 +30,11 @@ def sample(request: AuditSampleRequest) -> None:
     Pictures about which the answers are unsure are drawn more often; how likely each was to be drawn is stored in
     RUN/audit/sample.parquet. Quarantined images are not drawn. How many pictures are drawn varies around --n by chance.
 
-    Label in the order of the list: then a part of it is a random sample too.
+    Label in the order of the list: then a part of it is a random sample too. You may stop when an interval is as
+    narrow as you need, but never because of the rate that it shows.
+
+    To correct another run of the same corpus by the same labels, give it with --also, or give the same command again
+    with --also and another --out; then "audit apply" it with the same labels.
 
     Example: privsieve audit sample my-run --n 400 --out labels.csv
     """
@@ -53,12 +57,15 @@ def sample(request: AuditSampleRequest) -> None:
         first = number_of(result.num_for_second_look, "picture")
         where = f": {result.second_list}" if result.second_list else " (the first of the list)"
         write_line(f"{first} for a second person, which shows how often labels are wrong{where}")
+    for line in expectations(result.expected):
+        write_line(line)
     if result.interface:
         write_line(f"labelling interface: {result.interface}")
         write_line("then: privsieve labels import label-studio EXPORTED.json --out labels.parquet")
         out = "labels.parquet"
     write_line(f"next: privsieve review {run} --queue audit --as NAME, to look at them in the browser")
-    write_line(f"  or: privsieve audit apply {run} {' '.join(filter(None, (out, result.second_list)))}")
+    for each in (run, *request.also):
+        write_line(f"  or: privsieve audit apply {each} {' '.join(filter(None, (out, result.second_list)))}")
 
 
 def _write_replaced(run_url: str, earlier: Replaced) -> None:

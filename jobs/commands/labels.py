@@ -5,21 +5,25 @@ import click
 from ingest.errors import number_of
 from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, takes
-from jobs.console.terminal import write_line, write_table, wrote_json
+from jobs.console.terminal import write_document, write_line, write_table, wrote_json
 from jobs.labelling.labels import (
     AgreementRequest,
     ConsensusRequest,
+    DescribeRequest,
     ExportRequest,
     ImportRequest,
     run_agreement,
     run_consensus,
+    run_describe,
     run_export,
     run_import,
 )
 from jobs.runtime.progress import on_terminal
 from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
+from reports.labels.describing import document
 from reports.words import number, percent
+from scoring.labels.consensus import INDEPENDENT
 
 MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
@@ -27,7 +31,7 @@ MAX_SHOWN = 12
 
 @click.group(cls=Commands)
 def labels() -> None:
-    """Import, join, compare and export labels: what people, benchmarks and models say about pictures."""
+    """Import, join, compare, count and export labels: what people, benchmarks and models say about pictures."""
 
 
 @labels.command("import")
@@ -77,6 +81,10 @@ def consensus(request: ConsensusRequest) -> None:
         write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items() if count))
     for name, share in result.accuracy.items():
         write_line(f"estimated to be right: {name} {percent(share)}")
+    if result.accuracy:
+        write_line(INDEPENDENT)
+    for first, second, num in result.never_differ:
+        write_line(f"caution: {first} and {second} never differ in {num:,} answers; if one copies, leave one out")
 
 
 @labels.command()
@@ -138,18 +146,34 @@ def agreement(request: AgreementRequest, output: str) -> None:
 
 
 @labels.command()
+@takes(DescribeRequest)
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def describe(request: DescribeRequest, output: str) -> None:
+    """Count what labels say: people, private and public, votes, levels, attributes and classes.
+
+    Example: privsieve labels describe my-run/reviews
+    """
+    result = run_describe(request, on_terminal(quiet=True))
+    if not wrote_json(result, output):
+        write_document(document(result))
+
+
+@labels.command()
 @takes(ExportRequest)
 def export(request: ExportRequest) -> None:
     """Write labels or the answers of a run for people to correct.
 
-    label-studio makes tasks with the labels filled in, and also the labelling interface (.xml) to paste into the
-    project. `labels import label-studio` and `labels import csv` read the result.
+    label-studio makes tasks with the labels filled in, the labelling interface (.xml) to paste into the project, and of
+    a run copies of the pictures, whose names say nothing (a folder next to the tasks). `labels import label-studio` and
+    `labels import csv` read the result.
 
     Example: privsieve labels export my-run --format label-studio --out tasks.json
     """
     result = run_export(request, on_terminal(quiet=True))
     if result.left_out:
         write_line(result.left_out)
+    if result.caution:
+        write_line(result.caution)
     write_line(f"{number_of(result.labels.num_rows, 'row')} in {request.out}")
     if result.interface:
         write_line(f"labelling interface: {result.interface}")

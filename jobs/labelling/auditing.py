@@ -1,10 +1,11 @@
 """`audit sample` draws pictures into an empty labels file; `audit apply` corrects the rates of a run by labels."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -14,19 +15,19 @@ from pydantic import Field
 from ingest.errors import LabelsError, PrivsieveError, RunError
 from ingest.storage.place import Place, place
 from jobs.console.requests import HashListUrl, Option, RunUrl, Seed, Url, Urls, checked_request, refuse_existing
-from jobs.labelling.labels import paths_in_tree, refuse_as_output
+from jobs.labelling.labels import neutral_names, refuse_as_output
 from jobs.reporting.reporting import category_sizes
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.pictures import clear_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.audit.compute import audit_of_sample
-from reports.audit.drawing import draw
+from reports.audit.drawing import Expected, draw, drawn_alike
 from reports.audit.results import Audit, as_table
 from reports.report.opened import OpenRun
 from reports.run.design import SourceSizes, design_of
 from reports.run.warehouse import Run, open_warehouse
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
-from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
 from scoring.labels.reviews import is_reviews
 from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
 from scoring.runs import AUDIT_LEASE, REVIEWS
@@ -68,6 +69,13 @@ class AuditSampleRequest:
 
     private: Annotated[str | None, Option(metavar="CONDITION")] = None
     """SQL condition: what counts as private; default what the protocol of RUN asks."""
+
+    category_sizes: Annotated[Url | None, Option(metavar="FILE")] = None
+    """CSV with the columns category and images, of the source of a run of --sample --per-category: more labels where
+    the source is large. `audit apply` uses it, too."""
+
+    also: Annotated[Urls, Option(metavar="RUN")] = ()
+    """Another run of the same corpus, repeatable: the labels correct its rates, too."""
 
     replace: bool = False
     """Draw anew although RUN has another sample, which is kept aside."""
@@ -119,6 +127,7 @@ class AuditSampleResult:
     num_without_score: int
     """Images of the run without a score, which cannot be drawn."""
 
+    expected: Expected
     earlier: Replaced | None
     """What became of another sample that the run had; None if it had none."""
 
@@ -140,7 +149,7 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
     stem, extension = posixpath.splitext(request.out)
     if extension not in (".csv", ".json"):
         raise LabelsError(f"--out {request.out}: give a name that ends in .csv, or in .json for Label Studio")
-    refuse_as_output(request.out, (request.run,))
+    refuse_as_output(request.out, (request.run, *request.also))
     hash_list = hash_list_of(request.hash_list)
     run = open_warehouse(request.run)
     if has_sample(run.root):  # else a command that was killed may have left them
@@ -154,7 +163,8 @@ def _sampled(
 ) -> AuditSampleResult:
     """Draw the sample, as `run_audit_sample` does, in the one process that samples this run now."""
     earlier = _earlier(run.root, request.replace)
-    sample = draw(run, request.n, request.purpose, request.seed, request.private)
+    sizes = _sizes(request.category_sizes, run, opened)
+    sample, expected = draw(run, request.n, request.purpose, request.seed, request.private, sizes)
     is_same = earlier is not None and _is_same(earlier, sample)
     if earlier is not None and not is_same and not request.replace:
         raise RunError(
@@ -163,6 +173,7 @@ def _sampled(
         )
     if not sample.table.num_rows:
         raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.n}")
+    of_others = [(other, _alike(request, sample, run, other)) for other in map(open_warehouse, request.also)]
     has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
     is_clear, left_out = clear_of(opened, pictures, hash_list, "drawn picture", feedback)
@@ -179,8 +190,11 @@ def _sampled(
         if second_list is not None and for_second.num_rows:
             files[second_list] = as_csv(for_second.select(columns))
     else:
-        paths = paths_in_tree(sample.table) if run.record.source_format == "tree" else {}
-        files = {interface_url: interface(labels), request.out: tasks(labels, paths, LOCAL_FILES)}
+        folder = place(f"{stem}-pictures")
+        names = neutral_names(run.record, shown, folder, feedback)
+        asked: Asked | None = None if request.purpose == "both" else request.purpose
+        prefix = f"{LOCAL_FILES}{quote(folder.name)}/"
+        files = {interface_url: interface(labels, asked), request.out: tasks(labels, names, prefix)}
     for url in filter(None, (request.out, second_list, interface_url)):
         if not _holds(place(url), files.get(url)):
             refuse_existing(url)
@@ -197,18 +211,44 @@ def _sampled(
         write_sample(run.root, sample)
     if has_rates_of_now is False:
         remove_corrected_rates(run.root)
+    for other, alike in of_others:
+        with lease(other.root.at(AUDIT_LEASE), other.url, takeover=None):
+            before = _earlier(other.root, is_replaced=True)
+            if has_sample(other.root) and (before is None or not _is_same(before, alike)):
+                keep_as_earlier(other.root)
+            write_sample(other.root, alike)
     return AuditSampleResult(
         sample,
         labels.num_rows,
         interface_url,
         opened.cautions,
         num_without_score,
+        expected,
         replaced,
         run.record.screen is not None,
         left_out,
         for_second.num_rows,
         second_list if for_second.num_rows else None,
     )
+
+
+def _sizes(url: str | None, run: Run, opened: OpenRun) -> Mapping[str, int] | None:
+    """Read the sizes of categories, if there are any. Raise errors if they say nothing of the source of this run."""
+    if url is None:
+        return None
+    if not run.record.per_category:
+        raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")
+    if not opened.coverage.is_complete:
+        raise PrivsieveError("--category-sizes: the run is not finished, or its source cannot be listed; scan on")
+    return category_sizes(url)
+
+
+def _alike(request: AuditSampleRequest, sample: AuditSample, run: Run, other: Run) -> AuditSample:
+    """Return the sample as one of another run. RunError if that has another sample, or other images."""
+    alike, earlier = drawn_alike(sample, run, other, request.private), _earlier(other.root, request.replace)
+    if earlier is not None and not _is_same(earlier, alike) and not request.replace:
+        raise RunError(f"{other.url} has another audit sample already; --replace keeps that aside")
+    return alike
 
 
 def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: AuditSample | None) -> None:
@@ -277,17 +317,15 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     run = open_warehouse(request.run)
     _refuse_without_answers(request, run.root)
     labels = _read(request.labels)
-    sizes = None if request.category_sizes is None else category_sizes(request.category_sizes)
     with OpenRun(run) as opened:
-        if sizes is not None and not run.record.per_category:
-            raise PrivsieveError("--category-sizes is for a run of scan --sample N --per-category; leave it out")
-        if sizes is not None and not opened.coverage.is_complete:
-            raise PrivsieveError("--category-sizes: the run is not finished, or its source cannot be listed; scan on")
+        sizes = _sizes(request.category_sizes, run, opened)
         num_rows = run.checked.num_rows
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
+        sample = read_sample(run.root)
+        sizes = sizes or sample.design.category_sizes or None
         coverage = opened.coverage
         kind = design_of(run.record, coverage, SourceSizes()).kind
-        audit = audit_of_sample(run, read_sample(run.root), labels, kind, sizes, cautions)
+        audit = audit_of_sample(run, sample, labels, kind, sizes, cautions)
     state = State(
         settings=run.record.settings_hash(),
         num_rows=num_rows,

@@ -5,30 +5,34 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
+from simplejpeg import encode_jpeg
 
 from ingest.errors import LabelsError
-from ingest.storage.place import place
+from ingest.storage.place import Place, place
 from jobs.console.requests import HashListUrl, Option, Url, Urls, checked_request, refuse_existing
 from jobs.runtime.hash_list import NOTHING, Clearance, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS as COMPARED
-from jobs.runtime.pictures import READS_AGAIN, clearances, left_out_note, reads_pictures
+from jobs.runtime.pictures import READS_AGAIN, PictureRef, clearances, first_frames, left_out_note, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
+from reports.labels.describing import LabelDescription, description
 from reports.report.opened import open_run
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels, load_mapping
 from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
 from scoring.labels.label_files import as_csv
-from scoring.labels.label_studio import LOCAL_FILES, interface, tasks
+from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
 from scoring.labels.reviews import caution_of_chosen, is_reviews
 from scoring.labels.table import contradictions, read_labels, to_labels, write_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows
+from scoring.runs.record import RunRecord
 from scoring.table import LISTED, Col
 from scoring.taxonomy import KEYS
 
@@ -257,6 +261,19 @@ def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgeme
 
 
 @checked_request
+class DescribeRequest:
+    file: Annotated[Url, Option(argument="FILE")]
+    """A labels file, RUN/reviews, or a run."""
+
+
+def run_describe(request: DescribeRequest, feedback: Feedback = SILENT) -> LabelDescription:
+    """Return what labels say, in counts. LabelsError or RunError in one line."""
+    tables = tables_of((request.file,))
+    warn_of_contradictions(tables, feedback)
+    return description(judgements(tables))
+
+
+@checked_request
 class ExportRequest:
     source: Annotated[Url, Option(argument="LABELS_OR_RUN")]
     """A labels file or a run."""
@@ -267,15 +284,21 @@ class ExportRequest:
     format: Literal["label-studio", "csv"]
     """For Label Studio, or a table."""
 
+    judged: Annotated[Asked | None, Option("--for")] = None
+    """label-studio: what people are asked, each with its own definition: private by the levels of the taxonomy, the
+    classes of PrivBench, the votes of PrivacyAlert, or attributes. [default: all that the labels have]"""
+
     image_prefix: str | None = None
-    """Before the path of a picture in a task; default /data/local-files/?d= (Label Studio's local storage)."""
+    """Before the name of a picture in a task. [default: /data/local-files/?d= (Label Studio's local storage), and of a
+    run the folder of the copies]"""
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
 
     def __post_init__(self) -> None:
-        if self.image_prefix is not None and self.format != "label-studio":
-            raise LabelsError("--image-prefix is for --format label-studio; leave it out")
+        for name, given in (("--image-prefix", self.image_prefix), ("--for", self.judged)):
+            if given is not None and self.format != "label-studio":
+                raise LabelsError(f"{name} is for --format label-studio; leave it out")
 
 
 @dataclass(frozen=True)
@@ -286,6 +309,17 @@ class ExportResult:
 
     left_out: str | None = None
     """How many pictures the hash list left out, in words; None if none."""
+
+    caution: str | None = None
+    """If the addresses of pictures hold their own names."""
+
+
+NAMES_SHOW = (
+    "caution: the addresses of the pictures hold the names of their files, which in some data sets say the label; for "
+    "copies with other names scan the pictures, and give the run here, or the labels to review RUN --queue LABELS"
+)
+MAX_SIDE_PX, QUALITY = 1600, 85
+"""Of copies for Label Studio."""
 
 
 def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportResult:
@@ -305,10 +339,18 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
     prefix = LOCAL_FILES if request.image_prefix is None else request.image_prefix
-    content = tasks(labels, _paths(request.source), prefix)
-    place(f"{stem}.xml").write(interface(labels))
-    place(request.out).write(content)
-    return ExportResult(labels, f"{stem}.xml", left_out)
+    names: dict[str, str] | None = None
+    if place(request.source).is_dir() and not is_reviews(place(request.source)):
+        with open_run(request.source) as run:
+            folder = place(f"{stem}-pictures")
+            rows = run.rows((Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
+            rows = rows.filter(pc.is_in(rows[Col.SHA256], labels["sha256"].combine_chunks()))
+            names = neutral_names(run.record, rows, folder, feedback)
+        prefix = request.image_prefix or f"{LOCAL_FILES}{quote(folder.name)}/"
+        labels = labels.filter(pc.is_in(labels["sha256"], pa.array(names, pa.string())))
+    place(f"{stem}.xml").write(interface(labels, request.judged))
+    place(request.out).write(tasks(labels, names, prefix))
+    return ExportResult(labels, f"{stem}.xml", left_out, NAMES_SHOW if names is None else None)
 
 
 def _clearances(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Clearance]:
@@ -331,18 +373,17 @@ def _clearances(source: str, labels: pa.Table, hash_list: HashList, feedback: Fe
     return ["gone" if hash_ is None else "listed" if hash_ in hash_list.sha256 else "clear" for hash_ in hashes]
 
 
-def _paths(source: str) -> dict[str, str]:
-    """Return sha256 or key -> path below the source, for a run of a folder tree; else nothing is known."""
-    if not place(source).is_dir() or is_reviews(place(source)):
-        return {}
-    with open_run(source) as run:
-        if run.record.source_format != "tree":
-            return {}
-        return paths_in_tree(run.rows([Col.SHARD, Col.KEY, Col.SHA256]))
+def neutral_names(record: RunRecord, rows: pa.Table, folder: Place, feedback: Feedback) -> dict[str, str]:
+    """Copy the pictures of rows of a run into a folder, and return sha256 -> name there.
 
-
-def paths_in_tree(rows: pa.Table) -> dict[str, str]:
-    """Return sha256 or key -> path below the source, for rows of a folder tree."""
-    columns = (rows[name].to_pylist() for name in (Col.SHA256, Col.SHARD, Col.KEY))
-    pictures = zip(*columns, strict=True)
-    return {sha256 or key: posixpath.normpath(posixpath.join(shard, key)) for sha256, shard, key in pictures}
+    The name of a picture can be its label, or lie in a tar; a copy is named by its hash. Pictures that the source does
+    not hold any more have none, and a notice counts them. SourceError, StorageError.
+    """
+    columns = (rows[name].to_pylist() for name in (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
+    refs = {ref.sha256: ref for row in zip(*columns, strict=True) if (ref := PictureRef(*row)).sha256 is not None}
+    names = dict[str, str]()
+    for sha256, pixels in zip(refs, first_frames(record, [*refs.values()], MAX_SIDE_PX, feedback), strict=True):
+        if pixels is not None:
+            names[sha256] = f"{sha256}.jpg"
+            folder.at(names[sha256]).write(encode_jpeg(pixels, quality=QUALITY, colorspace="RGB"))
+    return names

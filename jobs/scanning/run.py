@@ -48,7 +48,7 @@ from jobs.scanning.prepared import (
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
 from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts
 from scoring.assessment import EngineDescription, EngineOptions, RemoteEngineModule
-from scoring.runs import ATTEMPTS, RUN_LEASE, RUN_RECORD
+from scoring.runs import ATTEMPTS, REVIEWS, RUN_LEASE, RUN_RECORD
 from scoring.runs.attempts import Attempts, EngineTimeFile
 from scoring.runs.coverage import Tally, tally
 from scoring.runs.footers import all_footers
@@ -128,7 +128,7 @@ class _Scan:
         self._feedback = feedback
         self._progress = progress
         self._num_new = 0
-        self._guard = GuardCounts()
+        self._guard, self._is_doubted = GuardCounts(), False
         self._new_by_shard = Counter[str]()
         self._stated = StatedCounts({}, 0)
         self._run = place(request.run)
@@ -249,14 +249,22 @@ class _Scan:
         return sum((GuardCounts.parsed(footer.screen) for footer in found), GuardCounts())
 
     def _check_guard(self) -> None:
-        """Raise IncompleteError if the guard of the screen contradicts its bound: more rows would prove as little."""
+        """Raise IncompleteError if people's answers about guarded pictures contradict the bound of the screen; say once
+        if only those of the engine do."""
         if self._prepared.screen is None:
             return
-        from reports.screening.bounds import broken_bound
+        from reports.screening.bounds import broken_bound, doubted_bound
+        from scoring.labels.reviews import ReviewAnswers, guard_looks
 
-        broken = broken_bound(self._guard, self._prepared.screen.record)
+        answers = ReviewAnswers(self._run.at(REVIEWS))
+        answers.refresh()
+        given = (self._guard, self._prepared.screen.record, guard_looks(answers.table()))
+        broken = broken_bound(*given)
         if broken is not None:
             raise IncompleteError(broken)
+        if not self._is_doubted and (doubted := doubted_bound(*given)):
+            self._is_doubted = True
+            self._notice(doubted)
 
     def _notice_drift(self, guard: GuardCounts) -> None:
         if self._prepared.screen is None or not self._num_new:
@@ -300,6 +308,8 @@ class _Scan:
         """Return the CPUs for each engine: on Ray those that it reserves. Call this inside the session."""
         if self._resources.executor == "ray":
             return cpus_per_engine(self._prepared, self._resources)
+        if self._resources.engine_cpus is not None:
+            return self._resources.engine_cpus
         is_fed_by_many = self._description.num_gpus > 0 and self._description.batches_at_once > 1
         return max(1, num_cores() - 1) if is_fed_by_many else 1
 
@@ -343,7 +353,8 @@ class _Scan:
                 raise IncompleteError(f"{counts.failure}; run the same command again to continue")
             if counts.guard is not None:
                 self._guard += counts.guard
-                self._check_guard()
+                if counts.guard.num_missed:
+                    self._check_guard()
             self._progress.advance(counts.num_rows)
             self._num_new += counts.num_rows
             self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ingest.errors import number_of
 from ingest.sample import printable
+from reports.audit.drawing import Expected
 from reports.audit.results import (
     ALL_LABELLED,
     FEW_LABELS,
@@ -16,7 +17,7 @@ from reports.audit.results import (
 from reports.statistics.agreement import MIN_TWICE
 from reports.statistics.category_rates import MIN_CATEGORIES, MIN_LABELS
 from reports.statistics.estimates import Estimate
-from reports.statistics.shares import SMALL_GROUP
+from reports.statistics.shares import SMALL_GROUP, num_needed
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
 from scoring.runs.audit_files import PRIVATE, SUBJECTS
 
@@ -31,6 +32,24 @@ SENTENCES: Mapping[str, str] = {
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
 }
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""
+
+
+PROMISES = (0.95, 0.99)
+"""Shares of private pictures, of which the labels that a promise needs are said beforehand."""
+
+
+def expectations(expected: Expected) -> Iterator[str]:
+    """Yield what the labels of a sample can show, before there are any, one line each."""
+    if expected.half_width is not None:
+        yield (
+            f"all labels together: expect about ± {100 * expected.half_width:.1f} points for the corrected private "
+            "rate, a guess from the answers; people who differ widen it"
+        )
+    needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in PROMISES)
+    yield (
+        f"about {expected.num_private_even:,.0f} private pictures are expected for filter --guarantee and screen fit, "
+        f"where with 95 % confidence a promise needs {needed}"
+    )
 
 
 def document(audit: Audit) -> Document:

@@ -38,7 +38,7 @@ def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator
     yield table(
         "Before → after. After: each picture by a map fitted on the other four fifths. "
         f"Threshold: {present} with a probability of {report.at:g} or more",
-        ["subject", "pictures", present, "map", "Brier", "ECE", "wrong answers", "threshold"],
+        ["subject", "pictures", present, "map", "Brier", "ECE", "by chance", "wrong answers", "threshold"],
         [_row(subject) for subject in report.subjects],
         (0, 3),
     )
@@ -90,6 +90,7 @@ def _row(subject: SubjectCalibration) -> list[Cell]:
         f"{subject.method or '–'}{', pooled' if subject.pooled_with else ''}",
         _change(subject.before.brier, after.brier if after else None),
         _change(subject.before.ece, after.ece if after else None),
+        _change(subject.before.ece_by_chance, after.ece_by_chance if after else None),
         _change(subject.wrong_before, subject.wrong_after),
         number(subject.threshold, "g"),
     ]

@@ -194,11 +194,12 @@ def _attributes(evaluation: Evaluation) -> Table:
             _interval(metrics.intervals, "f1"),
             metrics.kappa,
             metrics.calibration.ece if metrics.calibration else None,
+            metrics.calibration.ece_by_chance if metrics.calibration else None,
         ]
         for key, metrics in evaluation.attributes.items()
     ]
     heads = ["attribute", "labelled", "no answer", "present", "of these no answer"]
-    return table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE"], rows)
+    return table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE", "by chance"], rows)
 
 
 def _groups(evaluation: Evaluation) -> Table:

@@ -94,7 +94,7 @@ def _most_frequent(report: Report) -> str:
     if not severe:
         return ""
     top = max(severe, key=lambda row: row.num_present)
-    return f", most often for “{top.title}”"
+    return f", most often because of “{top.title}”"
 
 
 def _where(report: Report) -> str:
@@ -109,7 +109,7 @@ def _where(report: Report) -> str:
     raw = ", as the engine answers," if headline_of(report).is_corrected else ","
     could_be_highest = [rate for rate in known if rate.rank_low == 1]
     if len(could_be_highest) == len(known):
-        return f"Which {label} has the highest rate cannot be said: there are too few images for an order."
+        return f"Too few images to say which {label} has the highest rate: each of the {len(known):,} could have it."
     names = [shortened(rate.group, _MAX_NAME) for rate in could_be_highest[:_NAMED]]
     least = could_be_highest[0].source_low if report.design.is_random else could_be_highest[0].rate_low
     if len(could_be_highest) == 1:
@@ -169,7 +169,7 @@ def _measured(whole: CorrectedRate) -> str:
     right = whole.specificity
     accuses = _share(None if right is None else 1 - right, _rest(whole.specificity_high), _rest(whole.specificity_low))
     parts = [f"finds {finds} of the private images"] if finds else []
-    parts += [f"calls {accuses} of the others private"] if accuses else []
+    parts += [f"wrongly calls {accuses} of the public images private"] if accuses else []
     return f"Measured by {labels}{': the engine ' if parts else ''}{', and '.join(parts)}."
 
 

@@ -117,6 +117,17 @@ class Run:
         """Return the rows of `queries/<question>.sql` as dicts. placeholders: checked SQL (scoring.sql.expressions)."""
         return self._asked(query_text(question, **placeholders))
 
+    @contextmanager
+    def joined(self, **tables: pa.Table) -> Iterator[None]:
+        """Let questions use these tables by their names inside the block."""
+        for name, table in tables.items():
+            self.connection.register(name, table)
+        try:
+            yield
+        finally:
+            for name in tables:
+                self.connection.unregister(name)
+
     def ask_rates(self, by: str, private: str, most: str) -> list[dict[str, Any]]:
         """Return the rows of `rates_text` of this run. by, private: checked SQL."""
         return self._asked(rates_text(self.record, by, private, most))

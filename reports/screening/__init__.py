@@ -6,6 +6,6 @@
     evaluation.py   how good a screen is on other labels
     words.py        all of this in words
 
-May import: `ingest`, `reports.statistics`, `scoring.screen`.
+May import: `ingest`, `reports.statistics`, `scoring.labels`, `scoring.screen`.
 Start at: `compute.py`.
 """

@@ -247,6 +247,10 @@ class Calibration:
     ece: float
     """Expected calibration error: mean distance of probability and share over ten bins, weighted by pictures, 0–1."""
 
+    ece_by_chance: float
+    """The same error to expect of probabilities that are right, from as few pictures: an error as small shows nothing.
+    By the normal approximation, √(2/π) √(Σ w² p (1 − p)) in each bin."""
+
     bins: tuple[ReliabilityBin, ...]
     """Ten, from 0 to 1."""
 
@@ -267,10 +271,12 @@ def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = 
     masses = np.bincount(index, weights=weights, minlength=NUM_BINS)
     given = np.bincount(index, weights=weights * probabilities, minlength=NUM_BINS)
     real = np.bincount(index, weights=weights * actual, minlength=NUM_BINS)
+    noise = np.bincount(index, weights=weights**2 * probabilities * (1 - probabilities), minlength=NUM_BINS)
     return Calibration(
         num_pictures=len(truth),
         brier=float((weights * (probabilities - actual) ** 2).sum() / weights.sum()),
         ece=float(np.abs(given - real).sum() / weights.sum()),
+        ece_by_chance=float(np.sqrt(2 / np.pi * noise).sum() / weights.sum()),
         bins=tuple(
             ReliabilityBin(
                 low=float(edges[bin_]),

@@ -6,6 +6,7 @@ Source of the model: Dawid and Skene, "Maximum likelihood estimation of observer
 (1979).
 """
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -79,6 +80,10 @@ class Consensus:
     accuracy: dict[str, float] = field(default_factory=dict)
     """Annotator -> estimated share of right answers over all attributes and `private`; only with Dawid–Skene."""
 
+    never_differ: tuple[tuple[str, str, int], ...] = ()
+    """Pairs of annotators who give the same answer to every question that both judged, and how many these are; only
+    with Dawid–Skene."""
+
 
 def consensus(
     judged: Judgements, method: Method | None = None, *, paper_rule: bool = False, min_posterior: float | None = None
@@ -107,6 +112,7 @@ def consensus(
         raise LabelsError("--min-posterior is for the method dawid-skene; leave it out, or take --method dawid-skene")
     notes = [f"Annotators: {', '.join(judged.annotators)}."]
     accuracy: dict[str, float] = {}
+    never_differ: tuple[tuple[str, str, int], ...] = ()
     if method == "two-annotator":
         values = of_two(judged.values, paper_rule)
         private, vote = _same(judged.private), _same(judged.vote)
@@ -122,7 +128,8 @@ def consensus(
         min_posterior = MIN_POSTERIOR if min_posterior is None else min_posterior
         values, private, classes, accuracy = _most_probable(judged, min_posterior)
         vote = np.full(private.shape, np.nan, np.float32)
-        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and if two answers tie.")
+        notes.append(f"Dawid–Skene, null below a posterior of {min_posterior:g} and if two answers tie. {INDEPENDENT}")
+        never_differ = _never_differ(judged)
         if not np.isnan(judged.vote).all():
             notes.append("Votes are not joined by this method: they are null.")
     columns: dict[str, object] = {key: values[:, i] for i, key in enumerate(KEYS)}
@@ -142,6 +149,33 @@ def consensus(
         _counts(values),
         _counts(private),
         accuracy,
+        never_differ,
+    )
+
+
+INDEPENDENT = (
+    "It takes annotators to err independently. Two who copy each other both seem more often right than they are, and "
+    "the answers of three annotators cannot show it."
+)
+
+MIN_SAME = 30
+"""Answers of two annotators from which on it is said that they never differ."""
+
+
+def _never_differ(judged: Judgements) -> tuple[tuple[str, str, int], ...]:
+    """Return the pairs of annotators who never differ, although others do."""
+    answers = np.concatenate([judged.values.reshape(len(judged.annotators), -1), judged.private], axis=1)
+    counts = {
+        (first, second): (int((~np.isnan(difference)).sum()), int((np.nan_to_num(difference) != 0).sum()))
+        for first, second in itertools.combinations(range(len(answers)), 2)
+        for difference in [answers[first] - answers[second]]
+    }
+    if not any(num_different for _, num_different in counts.values()):
+        return ()
+    return tuple(
+        (judged.annotators[first], judged.annotators[second], num)
+        for (first, second), (num, num_different) in counts.items()
+        if num >= MIN_SAME and not num_different
     )
 
 

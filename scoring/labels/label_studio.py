@@ -5,7 +5,7 @@ Source of the formats: Label Studio's documentation, "Import pre-annotated data"
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
@@ -15,14 +15,16 @@ from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.labels.label_files import PRIVATE_VOTES, SHOWN_TO, VOTES
-from scoring.labels.source_files import LabelledPicture, content_of, folder_and_file, inside, json_of
+from scoring.labels.source_files import LabelledPicture, content_of, folder_and_file, json_of
+from scoring.privacy import PRIVATE_CLASSES, SHOWS_PRIVATE
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
 IMAGE = "image"
 ANSWERS = {"present": 1.0, "unclear": 0.5, "absent": 0.0}
 """Choice of an attribute -> its value. No choice is null."""
 
-PRIVATE = {"private": 1, "public": 0}
+PUBLIC = "public"
+PRIVATE = {"private": 1, PUBLIC: 0}
 MAX_CLASSES = 100
 """Limit of classes; with more, the interface does not ask for a class."""
 
@@ -30,36 +32,49 @@ LOCAL_FILES = "/data/local-files/?d="
 """Prefix under which Label Studio serves a folder of its own machine."""
 
 
-def tasks(labels: pa.Table, paths: Mapping[str, str], image_prefix: str = LOCAL_FILES) -> bytes:
+def tasks(labels: pa.Table, names: Mapping[str, str] | None, image_prefix: str) -> bytes:
     """Build the JSON file to import: one task per picture, with the labels of each annotator as a prediction.
 
-    paths: sha256 or key of a picture -> its path below the folder of the prefix; else its key is used.
+    names: sha256 of a picture -> its name below the prefix; others are left out, and tasks do not say the picture's own
+    name, which in some data sets is its label. None: that name, the key, stands below the prefix.
     """
     tasks_by_name: dict[str, dict[str, object]] = {}
     predictions: dict[str, list[object]] = {}
     for row in labels.to_pylist():
         name = row["sha256"] or row["key"]
-        path = paths.get(name)
-        data = {IMAGE: f"{image_prefix}{quote(path or row['key'] or name)}", "key": row["key"], "sha256": row["sha256"]}
-        tasks_by_name.setdefault(name, {"data": data | ({"path": path} if path else {})})
+        if names is not None and name not in names:
+            continue
+        data = {IMAGE: f"{image_prefix}{quote(row['key'] or name if names is None else names[name])}"}
+        data |= {"key": row["key"], "sha256": row["sha256"]} if names is None else {"sha256": name}
+        tasks_by_name.setdefault(name, {"data": data})
         if results := _results(row):
             predictions.setdefault(name, []).append({"model_version": row["annotator"], "result": results})
     listed = [task | {"predictions": predictions.get(name, [])} for name, task in tasks_by_name.items()]
     return (json.dumps(listed, indent=1) + "\n").encode()
 
 
-def interface(labels: pa.Table) -> bytes:
-    """Build the labelling interface (XML): three choices per attribute, private or public, and of the labels the
-    classes and, if they have any, the votes."""
+Asked = Literal["private", "classes", "votes", "attributes"]
+
+
+def interface(labels: pa.Table, asked: Asked | None = None) -> bytes:
+    """Build the labelling interface (XML), with the definition of what is asked and no other.
+
+    asked: None for private, three choices per attribute, and of the labels the classes and, if they have any, the
+    votes.
+    """
     lines = ["<View>", f'  <Image name="{IMAGE}" value="${IMAGE}" zoom="true"/>']
-    lines += _choices("private", "Is the picture private?", list(PRIVATE))
-    if labels["vote"].null_count < labels.num_rows:
+    if asked in (None, "private"):
+        lines += _choices("private", f"Is the picture private? Private: it shows {SHOWS_PRIVATE}.", list(PRIVATE))
+    if asked == "classes":
+        rules = "; ".join(f"{name}: {rule}" for name, (rule, _) in PRIVATE_CLASSES.items())
+        lines += _choices("class", f"Which does the picture show? {rules}; public: none", [*PRIVATE_CLASSES, PUBLIC])
+    if asked == "votes" or (asked is None and labels["vote"].null_count < labels.num_rows):
         who = "; ".join(f"{vote}: {shown_to}" for vote, shown_to in SHOWN_TO.items())
         lines += _choices("vote", f"If it were yours, who may see the picture? {who}", list(VOTES))
     classes = sorted({printable(class_) for class_ in labels["class"].to_pylist() if class_ is not None})
-    if 0 < len(classes) <= MAX_CLASSES:
+    if asked is None and 0 < len(classes) <= MAX_CLASSES:
         lines += _choices("class", "Class", classes)
-    for attribute in ATTRIBUTES:
+    for attribute in ATTRIBUTES if asked in (None, "attributes") else ():
         title = f"{attribute.title} (level {attribute.level}, {LEVELS[attribute.level]}): {attribute.shows}"
         lines += _choices(attribute.key, title, list(ANSWERS))
     return ("\n".join([*lines, "</View>"]) + "\n").encode()
@@ -109,9 +124,7 @@ def pictures(root: Place) -> Iterator[LabelledPicture]:
 def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str) -> LabelledPicture:
     data = task.get("data")
     known = data if isinstance(data, dict) else {}
-    texts = {
-        name: known[name] for name in ("sha256", "key", "path") if isinstance(known.get(name), str) and known[name]
-    }
+    texts = {name: known[name] for name in ("sha256", "key") if isinstance(known.get(name), str) and known[name]}
     if not {"sha256", "key"} & texts.keys():
         raise LabelsError(f'{where}: its data has neither "sha256" nor "key"; tasks are made with labels export')
     values, others, whole = dict[str, float](), list[str](), dict[str, str]()
@@ -130,10 +143,12 @@ def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str)
         else:
             others.append(question)
     vote, private = whole.get("vote"), PRIVATE.get(whole.get("private", ""))
+    if private is None and "class" in whole and whole["class"] in {*PRIVATE_CLASSES, PUBLIC}:
+        private = int(whole["class"] != PUBLIC)
     if vote is not None and private is not None and private != int(vote in PRIVATE_VOTES):
         raise LabelsError(f'{where}: the answers to "private" and "vote" contradict each other')
     return LabelledPicture(
-        inside(texts["path"], where) if "path" in texts else None,
+        None,
         private=private,
         vote=vote,
         class_=whole.get("class"),

@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -34,9 +35,10 @@ UNDO = "undo"
 UNCLEAR = "unclear"
 OF_ATTRIBUTES = "attributes"
 OF_VOTE = "vote"
+OF_CLASS = "class"
 YES, NO = "yes", "no"
-ANSWERS = ("private", "public", OF_VOTE, OF_ATTRIBUTES, YES, NO, UNCLEAR, SKIP, UNDO)
-"""private, public: of the whole picture. vote: the column of this name. attributes: values of all.
+ANSWERS = ("private", "public", OF_VOTE, OF_CLASS, OF_ATTRIBUTES, YES, NO, UNCLEAR, SKIP, UNDO)
+"""private, public: of the whole picture. vote, class: the column of this name. attributes: values of all.
 yes, no: to a question of the user's.
 unclear: the person looked and cannot say. skip: the person did not judge. undo: the answer before is taken back."""
 
@@ -50,7 +52,7 @@ REVIEW_COLUMNS: tuple[Column, ...] = (
         "JSON list of boxes as the person left them: attribute, by (model or person), x_min, y_min, x_max, y_max as "
         "fractions of the displayed picture; null if the person changed none",
     ),
-    Column("queue", pa.string(), "", "why the picture was asked: audit, borderline, sql or list", False),
+    Column("queue", pa.string(), "", "why the picture was asked: audit, borderline, guard, sql or list", False),
     Column("is_gold", pa.bool_(), "", "whether a label of the picture was known, to measure the reviewer", False),
     Column("answered_at", pa.timestamp("us", "UTC"), "UTC", "when; later for each answer of a person", False),
 )
@@ -76,7 +78,7 @@ MAX_BOXES_CHARS = 8_000
 LAST_US = 7_258_118_400_000_000
 """The year 2200: no answer is later, and times can still be counted on from here."""
 
-_CHOSEN = {"borderline": "near the decision", "sql": "by a SQL condition"}
+_CHOSEN = {"borderline": "near the decision", "guard": "of the guard of a screen", "sql": "by a SQL condition"}
 """Queues of pictures that were not drawn at random, in words."""
 
 FOOTER_KEY = b"privsieve.reviews"
@@ -162,7 +164,9 @@ def caution_of_chosen(folder: Place) -> str | None:
     if not folder.is_dir() or not is_reviews(folder):
         return None
     answers = standing(read_reviews(folder))
-    answers = answers.filter(pc.is_in(answers["answer"], pa.array(["private", "public", OF_VOTE, OF_ATTRIBUTES])))
+    answers = answers.filter(
+        pc.is_in(answers["answer"], pa.array(["private", "public", OF_VOTE, OF_CLASS, OF_ATTRIBUTES]))
+    )
     is_drawn = pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"]))
     drawn = set(answers.filter(is_drawn)["sha256"].to_pylist())
     chosen = {  # for a picture that was chosen twice, the last reason
@@ -180,6 +184,25 @@ def caution_of_chosen(folder: Place) -> str | None:
         "precision and all other figures are of the judged pictures, not of the run. For figures of the run: privsieve "
         "audit sample, then review --queue audit and audit apply"
     )
+
+
+@dataclass(frozen=True)
+class GuardLooks:
+    """What people say of the pictures of the queue `guard`."""
+
+    num_judged: int = 0
+    num_private: int = 0
+    """Pictures that more people call private than public."""
+
+
+def guard_looks(answers: pa.Table) -> GuardLooks:
+    """Count the pictures of the queue `guard` that people judged. answers: of `REVIEWS_SCHEMA`."""
+    last = standing(answers)
+    last = last.filter(pc.and_(pc.equal(last["queue"], "guard"), pc.is_valid(last["private"])))
+    balance = Counter[str]()
+    for sha256, private in zip(last["sha256"].to_pylist(), last["private"].to_pylist(), strict=True):
+        balance[sha256] += 1 if private else -1
+    return GuardLooks(len(balance), sum(more > 0 for more in balance.values()))
 
 
 class _Parts:

@@ -112,11 +112,18 @@ class AuditDesign(AuditedRows):
     least_probability: Annotated[float, Field(ge=MIN_PROBABILITY, le=1)]
     """The smallest inclusion probability of a scored image, drawn or not."""
 
+    category_sizes: Mapping[str, Annotated[int, Field(ge=1, lt=2**53)]] = {}
+    """Number of images of each category in the source, by which the labels were placed; else empty."""
+
+    guard_mass: Annotated[float, Field(ge=1)]
+    """Images that a guarded image represents: itself, and those that a screen left out; 1 without a screen."""
+
     privsieve: str
 
 
-SECOND_LOOK_SHARE = 0.1
-"""Share of the drawn pictures that a second person is asked to label, to measure errors in labels."""
+SECOND_LOOK_SHARE, NUM_SECOND_LOOKS = 0.1, 30
+"""Share of the drawn pictures that a second person is asked to label, to measure errors in labels, and about how many
+there are of a small sample: fewer than 20 measure nothing (`reports.statistics.agreement`)."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,8 @@ class AuditSample:
     def is_for_second_look(self) -> list[bool]:
         """Rows that a second person is asked to label. Like the draw, it follows from seed, shard and index alone."""
         rows = zip(self.table["shard"].to_pylist(), self.table["index"].to_pylist(), strict=True)
-        return [_lot(f"{self.design.seed}/second look/{index}/{shard}") < SECOND_LOOK_SHARE for shard, index in rows]
+        share = max(SECOND_LOOK_SHARE, NUM_SECOND_LOOKS / self.design.num_wanted)
+        return [_lot(f"{self.design.seed}/second look/{index}/{shard}") < share for shard, index in rows]
 
 
 def _lot(name: str) -> float:

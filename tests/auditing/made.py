@@ -2,12 +2,14 @@
 
 import csv
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ingest.errors import Fault, RunError
 from ingest.storage.place import place
@@ -15,6 +17,7 @@ from reports.run.warehouse import STALE_AUDIT, Run
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers
 from scoring.runs.audit_files import read_sample, read_stored
+from scoring.runs.record import RunRecord
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -62,13 +65,15 @@ def verdict(number: int, is_there: bool, random: np.random.Generator) -> Verdict
     return Assessment(values)
 
 
-def make_run(folder: Path, name: str = "run", num_slices: int = 1, num_images: int = NUM_IMAGES) -> Path:
-    """slices: of each shard."""
+def make_run(
+    folder: Path, name: str = "run", num_slices: int = 1, num_images: int = NUM_IMAGES, engine_seed: int = 2
+) -> Path:
+    """slices: of each shard. engine_seed: which mistakes the engine makes."""
     run = folder / name
     (run / "scores").mkdir(parents=True)
     engine = {"name": "canned", "protocol": "canned", "assessed": [key for key in KEYS if key != "age"]}
     (run / "run.json").write_text(run_record(engine).model_dump_json())
-    random, is_there = np.random.default_rng(2), truth()
+    random, is_there = np.random.default_rng(engine_seed), truth()
     verdicts = [verdict(n, bool(is_there[n]), random) for n in range(NUM_IMAGES)]
     size = NUM_IMAGES // NUM_SHARDS
     for shard in range(num_images // size):
@@ -81,6 +86,17 @@ def make_run(folder: Path, name: str = "run", num_slices: int = 1, num_images: i
         for number, (start, end) in enumerate(itertools.pairwise(cuts)):
             write_result(run, f"{shard}.tar", number, number == num_slices - 1, table.slice(start, end - start))
     return run
+
+
+def as_per_category(run: Path) -> None:
+    """Turn the run into one of as many images of each category."""
+    path, per_category = run / "run.json", {"sample": 700, "seed": 0, "per_category": True, "drawn": NUM_IMAGES}
+    record = RunRecord(**(json.loads(path.read_text()) | per_category))
+    path.write_text(record.model_dump_json())
+    for file in (run / "scores").iterdir():  # results of other settings would be refused
+        table = pq.read_table(file)
+        meta = dict(table.schema.metadata) | {b"privsieve.settings": record.settings_hash().encode()}
+        pq.write_table(table.replace_schema_metadata(meta), file)
 
 
 def filled(path: Path, columns: Mapping[str, npt.NDArray[np.bool_]], rows: slice = slice(None)) -> list[dict[str, str]]:

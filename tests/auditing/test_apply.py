@@ -19,7 +19,6 @@ from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.assessment import Assessment
 from scoring.labels.reviews import ReviewAnswers
 from scoring.runs.audit_files import SUBJECTS
-from scoring.runs.record import RunRecord
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.auditing.made import (
@@ -27,6 +26,7 @@ from tests.auditing.made import (
     CATEGORIES,
     NUM_IMAGES,
     answer,
+    as_per_category,
     filled,
     make_run,
     read_corrected_rates,
@@ -325,7 +325,7 @@ def test_a_raw_rate_that_is_only_a_lower_bound_is_marked_like_in_the_report(
     assert [line.split()[:4] for line in lines if line.split()[:1] == ["age"]] == [["age", "≥", "25.0", "%"]]
     assert [line.split()[:3] for line in lines if line.split()[:1] == ["nudity"]] == [["nudity", "0.0", "%"]]
     assert any("≥: never ruled out, so at least" in line for line in lines)
-    assert privsieve("report", run) == 0
+    assert privsieve("report", run, "--full") == 0
     table = capsys.readouterr().out.partition("Rates of the scored images, corrected by")[2]
     assert ["age", "≥", "25.0", "%"] in [line.split()[:4] for line in table.splitlines()]
 
@@ -335,14 +335,8 @@ def test_a_run_with_as_many_images_of_each_category_is_weighted_with_their_sizes
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The source has 100 offices for each other picture; they are private most often."""
-    is_there, path = truth(), run / "run.json"
-    per_category = {"sample": 700, "seed": 0, "per_category": True, "drawn": NUM_IMAGES}
-    record = RunRecord(**(json.loads(path.read_text()) | per_category))
-    path.write_text(record.model_dump_json())
-    for file in (run / "scores").iterdir():  # results of other settings would be refused
-        table = pq.read_table(file)
-        meta = dict(table.schema.metadata) | {b"privsieve.settings": record.settings_hash().encode()}
-        pq.write_table(table.replace_schema_metadata(meta), file)
+    is_there = truth()
+    as_per_category(run)
     sample(run, tmp_path / "list.csv", "--n", 600, "--for", "private")
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": is_there}))
     sizes = tmp_path / "sizes.csv"

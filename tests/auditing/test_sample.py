@@ -2,17 +2,32 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import RunError
+from ingest.storage.place import place
 from reports.run.warehouse import open_warehouse
-from tests.auditing.made import NUM_IMAGES, filled, make_run, read_corrected_rates, sample, truth, write
+from scoring.runs.audit_files import read_sample
+from tests.auditing.made import (
+    NUM_IMAGES,
+    as_per_category,
+    filled,
+    make_run,
+    read_corrected_rates,
+    sample,
+    truth,
+    write,
+)
 from tests.jobs.made import privsieve
+from tests.reviewing.made import run_of
+from tests.tuning_sets.made import files
 
 
 @pytest.mark.slow
@@ -67,25 +82,27 @@ def test_pictures_on_the_hash_list_are_drawn_and_not_named_to_the_people_who_lab
     removed = whole["sha256"].to_pylist()[:2]
     (tmp_path / "hashes.txt").write_text("\n".join(f"sha256 {one}" for one in removed))
     capsys.readouterr()
-    for name in ("list.csv", "tasks.json"):
-        assert sample(run, tmp_path / name, "--n", 60, "--hash-list", tmp_path / "hashes.txt") == whole
-        said = capsys.readouterr().out
-        assert "left out: 2 drawn pictures on the hash list; apply counts such pictures as without a label" in said
-        assert f"{whole.num_rows - 2} rows to fill in" in said
-        content = (tmp_path / name).read_text()
-        assert not [one for one in removed if one in content]
+    assert sample(run, tmp_path / "list.csv", "--n", 60, "--hash-list", tmp_path / "hashes.txt") == whole
+    said = capsys.readouterr().out
+    assert "left out: 2 drawn pictures on the hash list; apply counts such pictures as without a label" in said
+    assert f"{whole.num_rows - 2} rows to fill in" in said
+    content = (tmp_path / "list.csv").read_text()
+    assert not [one for one in removed if one in content]
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
     counts = json.loads(capsys.readouterr().out)["labels"]
     assert (counts["num_drawn"], counts["num_without_row"]) == (whole.num_rows, 2)
 
 
-def test_what_people_label_in_label_studio_holds_no_answer_of_the_run(run: Path, tmp_path: Path) -> None:
-    drawn = sample(run, tmp_path / "tasks.json", "--n", 50)
+def test_what_people_label_in_label_studio_holds_no_answer_of_the_run_and_no_name(tmp_path: Path) -> None:
+    run = run_of(tmp_path, files(6))
+    drawn = sample(run, tmp_path / "tasks.json", "--n", 50, "--for", "private")
     tasks = json.loads((tmp_path / "tasks.json").read_text())
     assert [task["data"]["sha256"] for task in tasks] == drawn["sha256"].to_pylist()
     assert not any(task["predictions"] for task in tasks)
-    assert (tmp_path / "tasks.xml").exists()
+    assert not any(key in (tmp_path / "tasks.json").read_text() for key in drawn["key"].to_pylist())
+    assert {file.stem for file in (tmp_path / "tasks-pictures").iterdir()} == set(drawn["sha256"].to_pylist())
+    assert (tmp_path / "tasks.xml").read_text().count("<Choices ") == 1
 
 
 @pytest.mark.slow
@@ -170,11 +187,89 @@ def test_a_second_person_gets_a_list_of_their_own_and_differences_widen_the_inte
     assert both["corrected"]["high"] > alone["corrected"]["high"] + looks["reach"]
     assert privsieve("report", run, "--format", "json") == 0
     report = json.loads(capsys.readouterr().out)
-    assert report["label_gaps"]["num_judged_twice"] == len(second)
+    assert report["audited"]["gaps"]["num_judged_twice"] == len(second)
     assert report["audit_cautions"][-1].startswith(f"Several people judged {len(second)} pictures: ")
     assert report["audit_cautions"][-1].endswith("allow for as many wrong labels of pictures that one person judged.")
     assert privsieve("audit", "apply", run, ana, ana) == 2
     assert 'annotator "ana" labels' in capsys.readouterr().err
+
+
+def _expected_points(said: str) -> float:
+    found = re.search(r"expect about ± ([0-9.]+) points for the corrected private rate", said)
+    assert found is not None
+    return float(found[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num", [200, 800])
+def test_the_width_to_expect_is_said_before_anyone_labels(
+    run: Path, tmp_path: Path, num: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample(run, tmp_path / "list.csv", "--n", num, "--for", "private")
+    said = capsys.readouterr().out
+    needed = "private pictures are expected for filter --guarantee and screen fit, where with 95 % confidence a promise"
+    assert f"{needed} needs 59 for 95 %, 299 for 99 %" in said
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
+    corrected = json.loads(capsys.readouterr().out)["subjects"][0]["corrected"]
+    points = 50 * (corrected["high"] - corrected["low"])
+    assert 0.7 * points < _expected_points(said) < 1.4 * points
+
+
+@pytest.mark.slow
+def test_labels_are_placed_where_the_source_is_large(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without sizes a third of the labels is of offices, which are 99 % of the source."""
+    as_per_category(run)
+    (tmp_path / "sizes.csv").write_text("category,images\nbar,1000\nbeach,1000\noffice,200000\n")
+    sizes = ("--category-sizes", tmp_path / "sizes.csv")
+
+    def drawn(name: str, *more: object) -> tuple[float, float, float]:
+        """The share of offices, and half of the width of the private rate in points: expected, and as it came."""
+        table = sample(run, tmp_path / f"{name}.csv", "--n", 200, "--for", "private", "--replace", *more)
+        expected = _expected_points(capsys.readouterr().out)
+        labels = write(tmp_path / f"{name}-labels.csv", filled(tmp_path / f"{name}.csv", {"private": truth()}))
+        assert privsieve("audit", "apply", run, labels, *([] if more else sizes), "--format", "json") == 0
+        audit = json.loads(capsys.readouterr().out)
+        assert audit["population"] == "scored images in the source"
+        rate = audit["subjects"][0]["corrected"]
+        share = table["category"].to_pylist().count("office") / table.num_rows
+        return share, expected, 50 * (rate["high"] - rate["low"])
+
+    evenly, by_size = drawn("even"), drawn("sized", *sizes)
+    assert evenly[0] < 0.5 < 0.8 < by_size[0]
+    assert by_size[2] < 0.85 * evenly[2]
+    assert privsieve("audit", "sample", make_run(tmp_path, "plain"), "--out", tmp_path / "x.csv", *sizes) == 2
+    assert "--category-sizes is for a run of scan --sample N --per-category" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_one_set_of_labels_corrects_every_run_of_a_corpus(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, later = (make_run(tmp_path, f"run-{seed}", engine_seed=seed) for seed in (3, 4))
+    asked = ("--n", 400, "--for", "private", "--also", other)
+    table = sample(run, tmp_path / "list.csv", *asked)
+    assert f"  or: privsieve audit apply {other} {tmp_path}/list.csv" in capsys.readouterr().out
+    labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
+    sample(run, tmp_path / "again.csv", *asked, "--also", later)  # a run that came after the labels
+    is_scored = np.arange(NUM_IMAGES) % 50 != 7
+    rate = float(truth()[is_scored].mean())
+    for each in (run, other, later):
+        of_each = read_sample(place(str(each))).table
+        assert of_each.select(["sha256", "inclusion_probability"]) == table.select(["sha256", "inclusion_probability"])
+        capsys.readouterr()
+        assert privsieve("audit", "apply", each, labels, "--format", "json") == 0
+        corrected = json.loads(capsys.readouterr().out)["subjects"][0]["corrected"]
+        assert corrected["low"] < rate < corrected["high"]
+    fewer = make_run(tmp_path, "fewer", num_images=1_000)
+    assert privsieve("audit", "sample", fewer, "--out", tmp_path / "x.csv", "--also", run, "--replace") == 2
+    assert f"{run} has 980 scored images that {fewer} has not scored" in capsys.readouterr().err
+    assert not (tmp_path / "x.csv").exists()
+    assert not (fewer / "audit").exists()
+    assert privsieve("audit", "sample", run, "--out", tmp_path / "x.csv", "--n", 50, "--replace", "--also", fewer) == 0
+    assert read_sample(place(str(fewer))).design.num_scored == 980
 
 
 def test_after_a_kill_before_the_sample_was_stored_the_same_command_goes_on(

@@ -12,8 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ingest.errors import Fault
-from jobs.reporting.gallery import MAX_BYTES, Wanted, small_picture, thumbnail
-from jobs.runtime.pictures import PictureRef
+from jobs.reporting.gallery import MAX_BYTES, small_picture, thumbnail
 from reports.report.compute import Details, summarise
 from reports.report.page import Extras, PagePicture, render
 from reports.run.figures import CorrectedRate, SevereImage
@@ -123,9 +122,8 @@ def test_a_page_of_1000_long_names_and_20_pictures_stays_small_and_its_csv_whole
     names = [f"a category with a name of its own, number {n:04d}, {'and more ' * 8}" for n in range(1000)]
     run = open_warehouse(str(make_run(rows=[(name, answer(biometrics=1)) for name in names])))
     noise = np.random.default_rng(0).integers(0, 255, (300, 300, 3), np.uint8)
-    image = SevereImage("a.tar", 0, "key", None, 1, 1, 1.0, ("biometrics",), "face", ())
-    one = Wanted(image, PictureRef("a.tar", 0, None, "key"), ())
-    pictures = [small_picture(one, noise, True, MAX_BYTES // 20) for _ in range(20)]
+    image = SevereImage("a.tar", 0, "key", "00", None, 1, 1.0, ("biometrics",), "face", ())
+    pictures = [small_picture(image, (), noise, True, MAX_BYTES // 20) for _ in range(20)]
     page = render(summarise(run), Extras(made_on=date(2026, 11, 22), pictures=pictures))
     assert 1_300_000 < len(page.encode()) < 1_500_000
     (tmp_path / "page.html").write_text(page, encoding="utf-8")

@@ -2,7 +2,8 @@
 
 import io
 import random
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ from PIL import Image, ImageCms
 
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
+from ingest.images.files.metadata import png_chunks
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, profile, scene, table_profile, webp
+from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, profile, scene, table_profile, webp, with_chunks
 from tests.ingest.hiding import CARD, HIDING, SHOWING, TEXT
 from tests.ingest.remade import cleaned
-from tests.nasty import encoded
+from tests.nasty import chunk, encoded
 
 LIMITS = ImageLimits()
 
@@ -250,3 +252,43 @@ def is_cleaned(before: bytes) -> bool:
     assert (again.unseen, again.metadata) == ((), frozenset())
     assert_same_pixels(again, image, num_kept(image))
     return True
+
+
+def with_hidden_colours(image: Image.Image) -> Image.Image:
+    """20 colours are used, and the last two say something."""
+    image = image.quantize(20)
+    image.putpalette((image.getpalette() or [])[:60] + list(b"SECRET"))
+    return image
+
+
+def gif_with_hidden_colours(**options: object) -> bytes:
+    """Pillow writes the used ones alone, and fills the table of 32 with zeros."""
+    whole = encoded(scene().quantize(20), "GIF", **options)
+    return whole[: 13 + 3 * 30] + b"SECRET" + whole[13 + 3 * 32 :]
+
+
+def animated_png_with_hidden_colours() -> bytes:
+    still = encoded(with_hidden_colours(scene()), "PNG")
+    pixels = next(still[first:last] for name, first, last in png_chunks(still) if name == b"IDAT")
+    controls = [chunk(b"fcTL", struct.pack(">5I2H2B", number, 256, 192, 0, 0, 1, 10, 0, 0)) for number in (0, 1)]
+    first = with_chunks(chunk(b"acTL", struct.pack(">2I", 2, 0)), controls[0], before=b"IDAT", whole=still)
+    return with_chunks(controls[1], chunk(b"fdAT", b"\0\0\0\2" + pixels), whole=first)
+
+
+HIDDEN_COLOURS: dict[str, Callable[[], bytes]] = {
+    "PNG": lambda: encoded(with_hidden_colours(scene()), "PNG"),
+    "PNG with opacity": lambda: encoded(
+        with_hidden_colours(scene()), "PNG", transparency=b"\0".ljust(20, b"\xff") + b"SS"
+    ),
+    "PNG animated": animated_png_with_hidden_colours,
+    "GIF": gif_with_hidden_colours,
+    "GIF animated": lambda: gif_with_hidden_colours(save_all=True, append_images=[scene(50).quantize(20)]),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN_COLOURS)
+def test_colours_of_a_palette_that_no_pixel_has_go(name: str) -> None:
+    before = HIDDEN_COLOURS[name]()
+    after = cleaned(before, 16) or b""
+    assert (b"SECRET" in before, b"SECRET" in after, b"SS" in after) == (True, False, False)
+    assert_same_pixels(decoded(after), decoded(before), decoded(before).num_frames)

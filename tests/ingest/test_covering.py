@@ -160,3 +160,10 @@ def test_covered_inks_become_colours_of_screens() -> None:
     assert made is not None
     image = Image.open(io.BytesIO(made.content))
     assert (made.colours, image.mode, "icc_profile" in image.info) == ("converted", "RGB", False)
+
+
+def test_a_lossy_webp_stays_lossy_whatever_is_behind_its_pixels() -> None:
+    lossy, lossless = encoded(scene(), "WEBP"), encoded(scene(), "WEBP", lossless=True)
+    both = b"RIFF" + (len(lossy) + len(lossless) - 20).to_bytes(4, "little") + lossy[8:] + lossless[12:]
+    made = covered(both, [(0.1, 0.1, 0.2, 0.2)], "solid") or b""
+    assert (b"VP8 " in made, b"VP8L" in made) == (True, False)

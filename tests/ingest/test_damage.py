@@ -9,8 +9,10 @@ import pytest
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, decode
+from ingest.images.files.metadata import png_chunks
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned
+from tests.ingest.crafted import with_chunks
 from tests.nasty import PNG_MAGIC, chunk, encoded, png
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).resize((300, 200))
@@ -89,6 +91,10 @@ def test_damage_of_the_pixels_is_noticed_in_each_format(name: str) -> None:
     assert [kind for kind in noticed.split() if not is_noticed(DAMAGES[kind](whole))] == []
 
 
+NOT_NEEDED = "gAMA cHRM sRGB pHYs iCCP tRNS tEXt zTXt iTXt eXIf acTL fcTL fdAT bKGD prVt".split()  # noqa: SIM905
+STILL = png(300, 200, 8, 2, b"".join(ROWS))
+
+
 def with_pixels(packed: bytes) -> bytes:
     """A PNG of NOISE's size with these bytes as its packed pixels."""
     header = chunk(b"IHDR", b"\0\0\1\x2c\0\0\0\xc8\x08\2\0\0\0")
@@ -124,7 +130,45 @@ def test_a_png_whose_pixels_are_not_all_there_is_neither_scored_nor_cleaned(cont
     ids=["a text that is cut", "gamma of one byte", "a frame without animation", "no end mark"],
 )
 def test_damage_behind_the_pixels_of_a_png_is_no_harm(behind: bytes) -> None:
-    whole = png(300, 200, 8, 2, b"".join(ROWS))
-    result = decode(whole.removesuffix(chunk(b"IEND", b"")) + behind, ImageLimits())
-    assert isinstance(result, DecodedImage)
-    assert (result.views[0] == np.asarray(NOISE)).all()
+    assert_whole(STILL.removesuffix(chunk(b"IEND", b"")) + behind)
+
+
+def assert_whole(content: bytes) -> DecodedImage:
+    """The first frame is there, and a cleaned file too."""
+    results = [decode(file, ImageLimits()) for file in (content, getattr(cleaned(content, 16), "content", b""))]
+    images = [result for result in results if isinstance(result, DecodedImage)]
+    assert [(image.views[0] == np.asarray(NOISE)).all() for image in images] == [True, True]
+    assert images[1].unseen == ()
+    return images[0]
+
+
+@pytest.mark.parametrize("name", NOT_NEEDED)
+@pytest.mark.parametrize("content", [b"", b"\0", bytes(26), b"\xff" * 40], ids=["empty", "short", "zeros", "ones"])
+def test_faults_of_a_part_that_a_png_does_not_need_are_no_harm(name: str, content: bytes) -> None:
+    part = chunk(name.encode(), content)
+    for before in (part, part[:-1] + bytes([part[-1] ^ 1])):
+        assert_whole(with_chunks(before, before=b"IDAT", whole=STILL))
+
+
+def test_faults_of_a_part_that_a_png_needs_count() -> None:
+    assert is_noticed(STILL.replace(b"IHDR\0\0\1\x2c", b"IHDR\0\0\1\x2d"))
+
+
+@pytest.mark.parametrize("fault", ["number", "cut", "gone"])
+@pytest.mark.parametrize(
+    ("kind", "which", "num_whole"),
+    [("acTL", 0, 1), ("fcTL", 0, 1), ("fcTL", 1, 1), ("fdAT", 0, 1), ("fcTL", 2, 2), ("fdAT", -1, 2)],
+)
+def test_of_a_faulty_animation_the_frames_before_the_fault_are_scanned(
+    kind: str, which: int, num_whole: int, fault: str
+) -> None:
+    file = encoded(NOISE, "PNG", save_all=True, append_images=[NOISE.rotate(180), NOISE])
+    chunks = [(name, file[first:last]) for name, first, last in png_chunks(file)]
+    part = [number for number, (name, _) in enumerate(chunks) if name == kind.encode()][which]
+    name, content = chunks[part]
+    number = b"\0\0\0\x4d" if name != b"acTL" else b"\0\0\0\0"
+    changed = {"number": [(name, number + content[4:])], "cut": [(name, content[: len(content) // 2])], "gone": []}
+    chunks[part : part + 1] = changed[fault]
+    image = assert_whole(PNG_MAGIC + b"".join(chunk(name, content) for name, content in chunks))
+    assert image.num_frames_decoded == (1 if (kind, which, fault) == ("fcTL", 2, "gone") else num_whole)
+    assert image.unseen == ("frames",)

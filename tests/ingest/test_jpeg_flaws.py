@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from PIL import Image
 
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.pixels import ImageLimits
@@ -66,37 +67,55 @@ def test_such_a_flaw_hides_no_damage_of_the_pixels(name: str) -> None:
     assert num_noticed == 30
 
 
-def test_many_bytes_behind_the_scan_are_a_sign_of_damage() -> None:
-    """The decoder has lost its place."""
-    rejected = decode(before_marker(0xD9, bytes(64), jpeg()), LIMITS)
+@pytest.mark.parametrize("num_bytes", [1, 4, 5, 8, 15, 16, 17, 20, 23, 24, 64])
+def test_up_to_16_bytes_before_the_end_are_no_damage_whatever_they_are(num_bytes: int) -> None:
+    """More are: the decoder has lost its place. It reads some bytes ahead, which it does not report."""
+    contents = [bytes(num_bytes), b"\x55" * num_bytes, np.random.default_rng(num_bytes).bytes(num_bytes)]
+    results = [decode(before_marker(0xD9, content.replace(b"\xff", b"\1"), jpeg()), LIMITS) for content in contents]
+    assert [isinstance(result, DecodedImage) for result in results] == [num_bytes <= 16] * 3
+
+
+@pytest.mark.parametrize("marker", [0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF])
+def test_a_lossless_or_hierarchical_jpeg_is_sound_and_not_decoded(marker: int) -> None:
+    rejected = decode(jpeg().replace(b"\xff\xc0\0\x11", bytes([0xFF, marker, 0, 0x11])), LIMITS)
     assert isinstance(rejected, Rejected)
-    assert rejected.reason == "corrupt"
+    assert (rejected.reason, rejected.width, rejected.format) == ("unsupported_format", 256, "jpeg")
 
 
 TWO = mpo(scene(), scene(9))
 AT = TWO.rindex(b"\xff\xd8\xff")
+THREE = mpo(scene(), scene(9), scene(20))
+THIRD = THREE.rindex(b"\xff\xd8\xff")
+NOT_SCANNED = ("embedded_image", "frames", "trailing_data")
 
 
 @pytest.mark.parametrize(
-    ("content", "unseen"),
+    ("content", "num_frames", "unseen"),
     [
-        (TWO[:AT], ()),
-        (TWO[:AT] + bytes(len(TWO) - AT), ()),
-        (TWO[: AT + 2000], ("embedded_image", "trailing_data")),
-        (TWO[:AT] + bytes(64) + TWO[AT:], ("embedded_image", "trailing_data")),
+        (TWO[:AT], 1, ()),
+        (TWO[:AT] + bytes(len(TWO) - AT), 1, ()),
+        (TWO[: AT + 2000], 2, NOT_SCANNED),
+        (TWO[:AT] + bytes(64) + TWO[AT:], 1, ("embedded_image", "trailing_data")),
+        (THREE[: THIRD - 1000] + b"\1" * 1000 + THREE[THIRD:], 3, NOT_SCANNED),
     ],
-    ids=["gone", "zeros", "cut", "moved"],
+    ids=["gone", "zeros", "cut", "moved", "second of three cut"],
 )
-def test_the_first_picture_is_scanned_where_the_second_of_the_index_is_not(
-    content: bytes, unseen: tuple[str, ...]
+def test_the_first_picture_is_scanned_where_the_second_of_the_index_is_not_whole(
+    content: bytes, num_frames: int, unseen: tuple[str, ...]
 ) -> None:
     image = decode(content, LIMITS)
     expected = decode(TWO, LIMITS)
     assert isinstance(image, DecodedImage), image
     assert isinstance(expected, DecodedImage)
     assert (expected.num_frames, expected.unseen) == (2, ())
-    assert (image.num_frames, image.num_frames_decoded, image.unseen) == (1, 1, unseen)
+    assert (image.num_frames, image.num_frames_decoded, image.unseen) == (num_frames, 1, unseen)
     assert_array_equal(image.views[0], expected.views[0])
     after = decode(cleaned(content, 1) or b"", LIMITS)
     assert isinstance(after, DecodedImage)
     assert after.unseen == ()
+
+
+def test_of_thousands_of_pictures_in_an_index_the_first_16_are_scanned() -> None:
+    image = decode(mpo(scene(), *[Image.new("L", (8, 8))] * 4000), LIMITS)
+    assert isinstance(image, DecodedImage)
+    assert (image.num_frames, image.num_frames_decoded, "frames" in image.unseen) == (4001, 16, True)

@@ -1,16 +1,17 @@
 """A picture is judged, hashed, cleaned and covered as viewers show it, whichever way up its file stores it."""
 
 import io
+import struct
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from PIL import Image, TiffImagePlugin, TiffTags
 
-from ingest.images.decode import DecodedImage, decode
+from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.phash import phash
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import scene
+from tests.ingest.crafted import scene, with_chunks
 from tests.ingest.remade import cleaned, covered
 from tests.nasty import chunk, encoded
 
@@ -112,6 +113,11 @@ def png_with_xmp(orientation: int, is_behind: bool = False) -> bytes:
     return whole[:place] + text + whole[place:]
 
 
+def mpo_with_byte_tag(orientation: int) -> bytes:
+    block = b"Exif\0\0MM\0*" + struct.pack(">IHHHIB3xI", 8, 1, ORIENTATION, 1, 1, orientation, 0)
+    return encoded(scene(), "MPO", quality=95, save_all=True, append_images=[scene()], exif=block)
+
+
 WITH_XMP: dict[str, Callable[[int], bytes]] = {
     "JPEG": lambda number: encoded(scene(), "JPEG", quality=95, xmp=xmp(number)),
     "MPO": lambda number: encoded(scene(), "MPO", quality=95, save_all=True, append_images=[scene()], xmp=xmp(number)),
@@ -121,7 +127,25 @@ WITH_XMP: dict[str, Callable[[int], bytes]] = {
     "AVIF": lambda number: encoded(scene(), "AVIF", quality=100, xmp=xmp(number)),
     "TIFF": lambda number: encoded(scene(), "TIFF", tiffinfo={700: xmp(number)}),
     "TIFF, orientation as a byte": lambda number: encoded(scene(), "TIFF", tiffinfo=byte_tag(number)),
+    "MPO, orientation as a byte": mpo_with_byte_tag,
 }
+
+
+SPELLINGS = {
+    "spaces": b"tiff:Orientation = '6'",
+    "another prefix": b't:Orientation="6"',
+    "an element": b"/><rdf:Description><tiff:Orientation>\n6\n</tiff:Orientation></rdf:Description>",
+    "an element with attributes": b"/><rdf:Description><t:Orientation x='y'>6</t:Orientation></rdf:Description>",
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_xmp_may_spell_an_orientation_in_any_way(name: str) -> None:
+    packet = xmp(6).replace(b'tiff:Orientation="6"', SPELLINGS[name])
+    for content in (packet, packet.decode().encode("utf-16-le")):
+        image = decode(encoded(scene(), "WEBP", xmp=content), ImageLimits())
+        assert isinstance(image, DecodedImage)
+        assert [view.shape for view in image.views] == [(192, 256, 3), (256, 192, 3)]
 
 
 def byte_tag(orientation: int) -> TiffImagePlugin.ImageFileDirectory_v2:
@@ -147,7 +171,7 @@ def test_an_orientation_that_only_some_viewers_follow_is_judged_both_ways(name: 
 
 
 @pytest.mark.parametrize("orientation", range(2, 9))
-@pytest.mark.parametrize("name", ["JPEG", "MPO", "PNG", "PNG, behind the pixels", "WEBP"])
+@pytest.mark.parametrize("name", ["JPEG", "MPO", "MPO, orientation as a byte", "PNG", "PNG, behind the pixels", "WEBP"])
 def test_a_cleaned_or_covered_picture_has_no_orientation_that_its_exif_had_not(name: str, orientation: int) -> None:
     """An area may have been found in either view, so it is covered as it lies in both."""
     content = WITH_XMP[name](orientation)
@@ -171,3 +195,16 @@ def test_exif_wins_over_xmp() -> None:
     for found in (image, tiff):
         assert isinstance(found, DecodedImage)
         assert (len(found.views), found.width, found.height) == (1, *scene().size)
+
+
+def test_a_view_that_is_turned_otherwise_counts_in_the_limit_of_memory() -> None:
+    """One of 16 frames is there; each may be turned otherwise, which is only known behind the pixels."""
+    frames = chunk(b"acTL", struct.pack(">2I", 16, 0))
+    whole = with_chunks(frames, before=b"IDAT", whole=encoded(Image.new("1", (3600, 3000)), "PNG"))
+    results = [
+        decode(with_chunks(chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(number)), whole=whole), ImageLimits())
+        for number in (1, 3)
+    ]
+    assert isinstance(results[0], DecodedImage)
+    assert isinstance(results[1], Rejected)
+    assert results[1].reason == "too_much_memory"

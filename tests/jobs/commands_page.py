@@ -13,6 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 def helps(command: click.Command = cli, words: tuple[str, ...] = ("privsieve",)) -> Iterator[tuple[str, str]]:
     """Each command and what its `--help` shows on 80 columns, groups before their commands."""
     context = click.Context(command, info_name=" ".join(words), terminal_width=78, help_option_names=["-h", "--help"])
+    command._help_option = None  # click keeps that of an earlier context, which may have other names for it
     yield " ".join(words), f"{command.get_help(context)}\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

@@ -320,7 +320,7 @@ def test_a_scan_compacts_at_its_end_and_takes_what_the_source_gains_later(
     for name, keys in (("00000.tar", range(20)), ("00000a.tar", range(50, 60)), ("00002.tar", range(40, 50))):
         assert rows_at(place(str(run)), known.of(name))["key"].to_pylist() == [f"{n:09d}" for n in keys]
     assert privsieve("report", run, "--format", "json") == 0
-    assert '"is_complete": true' in capsys.readouterr().out
+    assert '"kind": "whole"' in capsys.readouterr().out
 
 
 def test_a_shard_that_was_replaced_after_the_run_was_compacted_is_reported(

@@ -97,6 +97,7 @@ def test_a_corpus_that_is_listed_in_part_is_estimated_with_a_range(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "MAX_LISTED_SHARDS", 2)
+    monkeypatch.setattr("jobs.scanning.run.MAX_COUNTED_TARS", 0)
     monkeypatch.setattr(measuring, "SCAN_S", 0.0)
     monkeypatch.setenv("PRIVSIEVE_DRILL", str(tmp_path / "drill.json"))
     (tmp_path / "drill.json").write_text('{"*": 0.05}')  # so slow that the plan ends the scan

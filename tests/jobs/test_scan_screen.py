@@ -23,6 +23,7 @@ from scoring.screen.screen_file import read_screen
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows
 from tests.jobs.releases import guaranteed
+from tests.reviewing.made import Person, served
 from tests.screens import planted_corpus, write_labels
 
 TARGET = 0.05
@@ -158,6 +159,27 @@ def test_ray_gives_the_same_files(made: Path, run: Path, tmp_path: Path) -> None
     assert _scan(made, tmp_path / "run", "--screen", made / "screen", "--executor", "ray") == 0
     files = {file.name: file.read_bytes() for file in (run / "scores").iterdir()}
     assert {file.name: file.read_bytes() for file in (tmp_path / "run" / "scores").iterdir()} == files
+
+
+def test_a_scan_asks_people_about_the_guards_pictures_and_stops_by_their_answers(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--screen", made / "screen", "--processes", 1)
+    run = tmp_path / "run"
+    assert _scan(made, run, *given, source="turned") == 0
+    said = capsys.readouterr().err
+    assert said.count("answers are private by the engine, which may err") == 1
+    guarded = {row["sha256"] for row in rows(run) if row["stage"] == "guard" and row["level"] in (1, 2)}
+    with served(run, "guard", reviewer="ana") as server:
+        assert set(server.page.asking.hashes) == guarded
+        ana = Person(server.address)
+        assert {ana.say(number, "private").json["model"].get("key") for number in ana.next()} == {None}
+        ana.say_all("private")
+    (run / "scores" / min(file.name for file in (run / "scores").iterdir())).unlink()
+    assert _scan(made, run, *given, source="turned") == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("privsieve: ")]
+    assert f"people call {len(guarded)} of the {len(guarded)} guarded pictures that they looked at private" in line
+    assert "at most 5.0 % was promised" in line
 
 
 def test_run_json_says_which_screen_and_what_it_promises(made: Path, run: Path) -> None:

@@ -178,6 +178,21 @@ def test_dawid_skene_learns_that_an_annotator_says_the_opposite() -> None:
     assert found.accuracy[2] == pytest.approx(0.1, abs=0.05)
 
 
+def test_annotators_who_never_differ_although_others_do_are_named() -> None:
+    draw = np.random.default_rng(4)
+    truth = draw.integers(0, 2, 60)
+    of_ana, of_cy = (np.where(draw.random(60) < right, truth, 1 - truth).tolist() for right in (0.87, 0.96))
+    hashes = [f"{number:064x}" for number in range(60)]
+    tables = [
+        (name, to_labels({"sha256": hashes, "annotator": [name] * 60, "private": answers}, 60))
+        for name, answers in (("ana", of_ana), ("ben", of_ana), ("cy", of_cy))
+    ]
+    found = consensus(judgements(tables))
+    assert found.never_differ == (("ana", "ben", 60),)
+    assert found.accuracy["ana"] > 0.95 > found.accuracy["cy"]  # the wrong way round, and nothing shows it
+    assert "cannot show it" in found.origin.notes[1]
+
+
 def test_dawid_skene_says_nothing_of_pictures_that_nobody_judged() -> None:
     found = dawid_skene(np.array([[0, -1, 1], [0, -1, 1], [0, -1, -1]]), 2)
     assert np.isnan(found.posterior).all(axis=1).tolist() == [False, True, False]

@@ -99,15 +99,15 @@ def test_people_vote_in_a_review(tmp_path: Path) -> None:
     run = run_of(tmp_path, files(3))
     with served(run, reviewer="ana", judged="votes") as server:
         ana = Person(server.address)
-        assert list(ana.get("/api/state").json["votes"]) == FOUR
+        assert list(ana.get("/api/state").json["choices"]) == FOUR
         first, second, third = ana.next()
-        assert ana.say(first, "vote", vote="clearly private").status == 200
-        assert ana.say(second, "vote", vote="public").status == 200
+        assert ana.say(first, "vote", choice="clearly private").status == 200
+        assert ana.say(second, "vote", choice="public").status == 200
         for answer, more in (
             ("private", {}),
             ("vote", {}),
-            ("vote", {"vote": "secret"}),
-            ("unclear", {"vote": "public"}),
+            ("vote", {"choice": "secret"}),
+            ("unclear", {"choice": "public"}),
         ):
             assert ana.say(third, answer, **more).status == 400
         hashes = server.page.asking.hashes

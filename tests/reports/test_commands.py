@@ -34,9 +34,9 @@ def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
     in_this_order = (
         "MAY BE UNFINISHED: the source cannot be listed now\n",
         "MADE-UP ANSWERS: the canned engine looks at no picture\n",
-        "50.0 % of the scored images were found private (3 of 6 images that could be judged), most often for",
+        "50.0 % of the scored images were found private (3 of 6 images that could be judged), most often because of",
         "whether these are all images of the source is not known now",
-        "Which category has the highest rate cannot be said: there are too few images",
+        "Too few images to say which category has the highest rate: each of the",
         "Not measured on this run: the rates are what the engine answered, right or wrong.",
         "source     /data/corpus\n",
         "engine     canned · sha256\n",

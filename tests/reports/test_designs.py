@@ -51,7 +51,7 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
     assert all_images(found) == "all images"
     assert findings(found) == (
         "28.4 % of the scored images in the source were found private (23 of 81 images that could be judged), "
-        "most often for “Biometrics”.",
+        "most often because of “Biometrics”.",
         "By category, the highest of 3 is beach or pier; the table has the possible ranks of each.",
     )
 
@@ -59,7 +59,7 @@ def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_
 def test_the_order_is_that_of_the_engine_even_where_labels_correct_the_rate(make_run: MakeRun) -> None:
     whole = CorrectedRate("private", None, "scored images", 0.5, 0.25, 0.2, 0.3, "difference", 400, None)
     first, second = findings(replace(reported(make_run), corrected=(whole,)))
-    assert "; the engine itself found 50.0 %, most often for" in first
+    assert "; the engine itself found 50.0 %, most often because of" in first
     assert second == (
         "By category, as the engine answers, the highest of 3 is beach or pier; the table has the possible ranks of "
         "each."

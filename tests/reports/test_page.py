@@ -192,8 +192,8 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
     measured = replace(found.corrected[0], sensitivity=0.9, sensitivity_low=0.8, sensitivity_high=0.95)
     measured = replace(measured, specificity=0.7, specificity_low=0.6, specificity_high=0.75)
     assert quality_note(replace(found, corrected=(measured,))) == (
-        "Measured by 400 labels of people: the engine finds 90.0 % (80.0 – 95.0 %) of the private images, and calls "
-        "30.0 % (25.0 – 40.0 %) of the others private."
+        "Measured by 400 labels of people: the engine finds 90.0 % (80.0 – 95.0 %) of the private images, and "
+        "wrongly calls 30.0 % (25.0 – 40.0 %) of the public images private."
     )
     unknown = replace(found.corrected[0], corrected_rate=None, low=None, high=None, note="not identified")
     assert not headline_of(replace(found, corrected=(unknown,))).is_corrected

@@ -10,6 +10,7 @@ from ingest.errors import LabelsError
 from reports.screening.bounds import (
     broken_bound,
     category_bounds,
+    doubted_bound,
     drifted_share,
     miss_bound,
     miss_high,
@@ -18,6 +19,7 @@ from reports.screening.bounds import (
     together,
 )
 from reports.statistics.shares import bound_of
+from scoring.labels.reviews import GuardLooks
 from scoring.screen.guard import GuardCounts
 from scoring.screen.record import MissBound, ScreenRecord
 
@@ -108,21 +110,27 @@ def test_a_scan_whose_miss_rate_is_the_promised_one_hardly_ever_stops(
             out = int(generator.binomial(private, record.target_miss))
             guarded = generator.binomial([out, public_out], guard_share).tolist()
             counts += GuardCounts(200, out + public_out - sum(guarded), sum(guarded), guarded[0], private - out)
-            if broken_bound(counts, record) is not None:
+            if broken_bound(counts, record, GuardLooks(guarded[0], counts.num_missed)) is not None:
                 num_stopped += 1
                 break
     assert num_stopped <= most * 200
 
 
-def test_a_scan_stops_only_if_the_guard_proves_too_many_misses(record: ScreenRecord) -> None:
+def test_a_scan_stops_only_if_people_call_too_many_guarded_pictures_private(record: ScreenRecord) -> None:
     few = GuardCounts(num_seen=10_000, num_screened=6_930, num_guarded=70, num_missed=1, num_private=990)
     many = GuardCounts(num_seen=10_000, num_screened=6_930, num_guarded=70, num_missed=10, num_private=990)
-    assert broken_bound(few, record) is None
-    line = broken_bound(many, record)
-    assert line is not None
-    assert "the engine calls 10 of 70 guarded pictures private" in line
+    assert broken_bound(few, record, GuardLooks(1, 1)) is None
+    nobody, false_alarms = GuardLooks(), GuardLooks(10, 0)
+    assert [broken_bound(many, record, looks) for looks in (nobody, false_alarms)] == [None, None]
+    doubted = doubted_bound(many, record, nobody) or ""
+    assert "10 of the guard's 70 answers are private by the engine, which may err" in doubted
+    assert "review RUN --queue guard" in doubted
+    assert [doubted_bound(many, record, looks) for looks in (false_alarms, GuardLooks(10, 1))] == [None, None]
+    assert doubted_bound(few, record, nobody) is None
+    line = broken_bound(many, record, GuardLooks(10, 9)) or ""
+    assert "people call 9 of the 10 guarded pictures that they looked at private" in line
     assert "at most 5.0 % was promised" in line
-    assert broken_bound(GuardCounts(), record) is None
+    assert broken_bound(GuardCounts(), record, nobody) is None
 
 
 def test_another_share_that_passes_is_said(record: ScreenRecord) -> None:

@@ -9,6 +9,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,6 +54,20 @@ def test_an_answer_shows_what_the_model_said_and_nothing_shows_it_before(run: Pa
         model = ana.say(number, "private").json["model"]
         assert model["key"] == key
         assert model["rationale"] == server.page.asking.rows["rationale"][number].as_py()
+
+
+@pytest.mark.parametrize("more", [{"blind": True}, {"gold": "gold.parquet"}, {"assign": "people.csv", "per_person": 6}])
+def test_nothing_shows_what_the_model_said_to_people_of_a_study(
+    run: Path, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    (tmp_path / "people.csv").write_text("name\nana\n")
+    gold = {"sha256": [sha256(files(1)["000.png"])], "annotator": ["us"], "private": [1]}
+    write_labels(to_labels(gold, 1), str(tmp_path / "gold.parquet"), LabelsOrigin("hand"))
+    given = {name: str(tmp_path / value) if isinstance(value, str) else value for name, value in more.items()}
+    with served(run, reviewer="ana", **given) as server:
+        ana = Person(server.address)
+        assert ana.get("/api/state").json["is_blind"]
+        assert ana.say(ana.next()[0], "private").json == {"model": {}}
 
 
 def test_the_last_answer_counts_and_to_take_one_back_is_an_answer_too(run: Path) -> None:
@@ -268,6 +283,19 @@ def test_known_answers_are_mixed_in_and_counted_for_the_owner_or_at_the_end(run:
     stored = read_reviews(place(str(run / "reviews")))
     assert dict(zip(stored["is_gold"].to_pylist(), stored["answer"].to_pylist(), strict=True))[False] == "skip"
     assert sum(stored["is_gold"].to_pylist()) == 1
+
+
+def test_known_answers_are_mixed_in_as_many_private_as_public_ones(run: Path, tmp_path: Path) -> None:
+    """Else who always says private is right on most checks."""
+    private = {sha256(content): int(name != "005.png") for name, content in files(6).items()}
+    columns = {"sha256": list(private), "annotator": ["us"] * 6, "private": list(private.values())}
+    write_labels(to_labels(columns, 6), str(tmp_path / "gold.parquet"), LabelsOrigin("hand"))
+    for seed in range(5):
+        with served(
+            run, "key IN ('000', '001')", gold=str(tmp_path / "gold.parquet"), gold_share=0.5, seed=seed
+        ) as one:
+            assert len(one.page.asking.hashes) == 4
+            assert [sha256 for sha256 in one.page.asking.hashes if not private[sha256]] == [*private][5:]
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ import pytest
 from ingest.errors import LabelsError, PrivsieveError
 from jobs.serving.review.queue import assignment, people_of
 from jobs.serving.review.reviewing import ReviewRequest, result_of
-from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.privacy import PRIVATE_CLASSES
-from scoring.taxonomy import KEYS
+from scoring.taxonomy import ATTRIBUTES, KEYS
 from tests.jobs.made import privsieve
 from tests.reviewing.made import EVERY, Person, run_of, served
 from tests.tuning_sets.made import files
@@ -127,14 +127,35 @@ def test_who_is_not_in_the_list_does_not_begin(tmp_path: Path, capsys: pytest.Ca
         ReviewRequest(run=str(run), assign=people)
 
 
-def test_the_page_says_what_counts_and_which_articles_apply(tmp_path: Path) -> None:
+def test_the_page_has_the_definition_of_what_is_asked_and_no_other(tmp_path: Path) -> None:
     run = run_of(tmp_path, files(2))
-    with served(run, reviewer="ana") as server:
-        rules = dict(Person(server.address).get("/api/state").json["rules"])
-        assert list(rules) == list(PRIVATE_CLASSES)
-        assert rules["fingerprint"] == "a fingerprint from near, with visible ridges (GDPR: Art. 4, 9)"
-    with served(run, reviewer="ana", judged="attributes") as server:
-        rules = dict(Person(server.address).get("/api/state").json["rules"])
-        assert len(rules) == len(KEYS)
-        assert rules["Government IDs"].endswith("(GDPR: Art. 4(1), Art. 87)")
-        assert rules["Age"].endswith("(GDPR: not mapped)")
+
+    def rules(judged: str) -> dict[str, str]:
+        with served(run, reviewer="ana", judged=judged) as server:
+            return dict(Person(server.address).get("/api/state").json["rules"])
+
+    assert set(rules("private")) == {one.title for one in ATTRIBUTES if one.level in (1, 2)}
+    assert list(rules("classes")) == list(PRIVATE_CLASSES)
+    assert rules("classes")["fingerprint"] == "a fingerprint from near, with visible ridges (GDPR: Art. 4, 9)"
+    assert rules("votes") == {}
+    assert len(rules("attributes")) == len(KEYS)
+    assert rules("attributes")["Government IDs"].endswith("(GDPR: Art. 4(1), Art. 87)")
+    assert rules("attributes")["Age"].endswith("(GDPR: not mapped)")
+
+
+def test_a_class_of_privbench_says_whether_a_picture_is_private(tmp_path: Path) -> None:
+    run = run_of(tmp_path, files(2))
+    with served(run, reviewer="ana", judged="classes") as server:
+        ana = Person(server.address)
+        assert [ana.say(0, "class", choice="passport").status, ana.say(1, "class", choice="public").status] == [200] * 2
+        refused = [
+            ana.say(0, "class").status,
+            ana.say(0, "private").status,
+            ana.say(0, "class", choice="private").status,
+        ]
+        assert refused == [400] * 3
+    labels = read_labels(str(run / "reviews"))
+    assert sorted(zip(labels["class"].to_pylist(), labels["private"].to_pylist(), strict=True)) == [
+        ("passport", 1),
+        ("public", 0),
+    ]

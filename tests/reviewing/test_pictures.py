@@ -187,7 +187,7 @@ def test_the_queue_is_what_is_near_the_decision(tmp_path: Path) -> None:
         (["--queue", "index < 0"], "no picture fits the condition; give another --queue"),
         (
             ["--queue", "(SELECT 1) = 1"],
-            "--queue is audit, borderline, a file of labels or a SQL condition; subquery is not allowed",
+            "--queue is audit, borderline, guard, a file of labels or a SQL condition; subquery is not allowed",
         ),
         (["--as", " "], "a reviewer's name has 1 to 80 printable characters"),
         (["--gold", "absent.csv"], "absent.csv cannot be read"),

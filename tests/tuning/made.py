@@ -53,7 +53,7 @@ def make_recipe(file: Path, **changes: object) -> Path:
     return file
 
 
-def tune_command(training_set: Path, recipe: Path, out: Path) -> list[object]:
+def tune_command(training_set: Path, recipe: Path, out: Path | str) -> list[object]:
     command: list[object] = ["tune", "fit", training_set, "--model", BASE, "--recipe", recipe, "--out", out]
     return [*command, "--max-pixels", MAX_PIXELS, "--quiet"]
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFilter
 
-Pixels = npt.NDArray[np.uint8]
-"""RGB, shape (height, width, 3), dtype uint8."""
+from ingest.images.pixels import Pixels
+
 Box = tuple[float, float, float, float]
 """left, upper, right, lower, as shares of a picture, 0–1."""
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFile
 
-from ingest.images.files.copies import Pixels
-from ingest.images.files.metadata import PNG_MAGIC, png_metadata
+from ingest.images.files.metadata import png_metadata
 from ingest.images.files.orientation import without_xmp
+from ingest.images.pixels import Pixels
 
 Plane = npt.NDArray[np.uint8]
 """Shape (height, width), dtype uint8."""
@@ -174,8 +174,7 @@ def num_skipped(image: ImageFile.ImageFile) -> int:
 def skipped(encoded: bytes, index: int) -> list[Image.Image]:
     """Return what is skipped in a frame, as pictures: low bytes of its colours and of its opacity, or a channel. None
     if it cannot be read."""
-    readable = png_metadata(encoded)[1] if encoded.startswith(PNG_MAGIC) else encoded
-    image = Image.open(io.BytesIO(readable), formats=("BMP", "PNG", "TIFF"))
+    image = Image.open(io.BytesIO(png_metadata(encoded)[1]), formats=("BMP", "PNG", "TIFF"))
     image.seek(index)
     without_xmp(image)
     layouts = [_layout(tile) for tile in image.tile]

@@ -5,7 +5,7 @@ Source of the markers: ITU-T T.81, annex B.
 
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingest.images.files.magic import is_text
@@ -153,6 +153,13 @@ def is_unusual(encoded: bytes) -> bool:
     return len(header) == 6 and not is_usual
 
 
+def outside_scans(encoded: bytes, seen: Sequence[Stream]) -> tuple[bytes, int]:
+    """Return all of the file but the scans of these pictures, and where the first scan was."""
+    scans = [(first, last) for stream in seen for marker, first, last in stream.segments if marker == _SOS]
+    rest = b"".join(encoded[first:last] for first, last in unclaimed(scans, len(encoded)))
+    return rest, min(scans, default=(0, 0))[0]
+
+
 def pieces(encoded: bytes, seen: Sequence[Stream]) -> Iterator[Piece]:
     """Yield the parts of the scanned pictures, what is between these pictures, and after them."""
     for stream in seen:
@@ -162,21 +169,26 @@ def pieces(encoded: bytes, seen: Sequence[Stream]) -> Iterator[Piece]:
 
 
 def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
-    used, replacing = _used(encoded, stream)
+    tables_of = {
+        number: _tables(marker, encoded[first + _HEADER_BYTES : last])
+        for number, (marker, first, last) in enumerate(stream.segments)
+        if marker in _TABLES
+    }
+    used, replacing = _used(encoded, stream, tables_of)
     # Content that does not fit into one segment continues in the next one of its kind.
     joined: dict[tuple[str, int, bytes], list[bytes]] = {}
     kept, frame = set[int](), 0
     for number, (marker, first, last) in enumerate(stream.segments):
-        content = encoded[first + (0 if marker == _GARBAGE else _HEADER_BYTES) : last]
         if marker == _SOS or marker in _FRAMES:
             num_bytes = last - first if number in replacing else 0
             frame = frame if marker == _SOS else marker
-            part = encoded[first:last]
             is_sequential = marker == _SOS and frame in _SEQUENTIAL
+            part = memoryview(encoded)[first:last]  # without a copy: most of the file
             yield Piece(HIDDEN_PIXELS, b"", num_bytes, _whole_blocks(part) if is_sequential else part)
             continue
+        content = encoded[first + (0 if marker == _GARBAGE else _HEADER_BYTES) : last]
         if marker in _TABLES:
-            tables = _tables(marker, content)
+            tables = tables_of[number]
             tables_used = b"".join(table for index, (_, table) in enumerate(tables) if (number, index) in used)
             yield Piece(METADATA, kept=_segment(marker, tables_used) if tables_used else b"")
             unused = [table for index, (_, table) in enumerate(tables) if (number, index) not in used]
@@ -231,7 +243,9 @@ def _tables(marker: int, content: bytes) -> list[tuple[int, bytes]]:
     return tables
 
 
-def _used(encoded: bytes, stream: Stream) -> tuple[set[tuple[int, int]], set[int]]:
+def _used(
+    encoded: bytes, stream: Stream, tables_of: Mapping[int, list[tuple[int, bytes]]]
+) -> tuple[set[tuple[int, int]], set[int]]:
     """Return the tables that scans use, as numbers of a segment and of a table in it; and the segments of scans that
     replace what an earlier one has given, so that one of both is not shown."""
     latest, used, replacing = dict[tuple[int, int], tuple[int, int]](), set[tuple[int, int]](), set[int]()
@@ -239,8 +253,8 @@ def _used(encoded: bytes, stream: Stream) -> tuple[set[tuple[int, int]], set[int
     frame = 0
     for number, (marker, first, last) in enumerate(stream.segments):
         content = encoded[first + _HEADER_BYTES : min(last, first + 2 + int.from_bytes(encoded[first + 2 : first + 4]))]
-        if marker in _TABLES:
-            latest |= {(marker, slot): (number, index) for index, (slot, _) in enumerate(_tables(marker, content))}
+        if number in tables_of:
+            latest |= {(marker, slot): (number, index) for index, (slot, _) in enumerate(tables_of[number])}
         elif marker in _FRAMES:
             frame, ids = marker, content[6::3]
             quantisation = dict(zip(_numbered(ids), content[8::3], strict=False))
@@ -259,9 +273,10 @@ def _used(encoded: bytes, stream: Stream) -> tuple[set[tuple[int, int]], set[int
                 if last_k > 0:
                     slots.append((_HUFFMAN, 16 + (table & 15)))
                 level = levels.setdefault(component, [_NOT_YET] * 64)
-                if any(now != (before or _NOT_YET) for now in level[first_k : last_k + 1]):
+                num_levels = len(level[first_k : last_k + 1])
+                if level[first_k : last_k + 1] != [before or _NOT_YET] * num_levels:
                     replacing.add(number)
-                level[first_k : last_k + 1] = [after] * len(level[first_k : last_k + 1])
+                level[first_k : last_k + 1] = [after] * num_levels
             used |= {latest[slot] for slot in slots if slot in latest}
     return used, replacing
 
@@ -305,10 +320,10 @@ def _num_components(encoded: bytes, stream: Stream) -> int:
     return int.from_bytes(encoded[(at := next(frames, len(encoded)) + 9) : at + 1])
 
 
-def _whole_blocks(scan: bytes) -> bytes:
+def _whole_blocks(scan: memoryview) -> bytes | memoryview:
     last = 2 + int.from_bytes(scan[2:4])
     is_usual = scan[last - 3 : last] == _WHOLE_BLOCKS or not 8 <= last <= len(scan)
-    return scan if is_usual else scan[: last - 3] + _WHOLE_BLOCKS + scan[last:]
+    return scan if is_usual else b"".join([scan[: last - 3], _WHOLE_BLOCKS, scan[last:]])
 
 
 def _colours(marker: int, content: bytes, num_components: int) -> bytes:

@@ -119,8 +119,9 @@ def decoding_bytes(
         per_pixel = max(per_pixel, 2 * stored)
     # Views: as shown, turned otherwise, two of what transparency hides, one of faint steps, three of what is read next.
     num_views = views.num_frames * (1 + is_turned + 2 * has_alpha + is_wide(image) + 3 * is_read_twice)
-    view_bytes = views.pixels(size) * 3 * num_views
-    working = views.pixels(size) * (4 if views.scale(size) == 1 else 36)
+    num_pixels = views.pixels(size)
+    view_bytes = num_pixels * 3 * num_views
+    working = num_pixels * (4 if views.scale(size) == 1 else 36)
     flawless = _FILE_COPIES * num_encoded if name == "jpeg" and not by_pillow else 0  # jpeg.without_flaws
     while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working + flawless
     return max(while_decoding, _FILE_COPIES * num_encoded + view_bytes) + _WORK_BYTES

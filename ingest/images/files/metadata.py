@@ -95,28 +95,28 @@ def frame_kinds(image: Image.Image) -> set[str]:
     return kinds
 
 
-def file_metadata(encoded: bytes, exif_from: int = 0) -> set[str]:
-    """Return the kinds in all XMP packets of the file, and in its EXIF blocks from byte `exif_from` on."""
+def file_metadata(content: bytes, exif_from: int = 0) -> set[str]:
+    """Return the kinds in all XMP packets of a file, and in its EXIF blocks from byte `exif_from` on."""
     kinds: set[str] = set()
-    offset, left = encoded.find(XMP_OPENING), False
+    offset, left = content.find(XMP_OPENING), False
     for _ in range(MAX_BLOCKS):
         if offset < 0:
             break
-        last = encoded.find(XMP_CLOSING, offset, offset + MAX_XMP_BYTES)
+        last = content.find(XMP_CLOSING, offset, offset + MAX_XMP_BYTES)
         if last < 0:
-            last = min(offset + MAX_XMP_BYTES, len(encoded))
-            left |= last < len(encoded)
-        kinds |= _xmp_kinds(encoded[offset:last])
-        offset = encoded.find(XMP_OPENING, last)
+            last = min(offset + MAX_XMP_BYTES, len(content))
+            left |= last < len(content)
+        kinds |= _xmp_kinds(content[offset:last])
+        offset = content.find(XMP_OPENING, last)
     left |= offset >= 0
     for magic, first in ((EXIF_MAGIC, exif_from), (IPTC_MAGIC, 0)):
-        offset = encoded.find(magic, first)
+        offset = content.find(magic, first)
         for _ in range(MAX_BLOCKS):
             if offset < 0:
                 break
-            is_exif, block = magic == EXIF_MAGIC, encoded[offset : offset + MAX_EXIF_BYTES]
-            kinds |= _block_kinds(block) if is_exif else _iptc_kinds(encoded, offset)
-            offset = encoded.find(magic, offset + len(magic))
+            is_exif, block = magic == EXIF_MAGIC, content[offset : offset + MAX_EXIF_BYTES]
+            kinds |= _block_kinds(block) if is_exif else _iptc_kinds(content, offset)
+            offset = content.find(magic, offset + len(magic))
         left |= offset >= 0
     return kinds | {"unread"} if left else kinds
 
@@ -147,9 +147,11 @@ MAX_CHUNKS = 2**17
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
     """Return the kinds in a PNG's text and EXIF chunks, and the PNG without chunks because of which Pillow would refuse
     a whole picture: text that is too large to be read, faults of what a picture does not need, and what is damaged
-    behind the pixels. The limits are Pillow's.
+    behind the pixels. The limits are Pillow's. Of another format: no kinds, and the file itself.
     """
     kinds: set[str] = set()
+    if not encoded.startswith(PNG_MAGIC):
+        return kinds, encoded
     rest, copied, room = [], 0, MAX_TEXT_MEMORY
     chunks = list(islice(png_chunks(encoded), MAX_CHUNKS + 1))
     if len(chunks) > MAX_CHUNKS:

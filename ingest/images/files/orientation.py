@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import ExifTags, Image, TiffImagePlugin
 
-from ingest.images.files.copies import Box, Pixels
+from ingest.images.files.copies import Box
 from ingest.images.files.metadata import DAMAGED
+from ingest.images.pixels import Pixels
 
 _TAG = ExifTags.Base.Orientation
 _XMP_NAMES = ("xmp", "XML:com.adobe.xmp")

@@ -9,7 +9,7 @@ Imports no decoder, since the schema of the rows needs the kinds.
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 FRAMES = "frames"
 TRAILING_DATA = "trailing_data"
@@ -36,8 +36,7 @@ Range = tuple[int, int]
 """Offset of the first byte, and of the byte after the last one."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Some bytes of a file."""
 
     kind: str
@@ -49,11 +48,11 @@ class Piece:
     num_bytes: int | None = None
     """Number of bytes of the file, or None for those of `content`."""
 
-    kept: bytes = b""
+    kept: bytes | memoryview = b""
     """What is needed to show the picture, as a cleaned file holds it."""
 
 
-def needed(pieces: Iterable[Piece]) -> list[bytes]:
+def needed(pieces: Iterable[Piece]) -> list[bytes | memoryview]:
     """Return what a cleaned file is made of, in order."""
     return [piece.kept for piece in pieces if piece.kept]
 

@@ -173,12 +173,13 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts, colours: set[int]
     return b"".join([*parts[:1], *profile, *exif, *parts[1:], _chunk(b"IEND", b"")])
 
 
-def _with_colours(part: bytes, used: set[int]) -> bytes:
+def _with_colours(part: bytes | memoryview, used: set[int]) -> bytes | memoryview:
     """Return a chunk; entries of a palette that are not used become black and opaque."""
-    name, content = part[4:8], part[8:-4]
+    name = bytes(part[4:8])
     num_bytes, unused = {b"PLTE": (3, b"\0\0\0"), b"tRNS": (1, b"\xff")}.get(name, (0, b""))
     if not num_bytes:
         return part
+    content = bytes(part[8:-4])
     entries = [content[first : first + num_bytes] for first in range(0, len(content), num_bytes)]
     return _chunk(name, b"".join(entry if number in used else unused for number, entry in enumerate(entries)))
 

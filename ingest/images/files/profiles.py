@@ -22,39 +22,9 @@ _TABLES = frozenset(
 ) | frozenset([*_COLOURS[5:], "gamt"])
 _SMALL = frozenset(
     [
-        *(
-            "wtpt",
-            "chad",
-            "rXYZ",
-            "gXYZ",
-            "bXYZ",
-            "bkpt",
-            "lumi",
-            "meas",
-            "view",
-            "tech",
-            "chrm",
-            "cicp",
-            "clrt",
-            "clot",
-        ),
-        *(
-            "clro",
-            "calt",
-            "cprt",
-            "desc",
-            "dmnd",
-            "dmdd",
-            "vued",
-            "scrn",
-            "scrd",
-            "targ",
-            "resp",
-            "rig0",
-            "rig2",
-            "pseq",
-        ),
-        *("psid", "ncl2", "ncol", "bfd ", "crdi", "devs", "meta", "MHC2"),
+        *("wtpt", "chad", "rXYZ", "gXYZ", "bXYZ", "bkpt", "lumi", "meas", "view", "tech", "chrm", "cicp", "clrt"),
+        *("clot", "clro", "calt", "cprt", "desc", "dmnd", "dmdd", "vued", "scrn", "scrd", "targ", "resp", "rig0"),
+        *("rig2", "pseq", "psid", "ncl2", "ncol", "bfd ", "crdi", "devs", "meta", "MHC2"),
         *("dscm", "mmod", "ndin", "vcgt", "vcgp", "aarg", "aagg", "aabg"),  # of Apple
     ]
 )

@@ -257,6 +257,8 @@ def unseen_in(
                 num_bytes[piece.kind] += piece.num_bytes
                 pictures += [Inner(piece.content, 0, name, 0) for name in _COPY_FORMATS] if piece.content else [None]
             continue
+        if not piece.content:
+            continue
         new, copies = search.look(piece.content, is_pixels=piece.kind == PIXELS)
         if new is not None:
             kinds.add(EMBEDDED_IMAGE)

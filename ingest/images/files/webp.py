@@ -5,7 +5,6 @@ Source: RFC 9649, "WebP Image Format".
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from PIL import Image
 
@@ -99,14 +98,14 @@ def stored_frame(encoded: bytes, index: int) -> tuple[bytes, tuple[int, int]] | 
 
 def _frame(content: bytes, has_alpha: bool) -> Iterator[Piece]:
     chunks = list(_chunks(content, _FRAME_HEADER_BYTES, len(content)))
-    decoded, kept = _decoded(chunks, has_alpha), [content[:_FRAME_HEADER_BYTES]]
+    decoded, kept = _decoded(chunks, has_alpha), list[bytes | memoryview]([content[:_FRAME_HEADER_BYTES]])
     for name, first, end in chunks:
         if first not in decoded:
             yield Piece(UNKNOWN_CHUNK, content[first:end])
             continue
         for piece in _picture(name, content[first:end], chunks, content):
             kept.append(piece.kept)
-            yield replace(piece, kept=b"")
+            yield piece._replace(kept=b"")
     yield Piece(METADATA, kept=_chunk(b"ANMF", b"".join(kept)))
 
 

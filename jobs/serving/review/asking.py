@@ -26,6 +26,7 @@ from scoring.labels.reviews import (
     MAX_SECONDS,
     NO,
     OF_ATTRIBUTES,
+    OF_CLASS,
     OF_VOTE,
     SKIP,
     UNDO,
@@ -34,8 +35,12 @@ from scoring.labels.reviews import (
     ReviewedBox,
     standing,
 )
+from scoring.privacy import PRIVATE_CLASSES
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS
+
+CLASSES = {name: rule for name, (rule, _) in PRIVATE_CLASSES.items()} | {"public": "none of these"}
+"""Class of PrivBench -> when a picture is of it."""
 
 MAX_BODY_BYTES = 2**16
 MAX_BOXES = 64
@@ -67,7 +72,8 @@ class PostedAnswer(BaseModel):
     values: Annotated[dict[str, float | None], AfterValidator(_of_all_attributes)] | None = None
     """Each attribute -> 0, 0.5 or 1, None if the person cannot say."""
 
-    vote: Annotated[str, _one_of(VOTES)] | None = None
+    choice: Annotated[str, _one_of({*VOTES, *CLASSES})] | None = None
+    """The vote or the class of the picture."""
 
     boxes: Annotated[list[ReviewedBox], Field(max_length=MAX_BOXES)] | None = None
     """None if the person changed none."""
@@ -77,6 +83,7 @@ class PostedAnswer(BaseModel):
 
 ANSWERS_TO: Mapping[Judged, tuple[str, ...]] = {
     "private": ("private", "public"),
+    "classes": (OF_CLASS,),
     "votes": (OF_VOTE,),
     "attributes": (OF_ATTRIBUTES,),
     "question": (YES, NO),
@@ -104,15 +111,16 @@ class Asking:
         screen: Screen,
         engine: Mapping[str, Any],
         again: bool,
+        is_blind: bool,
         seed: int,
         assigned: Mapping[str, frozenset[str]] | None = None,
     ):
         """Keep the rows, and read the answers that were saved before. rows: of the queue, and others with a known
         answer. gold: sha256 of all that have one. assigned: person -> sha256 of pictures that only the people named
-        there are asked; None if everybody is asked everything."""
+        there are asked; None if everybody is asked everything. is_blind: people never see what the engine says."""
         self.rows, self.kind, self.judged, self.answers, self.screen = rows, queue.kind, judged, answers, screen
         self.hashes: list[str] = rows[Col.SHA256].to_pylist()
-        self.num_saved = 0
+        self.num_saved, self.is_blind = 0, is_blind
         self._gold, self._seed, self._assigned = gold, seed, assigned
         self._first = queue.for_second_look  # everybody is asked these first, so that several people judge them
         self._lock = threading.Lock()
@@ -187,8 +195,8 @@ class Asking:
         return picture
 
     def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
-        """Save the answer. Return what the model said, but only to a person who judged the picture; nothing after a
-        question of the user's, to which a key may be the answer.
+        """Save the answer. Return what the model said, but only to a person who judged the picture, and nothing if
+        people are to answer blind.
 
         AnswerError if it is to another question.
         """
@@ -204,7 +212,8 @@ class Asking:
                 "key": self.rows[Col.KEY][posted.number].as_py(),
                 "annotator": reviewer,
                 "private": {"private": 1, "public": 0}.get(_side(posted)),
-                "vote": posted.vote,
+                "vote": posted.choice if posted.answer == OF_VOTE else None,
+                "class": posted.choice if posted.answer == OF_CLASS else None,
                 **(posted.values or {}),
                 "answer": posted.answer,
                 "seconds": None if posted.seconds is None else min(posted.seconds, MAX_SECONDS),
@@ -219,13 +228,14 @@ class Asking:
                 self._given[reviewer].pop(sha256, None)
             else:
                 self._given[reviewer][sha256] = posted.answer
-        return {} if posted.answer in (UNDO, SKIP) or self.judged == "question" else self.model_answer(posted.number)
+        return {} if posted.answer in (UNDO, SKIP) or self.is_blind else self.model_answer(posted.number)
 
     def _check(self, posted: PostedAnswer) -> None:
         if posted.answer not in (*ANSWERS_TO[self.judged], "unclear", SKIP, UNDO):
             raise AnswerError("this answer is to another question; load the page again")
-        if (posted.vote is not None) != (posted.answer == OF_VOTE):
-            raise AnswerError("a vote belongs to an answer of this name, and to no other")
+        offered = {OF_VOTE: list[str | None](VOTES), OF_CLASS: list[str | None](CLASSES)}
+        if posted.choice not in offered.get(posted.answer, [None]):
+            raise AnswerError("a vote or class belongs to an answer of this name, and to no other")
         if (posted.values is not None) != (posted.answer == "attributes"):
             raise AnswerError("values belong to an answer about attributes, and to no other")
         for key, value in (posted.values or {}).items():
@@ -262,9 +272,9 @@ class Asking:
 
 
 def _side(posted: PostedAnswer) -> str:
-    if posted.vote is None:
+    if posted.choice is None:
         return posted.answer
-    return "private" if posted.vote in PRIVATE_VOTES else "public"
+    return "private" if posted.choice in {*PRIVATE_VOTES, *PRIVATE_CLASSES} else "public"
 
 
 def _number(value: Any) -> float | None:

@@ -142,6 +142,9 @@ class ReviewPage:
     private_means: str
     """Which pictures are private, in words, for the people who judge them."""
 
+    has_other_meaning: bool
+    """Whether `private_means` is a condition of the user's, of which the taxonomy says nothing."""
+
     question: str | None
     """What is asked instead, to be answered with yes or no."""
 

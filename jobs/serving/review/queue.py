@@ -9,6 +9,7 @@ level too.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -30,19 +31,22 @@ from scoring.labels.table import contradictions, read_labels, to_labels
 from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_files import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression
-from scoring.table import IMAGE_SCHEMA, UNKNOWN_LEVEL, Col
+from scoring.table import GUARD, IMAGE_SCHEMA, UNKNOWN_LEVEL, Col
 from scoring.taxonomy import KEYS
 
-Kind = Literal["audit", "borderline", "sql", "list"]
+Kind = Literal["audit", "borderline", "guard", "sql", "list"]
 
-Judged = Literal["private", "votes", "attributes", "question"]
+Judged = Literal["private", "classes", "votes", "attributes", "question"]
 """What people say of a picture."""
 
 LISTS = (".parquet", ".csv")
 """Endings of a queue that is a file of labels."""
 
 DEFAULT_PICTURES = 400
-"""Number of pictures of a borderline or SQL queue."""
+"""Number of pictures of a borderline, guard or SQL queue."""
+
+GUARDED = f"{Col.STAGE} = '{GUARD}' AND private"
+"""SQL over `images`: what a screen would have left out, and the engine calls private."""
 
 NEAR = 0.2
 """Distance from 0.5 up to which a probability is borderline."""
@@ -78,17 +82,20 @@ def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: i
         return _of_audit(run, root, count)
     if queue is not None and queue.lower().endswith(LISTS):
         return _of_list(run, queue, count)
+    kind: Kind = "sql"
+    order: str | None = None
     if queue in (None, "borderline"):
-        kind: Kind = "borderline"
-        condition, distance = borderline(judged)
-        order: str | None = distance
+        kind, (condition, order) = "borderline", borderline(judged)
+    elif queue == "guard":
+        kind, condition = "guard", GUARDED
     else:
         assert queue is not None
-        kind, condition, order = "sql", _condition(queue), None
+        condition = _condition(queue)
     wanted = _chosen(run, condition, order, count or DEFAULT_PICTURES, seed)
     if not wanted.num_rows:
-        what = "is near the decision" if kind == "borderline" else "fits the condition"
-        raise RunError(f'{run.url}: no picture {what}; give another --queue, such as "level IN (1, 2)"')
+        whys = {"borderline": "is near the decision", "guard": "of the guard of a screen is called private"}
+        why = whys.get(kind, "fits the condition")
+        raise RunError(f'{run.url}: no picture {why}; give another --queue, such as "level IN (1, 2)"')
     return Queue(kind, rows_of(run, wanted), None)
 
 
@@ -155,7 +162,7 @@ def _condition(text: str) -> str:
     try:
         return boolean_expression(text, IMAGE_SCHEMA)
     except QueryError as error:
-        raise QueryError(f"--queue is audit, borderline, a file of labels or a SQL condition; {error}") from None
+        raise QueryError(f"--queue is audit, borderline, guard, a file of labels or a SQL condition; {error}") from None
 
 
 def _chosen(run: OpenRun, condition: str, order: str | None, count: int, seed: int) -> pa.Table:
@@ -199,13 +206,20 @@ def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = S
     return rows_of(run, known), checks
 
 
-def mixed(queue: Queue, gold: pa.Table, share: float, seed: int) -> pa.Table:
-    """Return the rows of the queue, and gold rows up to this share of all. Sorted by sha256."""
+def mixed(queue: Queue, gold: pa.Table, checks: pa.Table, share: float, seed: int) -> pa.Table:
+    """Return the rows of the queue, and gold rows up to this share of all: as many private as public ones, as far as
+    there are. Who always says the same is then seldom right. Sorted by sha256. checks: of `known_answers`."""
     others = gold.filter(pc.invert(pc.is_in(gold[Col.SHA256], queue.rows[Col.SHA256].combine_chunks())))
     wanted = round(share / (1 - share) * queue.rows.num_rows)
-    marks = [hashlib.sha256(f"{seed}/{hash_}".encode()).digest() for hash_ in others[Col.SHA256].to_pylist()]
-    drawn = sorted(range(len(marks)), key=lambda index: marks[index])[:wanted]
-    rows = pa.concat_tables([queue.rows, others.take(pa.array(drawn, pa.int64()))])
+    hashes: list[str] = others[Col.SHA256].to_pylist()
+    side_of = dict(zip(checks["sha256"].to_pylist(), (truth_of(checks).private == 1).tolist(), strict=True))
+    by_lot = sorted(hashes, key=lambda sha256: hashlib.sha256(f"{seed}/{sha256}".encode()).digest())
+    num_before, places = Counter[bool](), dict[str, tuple[int, int]]()
+    for lot, sha256 in enumerate(by_lot):
+        places[sha256] = (num_before[side_of[sha256]], lot)
+        num_before[side_of[sha256]] += 1
+    drawn = sorted(places, key=lambda sha256: places[sha256])[:wanted]
+    rows = pa.concat_tables([queue.rows, others.filter(pc.is_in(others[Col.SHA256], pa.array(drawn, pa.string())))])
     return rows.take(pc.sort_indices(rows[Col.SHA256]))
 
 

@@ -25,7 +25,7 @@ from reports.report.opened import OpenRun
 from reports.run.warehouse import open_warehouse
 from scoring.labels.judgements import checked_name
 from scoring.labels.reviews import ReviewAnswers
-from scoring.privacy import private_condition, private_for_people
+from scoring.privacy import follows_taxonomy, private_condition, private_for_people
 from scoring.runs import REVIEWS
 from scoring.table import Col
 
@@ -37,14 +37,16 @@ class ReviewRequest:
     run: RunUrl
     """Folder or fsspec URL of the run."""
 
-    queue: Annotated[Name | None, Option(metavar="audit|borderline|SQL|LABELS")] = None
-    """Which pictures: the drawn audit sample, those near the decision, a SQL condition such as "level = 1 AND
+    queue: Annotated[Name | None, Option(metavar="audit|borderline|guard|SQL|LABELS")] = None
+    """Which pictures: the drawn audit sample, those near the decision, those of the guard of a screen that the engine
+    calls private, a SQL condition such as "level = 1 AND
     biometrics IS NULL", or a labels file (.parquet, .csv) that names them. [default: audit if a sample was drawn, else
     borderline]"""
 
     judged: Annotated[Judged, Option("--for")] = "private"
-    """What people say of a picture: whether it is private, one of four classes from clearly private to clearly public,
-    which attributes it shows, or yes or no to --question."""
+    """What people say of a picture: whether it is private by the levels of the taxonomy, which class of PrivBench it
+    is of, one of PrivacyAlert's four votes, which attributes it shows, or yes or no to --question. The page has the
+    definition of this question only."""
 
     question: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """With --for question: what is asked, such as "Does this show a tattoo of a person?". The answers of a run are to
@@ -71,6 +73,10 @@ class ReviewRequest:
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is never shown, and only counted."""
+
+    blind: bool = False
+    """Show nothing that the engine says, not even after the answer; always so with --assign, --gold, --question and the
+    queues audit and guard."""
 
     again: bool = False
     """Ask what a person has answered before, too."""
@@ -103,7 +109,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
         rows = queue.rows
         if request.gold is not None:
             gold, checks = known_answers(run, request.gold, request.judged, feedback)
-            rows = mixed(queue, gold, request.gold_share, request.seed)
+            rows = mixed(queue, gold, checks, request.gold_share, request.seed)
         record = run.record
         hidden = _hidden(run, rows, hash_list)
         if reads_pictures(record, hash_list):
@@ -122,7 +128,9 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
             of_queue = queue.rows[Col.SHA256].to_pylist(), queue.rows[Col.LEVEL].to_pylist()
             assigned = assignment(people_of(request.assign), *of_queue, request.per_person, request.seed)
         answers = ReviewAnswers(root.at(REVIEWS))
-        how = (request.judged, answers, screen, record.engine, request.again, request.seed, assigned)
+        is_blind = request.blind or request.judged == "question" or queue.kind in ("audit", "guard")
+        is_blind |= request.assign is not None or request.gold is not None
+        how = (request.judged, answers, screen, record.engine, request.again, is_blind, request.seed, assigned)
         asking = Asking(queue, rows, known, *how)
         if request.reviewer is not None:
             asking.refuse_stranger(request.reviewer)
@@ -136,8 +144,11 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
         feedback.notice(_asked(queue, asking, request.reviewer))
         private = private_condition(record.engine) if queue.sample is None else queue.sample.design.private
         means = private_for_people(private)
+        has_other = request.judged == "private" and not follows_taxonomy(private)
         of_run = (request.run, root.at(REVIEWS).path)
-        yield ReviewPage(asking, root.name, request.reviewer, audit, checks, means, request.question, *of_run)
+        yield ReviewPage(
+            asking, root.name, request.reviewer, audit, checks, means, has_other, request.question, *of_run
+        )
     finally:
         screen.close()
 
@@ -195,7 +206,7 @@ def result_of(review: ReviewPage) -> ReviewResult:
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
     of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
-    of["list"] = "those of the list"
+    of |= {"guard": "guarded ones that the engine calls private", "list": "those of the list"}
     hidden = Counter(asking.screen.states().values())  # before anything is loaded
     said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {of[queue.kind]}"
     if hidden["listed"]:

@@ -7,10 +7,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from jobs.serving.handling import name_route, number_below, page_app, picture_answer, posted, reviewer_of, session_of
-from jobs.serving.review.asking import MAX_BODY_BYTES, PostedAnswer
+from jobs.serving.review.asking import CLASSES, MAX_BODY_BYTES, PostedAnswer
 from jobs.serving.review.progress import ReviewPage
 from scoring.labels.label_files import SHOWN_TO
-from scoring.privacy import PRIVATE_CLASSES
+from scoring.privacy import PRIVATE_CLASSES, PRIVATE_LEVELS
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 
@@ -24,17 +24,22 @@ def app(review: ReviewPage) -> Starlette:
             {"key": a.key, "title": a.title, "level": a.level, "shows": a.shows, "ambiguous": a.ambiguous}
             for a in ATTRIBUTES
         ]
-        of_attributes = [[a.title, f"{a.shows} (GDPR: {a.laws.gdpr or 'not mapped'})"] for a in ATTRIBUTES]
-        of_classes = [[name, f"{rule} (GDPR: {articles})"] for name, (rule, articles) in PRIVATE_CLASSES.items()]
-        found = {"reviewer": session.reviewer, "owner": review.owner, "title": review.title, "queue": asking.kind}
+        said = [(a.level, [a.title, f"{a.shows} (GDPR: {a.laws.gdpr or 'not mapped'})"]) for a in ATTRIBUTES]
+        rules = {
+            "attributes": [each for _, each in said],
+            "private": [e for level, e in said if level in PRIVATE_LEVELS],
+        }
+        rules["classes"] = [[name, f"{rule} (GDPR: {law})"] for name, (rule, law) in PRIVATE_CLASSES.items()]
+        found = {"reviewer": session.reviewer, "owner": review.owner, "title": review.title}
         return JSONResponse(
             {
                 **found,
                 "judged": asking.judged,
-                "votes": SHOWN_TO,
+                "is_blind": asking.is_blind,
+                "choices": {"votes": SHOWN_TO, "classes": CLASSES}.get(asking.judged, {}),
                 "private_means": review.private_means,
                 "question": review.question,
-                "rules": {"attributes": of_attributes, "question": []}.get(asking.judged, of_classes),
+                "rules": [] if review.has_other_meaning else rules.get(asking.judged, []),
                 "attributes": attributes,
                 "levels": LEVELS,
                 "total": len(asking.hashes if session.reviewer is None else asking.of_person(session.reviewer)),

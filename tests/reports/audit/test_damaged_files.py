@@ -1,5 +1,6 @@
 """Values in the files of an audit that no audit writes: one line each, not a traceback or a wrong rate."""
 
+import json
 import math
 from pathlib import Path
 
@@ -7,10 +8,14 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import RunError
+from ingest.storage.parquet_tables import read_table, write_table
 from ingest.storage.place import place
+from scoring.runs import AUDIT
 from scoring.runs.audit_files import (
     CORRECTED_SCHEMA,
     NUM_CELLS,
+    SAMPLE,
+    SAMPLE_FOOTER_KEY,
     LabelGaps,
     State,
     read_sample,
@@ -83,3 +88,13 @@ def test_corrected_rates_that_no_audit_gives_are_damaged(run: str, wrong: dict[s
             assert read_stored(place(run)) == (table, state)
     with pytest.raises(RunError, match=r"corrected_rates\.parquet is damaged"):
         read_stored(place(run))
+
+
+def test_a_sample_from_before_guarded_images_counted_for_others_is_refused(run: str) -> None:
+    write_sample_with(run)
+    file = place(run).at(AUDIT, SAMPLE)
+    table, footer = read_table(file, SAMPLE_FOOTER_KEY)
+    before = {key: value for key, value in json.loads(footer).items() if key != "guard_mass"}
+    write_table(file, table, {SAMPLE_FOOTER_KEY: json.dumps(before)})
+    with pytest.raises(RunError, match=r"sample\.parquet is damaged; draw a new sample with audit sample --replace"):
+        read_sample(place(run))

@@ -205,6 +205,9 @@ def test_calibration_is_that_of_the_definition() -> None:
     assert found is not None
     assert found.ece < 0.03
     assert found.brier == pytest.approx(1 / 6, abs=0.01)  # the mean of p (1 - p)
+    few = [calibration(generator.random(150) < given[:150], given[:150]) for _ in range(300)]
+    errors, chances = zip(*((one.ece, one.ece_by_chance) for one in few if one is not None), strict=True)
+    assert 0.05 < np.mean(errors) == pytest.approx(np.mean(chances), rel=0.05)  # of probabilities that are right
     off = calibration(np.array([True, False, False]), np.array([1.0, 1.0, 0.25]))
     assert off is not None
     assert off.brier == pytest.approx((0 + 1 + 0.0625) / 3)

@@ -31,7 +31,7 @@ export function showProgress(target, says) {
   const lines = [["You", says.in_words]];
   if (says.enough) {
     const { answered, drawn, interval, second_look, twice } = says.enough;
-    const width = interval ? `; corrected share of private pictures ${share(interval[0])} to ${share(interval[1])} (95 %)` : "";
+    const width = interval ? `; corrected share of private pictures ${share(interval[0])} to ${share(interval[1])} (95 %). Stop when it is narrow enough, never because of what it says` : "";
     lines.push(["Audit sample", `${answered} of ${drawn} drawn pictures have an answer${width}`]);
     if (second_look)
       lines.push(["Second look", `${twice} pictures were judged by two people; the first ${second_look} are meant for it`]);

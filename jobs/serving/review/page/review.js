@@ -39,13 +39,12 @@ function keepClear(isKept) {
 
 const isKept = () => $("keep").getAttribute("aria-pressed") === "true";
 
-// Answers with a digit: private or not, yes or no, or the four classes of a vote.
+// Answers with a digit: private or not, yes or no, or votes or classes.
 function choices() {
   if (state.judged === "private") return WHOLE;
   if (state.judged === "question") return YES_NO;
-  if (state.judged !== "votes") return [];
-  return Object.entries(state.votes).map(([vote, shown], place) =>
-    [vote, `${vote[0].toUpperCase()}${vote.slice(1)}: ${shown}`, String(place + 1), ""]);
+  return Object.entries(state.choices).map(([choice, shown], place) =>
+    [choice, `${choice[0].toUpperCase()}${choice.slice(1)}: ${shown}`, String(place + 1), ""]);
 }
 
 function drawAnswers() {
@@ -177,7 +176,7 @@ function elapsed() { return (seconds + (since === null ? 0 : performance.now() -
 async function give(answer) {
   if (!now || now.answer || $("stage").hidden) return;
   const one = now, body = { number: one.number, answer, seconds: elapsed() };
-  if (answer in state.votes && state.judged === "votes") Object.assign(body, { answer: "vote", vote: answer });
+  if (answer in state.choices) Object.assign(body, { answer: state.judged === "votes" ? "vote" : "class", choice: answer });
   if (answer === "attributes") body.values = values;
   one.answer = body;
   answered.add(one.number);
@@ -185,7 +184,7 @@ async function give(answer) {
   document.querySelector(`[data-answer="${answer}"]`).classList.add("given");
   const saved = outbox.send(body);
   saved.then(refreshProgress, (error) => { answered.delete(one.number); alertUser(error); });
-  if ($("at-once").checked || answer === "skip" || state.judged === "question") return advance();  // what is not judged keeps the model's answer hidden
+  if ($("at-once").checked || answer === "skip" || state.is_blind) return advance();  // what is not judged keeps the model's answer hidden
   const model = await saved.catch(() => null);
   if (now !== one || !model) return;
   rows($("said"), modelRows(model, titles, state.levels));
@@ -216,13 +215,14 @@ function alertUser(error) {
 // What is asked, as long as there is a picture to judge.
 function ask(isOver) {
   const asked = { private: "Is this picture private?", attributes: "What does this picture show?",
+    classes: "Which of these does this picture show?",
     votes: "If it were yours, and showed people you know: who may see this picture?",
     question: state.question }[state.judged];
   $("question").textContent = isOver ? "You are done" : asked;
   $("means").textContent = isOver || state.judged !== "private" ? "" : state.private_means;
   $("answers").hidden = $("hold").hidden = $("keep").hidden = $("at-once-label").hidden = isOver;
-  $("rules").hidden = state.judged === "question";
-  if (state.judged === "question") $("at-once-label").hidden = true;
+  $("rules").hidden = !state.rules.length;
+  if (state.is_blind) $("at-once-label").hidden = true;
   $("attributes").hidden = isOver || state.judged !== "attributes";
 }
 

@@ -117,7 +117,7 @@ def _is_same(rendered: dict[str, Any], made: dict[str, Any]) -> bool:
     """Return whether vLLM's own input of a picture is the one that was made here."""
     theirs, ours = (each["mm_kwargs"]["image"][0][PIXELS].data for each in (rendered, made))
     is_rest_same = all(rendered[name] == made[name] for name in COMPARED)
-    has_same_pixels = theirs.dtype == ours.dtype and torch.equal(theirs, ours)
+    has_same_pixels = bool(theirs.dtype == ours.dtype and torch.equal(theirs, ours))
     return rendered.keys() == made.keys() and is_rest_same and has_same_pixels
 
 
