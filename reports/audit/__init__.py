@@ -7,6 +7,6 @@ How a rate is corrected: each scored row is in one cell per subject, by the run'
 more densely from cells that often err (`drawing.py`), and people label it. Each label counts as many rows as 1 / its
 inclusion probability. `reports/statistics/estimates.py` takes the rate that the run claims and adds, cell by cell, the
 weighted mean of the labels minus the claim. The interval follows from the variance of the draw. `fitting.py` gives it
-the labels by cell, and `compute.py` asks it for each subject and category; `scoring/runs/audit_files.py` stores the
-result, and reports show it.
+the labels by cell, and `population.py` turns the rates of a run that is a sample into those of its source. `compute.py`
+asks for each subject; `scoring/runs/audit_files.py` stores the result, and reports show it.
 """

@@ -14,6 +14,7 @@ SCORED, SCREENED, IN_SOURCE = "scored images", "images that were scored or scree
 """Which images rates are of."""
 
 FEW_SHARDS = 30
+"""With fewer drawn shards a sentence warns: a rare kind of shard is easily in none of them."""
 
 NO_LABELS = "no labels"
 UNDECIDED = "the interval covers undecided labels"
