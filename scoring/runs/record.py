@@ -358,9 +358,7 @@ def refuse_other(run: Place, record: RunRecord) -> RunRecord | None:
             if began_with != given
         ]
         if before.source != record.source and "://" not in before.source:
-            remedies.insert(
-                0, f"put a link to {printable(record.source)} at {printable(before.source)} if it has moved, "
-            )
+            remedies.insert(0, "if the source has moved, put a link to its new place where it was, ")
         remedy = "and ".join(remedies) + ("or " if remedies else "") + "use another --run"
         raise RunError(f"{run.url} was scanned with other settings: {different}; {remedy}")
     return before
