@@ -90,8 +90,9 @@ class Attempts:
         """Return the rows that an earlier attempt has stored; none if there are none with this mark."""
         try:
             content = io.BytesIO(self._rows(name).content())
-            rows = pq.read_table(content, page_checksum_verification=True)
-        except (FileNotFoundError, pa.ArrowException):  # the latter: cut off while it was written
+            # Without threads: those of pyarrow abort the process if it ends while they start.
+            rows = pq.read_table(content, use_threads=False, page_checksum_verification=True)
+        except (pa.ArrowException, OSError, ValueError):  # there are none, or they are damaged
             return SCHEMA.empty_table()
         is_same = (rows.schema.metadata or {}).get(_MARK) == mark.encode()
         rows = rows.replace_schema_metadata(None)
