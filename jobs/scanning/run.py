@@ -380,6 +380,7 @@ class _Scan:
         IncompleteScanError says which shards have slices without a result, and why.
         """
         source, now = self._prepared.source, results(self._run)
+        Attempts(self._run.at(ATTEMPTS)).drop_ended(now.listed.names)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
         tally_ = tally(self._run, settings_hash, source, earlier, now)
         result = ScanResult(

@@ -12,6 +12,7 @@ the scan costs a few seconds of work and not a slice.
 import io
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated
 
 import pyarrow as pa
@@ -100,6 +101,12 @@ class Attempts:
 
     def drop_rows(self, name: str) -> None:
         self._rows(name).remove()
+
+    def drop_ended(self, ended: Iterable[str]) -> None:
+        """Forget the slices that have their result: a killed worker, or another mark, may have left their files."""
+        for name in {file.rpartition(".")[0] for file in self._folder.names()}.intersection(ended):
+            self.end(name)
+            self.drop_rows(name)
 
     def end(self, name: str) -> None:
         """Forget the slice, which has its result."""
