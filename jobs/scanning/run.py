@@ -355,7 +355,7 @@ class _Scan:
                 self._guard += counts.guard
                 if counts.guard.num_missed:
                     self._check_guard()
-            self._progress.advance(counts.num_rows)
+            self._progress.advance(counts.num_rows, counts.num_kept)
             self._num_new += counts.num_rows
             self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
             if counts.is_last:

@@ -31,8 +31,8 @@ from scoring.screen.guard import GuardCounts, guard_counts
 from scoring.table import SCHEMA, Col
 
 OnProgress = Callable[[str, int], object]
-"""Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
-empty name means that an engine is loaded."""
+"""Takes the name of a slice (`SliceTask.name`) and how many of its images this attempt has scanned so far; for progress
+only. An empty name means that an engine is loaded."""
 
 
 def no_progress(slice_name: str, num_images: int) -> None:
@@ -133,7 +133,13 @@ class SliceScanner:
             if task.name in self._with_rows:
                 self._attempts.drop_rows(task.name)
                 self._with_rows.discard(task.name)
-        return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=self._host.engine_time())
+        return replace(
+            counts,
+            num_kept=tables[0].num_rows,
+            guard=guard,
+            built_with=self._host.built_with(),
+            engine_time=self._host.engine_time(),
+        )
 
     def close(self) -> None:
         """Release the device of the engine. Threads that are at work end with what they are doing."""
@@ -203,14 +209,13 @@ class SliceScanner:
             return self._collected(task, first, isolated_rows(self._settings, slice_), mark)
 
     def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table], mark: str) -> list[pa.Table]:
-        """Return the first rows and those that come; report how many there are, and store them meanwhile.
+        """Return the first rows and those that come; report how many come, and store all meanwhile.
 
         Rows after one to which the engine gave no answer are not stored: it may be breaking, and they are asked again.
         """
-        tables, num_images, stored_s, is_sound = [first], first.num_rows, time.monotonic(), True
-        if num_images:
+        tables, num_images, stored_s, is_sound = [first], 0, time.monotonic(), True
+        if first.num_rows:
             self._with_rows.add(task.name)
-            self._on_progress(task.name, num_images)
         for table in rows:
             tables.append(table)
             num_images += table.num_rows
