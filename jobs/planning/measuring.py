@@ -72,8 +72,9 @@ class Pace:
                 timer = threading.Timer(SCAN_S, self._end)
                 timer.daemon = True
                 timer.start()
-            if not self.marks or meter.num_seen > self.marks[-1][1]:
-                self.marks.append((now_s, meter.num_seen))
+            num_scanned = meter.num_seen - meter.num_kept
+            if not self.marks or num_scanned > self.marks[-1][1]:
+                self.marks.append((now_s, num_scanned))
             self.num_done, self.num_images = meter.num_done, meter.num_images
 
     def _end(self) -> None:

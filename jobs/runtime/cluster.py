@@ -84,19 +84,18 @@ def ray_session(address: str | None) -> Iterator[None]:
     logging.getLogger("ray").setLevel(logging.ERROR)  # ray.init sets it, too, but warns of tokens before
     sigterm_before = signal.getsignal(signal.SIGTERM)
     with ExitStack() as session:
-        # Deaths of workers would be printed to stdout, whatever log_to_driver says; C++ code writes to stderr.
-        session.enter_context(native_stderr_hidden())
-        session.enter_context(redirect_stdout(session.enter_context(open(os.devnull, "w"))))
+        session.enter_context(native_stderr_hidden())  # where C++ code writes
         session.callback(lambda: signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL))
-        session.callback(ray.shutdown)
+        session.callback(_shut_down)
         try:
-            _connect(address)
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
-            _quiet()
-            yield
+            with _stdout_hidden():
+                _connect(address)
+                signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
+                _quiet()
+                yield
         except BaseException as error:
             # A thread in which Ray Data reads ahead may ask Ray after its end, and Ray then ends the process: a command
-            # writes its line first.
+            # writes its lines first.
             context = click.get_current_context(silent=True)
             if context is not None and (until_written := context.find_object(ExitStack)) is not None:
                 until_written.push(session.pop_all())
@@ -107,6 +106,20 @@ def ray_session(address: str | None) -> Iterator[None]:
                     f"a worker failed ({type(error).__name__}); run the same command again to continue"
                 ) from None
             raise
+
+
+@contextmanager
+def _stdout_hidden() -> Iterator[None]:
+    """Hide the deaths of workers, which Ray prints to stdout whatever log_to_driver says."""
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
+def _shut_down() -> None:
+    import ray
+
+    with _stdout_hidden():
+        ray.shutdown()
 
 
 def _resolved(address: str | None) -> str:

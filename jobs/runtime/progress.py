@@ -118,7 +118,7 @@ class Meter:
 
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float]):
         self.label = label
-        self.num_done = 0
+        self.num_done, self.num_kept = 0, 0
         self._num_images = num_images
         self._num_under_way = 0
         self._projected: int | None = None
@@ -151,10 +151,11 @@ class Meter:
                 self._pace.mark(self._clock(), num_before)
             self._show()
 
-    def advance(self, num_images: int) -> None:
-        """Add to the number of images done."""
+    def advance(self, num_images: int, num_kept: int = 0) -> None:
+        """Add to the number of images done. num_kept: those of earlier work, which are part of no rate."""
         with self._lock:
             self.num_done += num_images
+            self.num_kept += num_kept
             self._count()
 
     def under_way(self, num_images: int) -> None:
@@ -227,7 +228,7 @@ class Meter:
                 facts.append(f"{rate:,.{0 if rate >= 100 else 1}f}/s")
             if self.share is not None:
                 facts.append(f"{int(100 * self.share)} %")
-            left_s = self._pace.seconds_left(self._whole, self._clock()) if self._whole else None
+            left_s = self._pace.seconds_left(self._whole - self.num_kept, self._clock()) if self._whole else None
             if left_s is not None:
                 facts.append(f"{duration(left_s)} left")
             return facts
@@ -248,7 +249,7 @@ class Meter:
 
     def _count(self) -> None:
         self._phase = ""
-        self._pace.mark(self._clock(), self.num_seen)
+        self._pace.mark(self._clock(), self.num_seen - self.num_kept)
         if self.counted is not None:
             self.counted(self)
         self._show()

@@ -355,7 +355,7 @@ class _Scan:
                 self._guard += counts.guard
                 if counts.guard.num_missed:
                     self._check_guard()
-            self._progress.advance(counts.num_rows)
+            self._progress.advance(counts.num_rows, counts.num_kept)
             self._num_new += counts.num_rows
             self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
             if counts.is_last:
@@ -380,6 +380,7 @@ class _Scan:
         IncompleteScanError says which shards have slices without a result, and why.
         """
         source, now = self._prepared.source, results(self._run)
+        Attempts(self._run.at(ATTEMPTS)).drop_ended(now.listed.names)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
         tally_ = tally(self._run, settings_hash, source, earlier, now)
         result = ScanResult(

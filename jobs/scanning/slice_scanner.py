@@ -5,6 +5,7 @@ than anything but the model. A slice whose worker died or hung is tried again, t
 """
 
 import ctypes
+import json
 import threading
 import time
 from collections import Counter
@@ -30,8 +31,8 @@ from scoring.screen.guard import GuardCounts, guard_counts
 from scoring.table import SCHEMA, Col
 
 OnProgress = Callable[[str, int], object]
-"""Takes the name of a slice (`SliceTask.name`) and how many of its images were scanned so far; for progress only. An
-empty name means that an engine is loaded."""
+"""Takes the name of a slice (`SliceTask.name`) and how many of its images this attempt has scanned so far; for progress
+only. An empty name means that an engine is loaded."""
 
 
 def no_progress(slice_name: str, num_images: int) -> None:
@@ -132,7 +133,13 @@ class SliceScanner:
             if task.name in self._with_rows:
                 self._attempts.drop_rows(task.name)
                 self._with_rows.discard(task.name)
-        return replace(counts, guard=guard, built_with=self._host.built_with(), engine_time=self._host.engine_time())
+        return replace(
+            counts,
+            num_kept=tables[0].num_rows,
+            guard=guard,
+            built_with=self._host.built_with(),
+            engine_time=self._host.engine_time(),
+        )
 
     def close(self) -> None:
         """Release the device of the engine. Threads that are at work end with what they are doing."""
@@ -159,10 +166,11 @@ class SliceScanner:
             last = f", last of {before.cause}" if before.cause else ""
             died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
             raise StorageError(f"{printable(slice_.shard)}: {died}")
-        first = self._attempts.kept(task.name, self._mark(task))
+        mark = self._mark(task)
+        first = self._attempts.kept(task.name, mark)
         slice_ = replace(slice_, locators=slice_.locators[first.num_rows :])
         if before.deaths >= ISOLATE_AFTER_DEATHS:
-            return self._isolated(task, slice_, first)
+            return self._isolated(task, slice_, first, mark)
         if self._host.has_grown():
             self._restart()
         with self._turns:
@@ -170,12 +178,13 @@ class SliceScanner:
             samples = self._settings.source.read(slice_)
             most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
             rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow)
-            return self._collected(task, first, watched(rows, self._settings.stall_s))
+            return self._collected(task, first, watched(rows, self._settings.stall_s), mark)
 
     def _mark(self, task: SliceTask) -> str:
-        """Return a text of all that the rows of a slice depend on."""
+        """Return a text of all that the rows of a slice depend on, and of what is noted with its result."""
         settings = self._settings
-        return " ".join([settings.settings_hash, settings.code, task.listing_digests, task.version_mark])
+        built_with = json.dumps(self._host.built_with())
+        return " ".join([settings.settings_hash, settings.code, built_with, task.listing_digests, task.fingerprint])
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -193,21 +202,20 @@ class SliceScanner:
             if self._host.has_grown():  # else another thread was first
                 self._host.restart()
 
-    def _isolated(self, task: SliceTask, slice_: Slice, first: pa.Table) -> list[pa.Table]:
+    def _isolated(self, task: SliceTask, slice_: Slice, first: pa.Table, mark: str) -> list[pa.Table]:
         """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
         with self._alone():
             self._host.make_room()
-            return self._collected(task, first, isolated_rows(self._settings, slice_))
+            return self._collected(task, first, isolated_rows(self._settings, slice_), mark)
 
-    def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table]) -> list[pa.Table]:
-        """Return the first rows and those that come; report how many there are, and store them meanwhile.
+    def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table], mark: str) -> list[pa.Table]:
+        """Return the first rows and those that come; report how many come, and store all meanwhile.
 
         Rows after one to which the engine gave no answer are not stored: it may be breaking, and they are asked again.
         """
-        tables, num_images, stored_s, is_sound = [first], first.num_rows, time.monotonic(), True
-        if num_images:
+        tables, num_images, stored_s, is_sound = [first], 0, time.monotonic(), True
+        if first.num_rows:
             self._with_rows.add(task.name)
-            self._on_progress(task.name, num_images)
         for table in rows:
             tables.append(table)
             num_images += table.num_rows
@@ -216,7 +224,7 @@ class SliceScanner:
             if is_sound and time.monotonic() - stored_s >= KEEP_EVERY_S:
                 self._with_rows.add(task.name)
                 with suppress(StorageError):  # the result itself will say so
-                    self._attempts.keep(task.name, pa.concat_tables(tables), self._mark(task))
+                    self._attempts.keep(task.name, pa.concat_tables(tables), mark)
                 stored_s = time.monotonic()
         return tables
 

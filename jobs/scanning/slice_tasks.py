@@ -103,6 +103,9 @@ class SliceCounts:
 
     num_rows: int = 0
 
+    num_kept: int = 0
+    """How many of them an earlier attempt has scanned."""
+
     is_last: bool = False
     """Whether it was the last slice of its shard."""
 

@@ -12,6 +12,7 @@ the scan costs a few seconds of work and not a slice.
 import io
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated
 
 import pyarrow as pa
@@ -90,8 +91,9 @@ class Attempts:
         """Return the rows that an earlier attempt has stored; none if there are none with this mark."""
         try:
             content = io.BytesIO(self._rows(name).content())
-            rows = pq.read_table(content, page_checksum_verification=True)
-        except (FileNotFoundError, pa.ArrowException):  # the latter: cut off while it was written
+            # Without threads: those of pyarrow abort the process if it ends while they start.
+            rows = pq.read_table(content, use_threads=False, page_checksum_verification=True)
+        except (pa.ArrowException, OSError, ValueError):  # there are none, or they are damaged
             return SCHEMA.empty_table()
         is_same = (rows.schema.metadata or {}).get(_MARK) == mark.encode()
         rows = rows.replace_schema_metadata(None)
@@ -99,6 +101,12 @@ class Attempts:
 
     def drop_rows(self, name: str) -> None:
         self._rows(name).remove()
+
+    def drop_ended(self, ended: Iterable[str]) -> None:
+        """Forget the slices that have their result: a killed worker, or another mark, may have left their files."""
+        for name in {file.rpartition(".")[0] for file in self._folder.names()}.intersection(ended):
+            self.end(name)
+            self.drop_rows(name)
 
     def end(self, name: str) -> None:
         """Forget the slice, which has its result."""

@@ -66,6 +66,8 @@ def test_phases_are_shown_at_once_and_their_seconds_count_for_no_rate(capsys: py
         progress.advance(30)
         assert progress.num_seen == 30
         assert progress.overall_images_per_s == 3.0
+        progress.advance(500, num_kept=490)  # of an interrupted scan
+        assert progress.facts() == ["530 of 1,000 images", "4.0/s", "53 %", "2 min left"]
     assert capsys.readouterr().err.splitlines() == [
         "scan: starting Ray",
         "scan: loading detectors",

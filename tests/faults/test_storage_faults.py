@@ -62,3 +62,14 @@ def test_a_shard_that_may_not_be_read_fails_alone(tmp_path: Path) -> None:
     assert code == 1
     assert "3 images in 1 of 2 shards" in out
     assert "00000.tar" in err
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_on_ray_a_scan_with_a_shard_that_is_gone_counts_the_others(tmp_path: Path, joining_head: None) -> None:
+    make_shards(tmp_path / "corpus", 2, 3)
+    (tmp_path / "corpus" / "00009.tar").symlink_to("nowhere.tar")
+    code, out, err = finish(start_scan(tmp_path / "corpus", tmp_path / "run", "--executor", "ray"))
+    assert (code, out) == (1, "6 images in 2 of 3 shards: 6 scored, 0 quarantined\n")
+    assert len(err.splitlines()) == 1
+    assert "00009.tar" in err

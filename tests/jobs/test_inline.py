@@ -14,7 +14,7 @@ from jobs.runtime.checks import Gpu
 from jobs.scanning.prepared import with_executor
 from jobs.scanning.request import ScanRequest, ScanResources
 from scoring.assessment import EngineOptions
-from tests.faults.drill import finish, make_shards, rows, sha256, start_scan
+from tests.faults.drill import finish, jpeg, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
 
 INLINE = ("--executor", "inline")
@@ -107,6 +107,31 @@ def test_an_interrupted_scan_keeps_what_the_engine_has_answered(tmp_path: Path) 
     code, out, err = finish(start_scan(tmp_path / "corpus", run, *more, drill={sha256(3): "crash"}))
     assert (code, out, err) == (0, "40 images in 1 of 1 shard: 40 scored, 0 quarantined\n", "")
     assert [row["sha256"] for row in rows(run)] == [sha256(number) for number in range(40)]
+    assert not list((run / "attempts").iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["picture", "rows"])
+def test_rows_that_are_damaged_or_of_another_picture_are_not_taken_over(tmp_path: Path, other: str) -> None:
+    run, numbers = tmp_path / "run", list(range(10, 30))
+    (tmp_path / "corpus").mkdir()
+    for number in numbers:
+        (tmp_path / "corpus" / f"{number}.jpg").write_bytes(jpeg(number))
+    scan = start_scan(tmp_path / "corpus", run, "--processes", "1", drill={"*": 0.4, sha256(28): 600.0})
+    while scan.poll() is None and not list((run / "attempts").glob("*.rows")):
+        time.sleep(0.05)
+    scan.send_signal(signal.SIGKILL)
+    finish(scan)
+    (file,) = (run / "attempts").glob("*.rows")
+    if other == "rows":
+        content = file.read_bytes()
+        file.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
+    else:
+        (tmp_path / "corpus" / "13.jpg").write_bytes(jpeg(99))
+        numbers[3] = 99
+    code, out, err = finish(start_scan(tmp_path / "corpus", run, "--processes", "1"))
+    assert (code, out, err) == (0, "20 images in 1 of 1 shard: 20 scored, 0 quarantined\n", "")
+    assert [row["sha256"] for row in rows(run)] == [sha256(number) for number in numbers]
     assert not list((run / "attempts").iterdir())
 
 

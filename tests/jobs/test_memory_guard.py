@@ -20,6 +20,7 @@ from scoring.runs.attempts import EngineTime, add_engine_time
 from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg
 from tests.jobs.made import privsieve, tar
+from tests.jobs.test_engine_time import StepsOfTen
 from tests.records import scanned_record
 
 NUM_SHARDS = 9
@@ -108,3 +109,20 @@ def test_an_engine_on_a_gpu_is_tried_three_times(
         with pytest.raises(NotLoadedError, match="the GPU is full"):
             host.scorer()
     assert len(tries) == num_tries
+
+
+class SteppingEngine(StepsOfTen, LeakingEngine):
+    pass
+
+
+def test_what_was_measured_of_an_engine_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canned, "load", lambda options: SteppingEngine())
+    flow = Flow()
+    host = EngineHost(_settings(tmp_path), flow)
+    host.scorer()
+    flow.held(5)
+    flow.held(-5)
+    host.restart()
+    assert host.built_with() == StepsOfTen.built_with
+    assert host.engine_time() == EngineTime(most_bytes_ahead=5, num_restarts=1)
+    assert host.engine_time() is None
