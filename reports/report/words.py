@@ -237,7 +237,7 @@ def headlines(report: Report) -> tuple[str, ...]:
         "private": private_in_words(report),
     }
     return (
-        *([report.scope] if report.is_whole and report.design.kind == "whole" and report.design.is_certain else []),
+        *([report.scope] if report.is_whole else []),
         *report.cautions,
         *findings(report),
         quality_note(report),
