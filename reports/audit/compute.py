@@ -24,6 +24,7 @@ from reports.audit.results import (
     SubjectRates,
     of_shards,
 )
+from reports.audit.words import label_gaps
 from reports.run.design import SAMPLES, Kind
 from reports.run.warehouse import STALE_AUDIT, Run
 from reports.statistics.category_rates import MIN_LABELS, CategoryEstimate
@@ -166,17 +167,11 @@ def _category(subject: str, category: str, counts: RawCounts, estimate: Category
 
 def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
     labels, counts, private, notes = basis.labels, basis.labels.counts, basis.sample.design.private, list[str]()
-    num_left = counts.num_empty + counts.num_without_row
-    if num_left:
+    notes += label_gaps(counts.num_drawn, counts.num_empty + counts.num_without_row, labels.undecided_in_words)
+    if labels.undecided_in_words:
         notes.append(
-            f"{num_left:,} of {counts.num_drawn:,} drawn pictures have no label yet. The "
-            "rates hold if chance decided which: label them in the order of the list, and do not leave out hard ones."
-        )
-    if undecided := labels.undecided_in_words:
-        notes.append(
-            f"Undecided, since people differ, cannot say, or skipped them: {undecided}. The intervals cover "
-            "all of them being so, and none. The majority counts, so one more person decides: privsieve review "
-            f"{quote(run.url)} --queue audit --as NAME, then apply {quote(run.url)}/reviews."
+            f"The majority counts, so one more person decides: privsieve review {quote(run.url)} --queue audit --as "
+            f"NAME, then apply {quote(run.url)}/reviews."
         )
     if counts.num_outside:
         notes.append(

@@ -171,6 +171,21 @@ def _cell(estimate: Estimate) -> str:
     return f"{percent(value, decimals=decimals)} ({100 * low:.{decimals}f}–{100 * high:.{decimals}f})"
 
 
+def label_gaps(num_drawn: int, num_without_label: int, undecided: str) -> Iterator[str]:
+    """Yield what pictures without an answer mean for the corrected rates. undecided: counts in words, or empty."""
+    if num_without_label:
+        have = "has" if num_without_label == 1 else "have"
+        yield (
+            f"{num_without_label:,} of {num_drawn:,} drawn pictures {have} no label. The corrected rates hold only if "
+            "chance decided which: label in the order of the list, and leave out no hard ones."
+        )
+    if undecided:
+        yield (
+            f"Undecided, since people differ, cannot say, or skipped them: {undecided}. The intervals cover all of "
+            "them being so, and none."
+        )
+
+
 def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
     """Explain how wrong labels affect the rates, as far as that is known.
 

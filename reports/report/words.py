@@ -9,7 +9,7 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.population import with_unscored
 from reports.audit.results import ALL_LABELLED, IN_SOURCE, of_shards
-from reports.audit.words import label_errors
+from reports.audit.words import label_errors, label_gaps
 from reports.labels.agreed import in_words
 from reports.report.results import Report
 from reports.run.design import Kind
@@ -199,16 +199,7 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
         cautions.append(
             f"Fewer than {MIN_LABELS} labels: label more before you rely on the corrected rate of {number}."
         )
-    if gaps.num_without_label:
-        cautions.append(
-            f"{gaps.num_without_label:,} of {gaps.num_drawn or 0:,} drawn pictures have no label. The corrected rates "
-            "hold only if chance decided which."
-        )
-    if gaps.num_undecided:
-        cautions.append(
-            f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. The "
-            "intervals cover all of them being so, and none."
-        )
+    cautions += label_gaps(gaps.num_drawn or 0, gaps.num_without_label, in_words(dict(gaps.num_undecided)))
     cautions.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
     return tuple(cautions)
 

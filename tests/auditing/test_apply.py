@@ -253,7 +253,7 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
         in text
     )
     assert f"privsieve review {run} --queue audit --as NAME, then apply {run}/reviews" in text
-    assert "have no label yet" not in text
+    assert "drawn pictures have no label" not in text
     for sha256 in undecided:  # a third person, and a second one for what nobody could say
         answer(ana, sha256, "cyd", "private" if is_there[int(sha256, 16)] else "public")
     decided = applied(run / "reviews")["subjects"][0]
@@ -281,7 +281,7 @@ def test_a_report_names_what_its_labels_leave_open(
     assert found["audit_cautions"] == [
         "Fewer than 30 labels: label more before you rely on the corrected rate of private.",
         f"{drawn.num_rows - 23} of {drawn.num_rows} drawn pictures have no label. The corrected rates hold only if "
-        "chance decided which.",
+        "chance decided which: label in the order of the list, and leave out no hard ones.",
         "Undecided, since people differ, cannot say, or skipped them: private 3. The intervals cover all of them being "
         "so, and none.",
         "The labels count as the truth: 5 % wrong ones can turn a rate of 10 % into 14 %. How often they are wrong "
