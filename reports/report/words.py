@@ -213,7 +213,11 @@ def headlines(report: Report) -> tuple[str, ...]:
     quarantined = f"{total.num_quarantined:,} quarantined{reasons}"
     found = sorted((row for row in report.prevalence if row.num_present), key=lambda row: -row.num_present)
     shown = (f"{row.attribute} {percent(row.share, row.is_lower_bound)}" for row in found[:_MOST_FOUND])
-    edges = (f"{edge} {' '.join(filter(None, rates))}" for edge, _, *rates, _ in edges_in_words(report))
+    edges = (
+        f"≥ {edge.score:g} (level {edge.level}) "
+        f"{_share(edge.figure.rate, edge.figure.low, edge.figure.high) or number_of(edge.num_images, 'image')}"
+        for edge in (report.scores.edges if report.scores else ())
+    )
     facts = {
         "run": report.run,
         "source": report.source,
@@ -432,7 +436,7 @@ _AS_IF_DRAWN = (
     f"more of their kind. {_RANKS}"
 )
 _INTERVAL_NOTES: Mapping[Kind, str] = {
-    "whole": f"Rates are counts of all images. {_AS_IF_DRAWN}",
+    "whole": f"Rates are counts of all scored images. {_AS_IF_DRAWN}",
     "damaged": f"Rates are counts of the images that could be read. {_AS_IF_DRAWN}",
     "shards": "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
     f"images of a single shard. {_RANKS}",
