@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
-from ingest.errors import LabelsError, RunError
+from ingest.errors import LabelsError, RunError, number_of
 from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, counts_by, raw_counts
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
 from reports.audit.population import DrawnShards, category_weights, with_unscored
@@ -175,8 +175,8 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
         )
     if counts.num_outside:
         notes.append(
-            f"{counts.num_outside:,} labels are of pictures that were not drawn, and were not used: they were not "
-            "chosen at random."
+            f"Not used, since chance did not choose their pictures from this run: "
+            f"{number_of(counts.num_outside, 'label')}."
         )
     if not follows_taxonomy(private):
         notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')

@@ -133,8 +133,9 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     if audit.num_quarantined and private.with_quarantined is not None:
         low, high = private.with_quarantined
         lines.append(
-            f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
-            f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
+            "In no rate and not drawn, since most cannot be shown: "
+            f"{number_of(audit.num_quarantined, 'quarantined image')}. With all of these the private rate is between "
+            f"{percent(low)} (none private) and {percent(high)} (all)."
         )
     looks = private.second_looks
     lines.append(label_errors(looks.num_pictures, looks.share_differing, looks.kappa, bool(looks.reach_high)))

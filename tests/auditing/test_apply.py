@@ -75,7 +75,7 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     assert privsieve("audit", "apply", run, labels) == 0
     text = capsys.readouterr().out
     assert "Fay and Herriot" not in text
-    assert "40 quarantined images are in no rate" in text
+    assert "since most cannot be shown: 40 quarantined images. With all" in text
     assert "\nNo corrected rate, since no drawn picture is labelled for it (review --for attributes " in text
     assert "asks for attributes): gov_ids, " in text
     assert f"labels   {drawn.num_rows} of {drawn.num_rows} pictures have a label\n" in text
@@ -190,7 +190,7 @@ def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
     private = found["subjects"][0]
     assert private["num_labels"] == 200
     assert private["corrected"]["low"] <= is_there.mean() <= private["corrected"]["high"]
-    assert any("2 labels are of pictures that were not drawn" in note for note in found["notes"])
+    assert "Not used, since chance did not choose their pictures from this run: 2 labels." in found["notes"]
 
 
 @pytest.mark.slow
