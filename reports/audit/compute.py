@@ -75,14 +75,15 @@ def audit_of_sample(
         categories += of_categories
     if run.damage.num_parts:  # the number of images is unknown
         subjects = [replace(rates, with_quarantined=None) for rates in subjects]
+    in_source = f"{IN_SOURCE}{' that could be read' if run.damage.num_parts else ''}"
     return Audit(
         run=run.url,
         private=design.private,
         num_images=run.num_images(),
         num_scored=design.num_scored,
         num_screened=sql.num_screened,
-        population=(SCREENED if sql.num_screened else SCORED) + (IN_SOURCE if basis.is_of_source else ""),
-        category_population=SCORED + (IN_SOURCE if kind in SAMPLES and kind != "shards" else ""),
+        population=(SCREENED if sql.num_screened else SCORED) + (in_source if basis.is_of_source else ""),
+        category_population=SCORED + (in_source if kind in SAMPLES and kind != "shards" else ""),
         labels=labels.counts,
         subjects=tuple(subjects),
         categories=tuple(categories),

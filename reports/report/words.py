@@ -39,13 +39,13 @@ def headline_of(report: Report) -> Figure:
     whole = report.corrected_of(PRIVATE)
     if whole is None or whole.corrected_rate is None:
         return report.overall
-    is_of_source = whole.population.endswith(IN_SOURCE)
+    is_of_source = IN_SOURCE in whole.population
     shards = f", and {of_shards(report.total.num_shards or 0)}" if report.design.kind == "shards" else ""
     return Figure(
         whole.corrected_rate,
         whole.low,
         whole.high,
-        population=f"{whole.population}{' that could be read' if is_of_source and report.design.is_damaged else ''}",
+        population=whole.population,
         basis=f"corrected by {number_of(whole.num_labels, 'label')} of people",
         caveat="" if is_of_source or report.design.kind == "whole" else "the others can differ",
         is_of_source=is_of_source,
