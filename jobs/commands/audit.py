@@ -50,7 +50,7 @@ def sample(request: AuditSampleRequest) -> None:
         write_line(f"{result.left_out}; apply counts such pictures as without a label")
     if result.num_without_score:
         what = "quarantined or screened-out" if result.is_screened else "quarantined"
-        write_line(f"{result.num_without_score:,} {what} images cannot be drawn")
+        write_line(f"{number_of(result.num_without_score, f'{what} image')} cannot be drawn")
     write_line(f"private is: {design.private}")
     write_line(f"{number_of(result.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
     if result.num_for_second_look:

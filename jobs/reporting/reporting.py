@@ -86,6 +86,7 @@ def report_facts(report: Report) -> dict[str, Any]:
     facts = asdict(report)
     facts["audited"]["gaps"] = report.audited.gaps.model_dump()
     words = {"findings": findings(report), "audit_cautions": audit_cautions(report)}
+    facts["coverage"]["num_without_row"] = report.coverage.num_without_row
     counted = {"num_images": report.num_images, "is_whole": report.is_whole}
     return words | counted | {"headline": asdict(headline_of(report))} | facts
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
-from ingest.errors import LabelsError, RunError
+from ingest.errors import LabelsError, RunError, number_of
 from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, counts_by, raw_counts
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
 from reports.audit.population import DrawnShards, category_weights, with_unscored
@@ -24,6 +24,7 @@ from reports.audit.results import (
     SubjectRates,
     of_shards,
 )
+from reports.audit.words import label_gaps
 from reports.run.design import SAMPLES, Kind
 from reports.run.warehouse import STALE_AUDIT, Run
 from reports.statistics.category_rates import MIN_LABELS, CategoryEstimate
@@ -74,14 +75,15 @@ def audit_of_sample(
         categories += of_categories
     if run.damage.num_parts:  # the number of images is unknown
         subjects = [replace(rates, with_quarantined=None) for rates in subjects]
+    in_source = f"{IN_SOURCE}{' that could be read' if run.damage.num_parts else ''}"
     return Audit(
         run=run.url,
         private=design.private,
         num_images=run.num_images(),
         num_scored=design.num_scored,
         num_screened=sql.num_screened,
-        population=(SCREENED if sql.num_screened else SCORED) + (IN_SOURCE if basis.is_of_source else ""),
-        category_population=SCORED + (IN_SOURCE if kind in SAMPLES and kind != "shards" else ""),
+        population=(SCREENED if sql.num_screened else SCORED) + (in_source if basis.is_of_source else ""),
+        category_population=SCORED + (in_source if kind in SAMPLES and kind != "shards" else ""),
         labels=labels.counts,
         subjects=tuple(subjects),
         categories=tuple(categories),
@@ -166,22 +168,16 @@ def _category(subject: str, category: str, counts: RawCounts, estimate: Category
 
 def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
     labels, counts, private, notes = basis.labels, basis.labels.counts, basis.sample.design.private, list[str]()
-    num_left = counts.num_empty + counts.num_without_row
-    if num_left:
+    notes += label_gaps(counts.num_drawn, counts.num_empty + counts.num_without_row, labels.undecided_in_words)
+    if labels.undecided_in_words:
         notes.append(
-            f"{num_left:,} of {counts.num_drawn:,} drawn pictures have no label yet. The "
-            "rates hold if chance decided which: label them in the order of the list, and do not leave out hard ones."
-        )
-    if undecided := labels.undecided_in_words:
-        notes.append(
-            f"Undecided, since people differ, cannot say, or skipped them: {undecided}. The intervals cover "
-            "all of them being so, and none. The majority counts, so one more person decides: privsieve review "
-            f"{quote(run.url)} --queue audit --as NAME, then apply {quote(run.url)}/reviews."
+            f"The majority counts, so one more person decides: privsieve review {quote(run.url)} --queue audit --as "
+            f"NAME, then apply {quote(run.url)}/reviews."
         )
     if counts.num_outside:
         notes.append(
-            f"{counts.num_outside:,} labels are of pictures that were not drawn, and were not used: they were not "
-            "chosen at random."
+            f"Not used, since chance did not choose their pictures from this run: "
+            f"{number_of(counts.num_outside, 'label')}."
         )
     if not follows_taxonomy(private):
         notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')

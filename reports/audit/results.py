@@ -46,7 +46,8 @@ class LabelCounts:
     """Rows of the labels."""
 
     num_outside: int
-    """How many of these are of pictures that were not drawn. They are not used: they were not chosen at random."""
+    """How many of these are of pictures that were not drawn from the run. They are not used: chance did not choose
+    them."""
 
 
 @dataclass(frozen=True, kw_only=True)

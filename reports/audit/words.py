@@ -133,8 +133,9 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
     if audit.num_quarantined and private.with_quarantined is not None:
         low, high = private.with_quarantined
         lines.append(
-            f"{audit.num_quarantined:,} quarantined images are in no rate and were not drawn: most cannot be shown. "
-            f"With them the private rate is between {percent(low)} (none of them private) and {percent(high)} (all)."
+            "In no rate and not drawn, since most cannot be shown: "
+            f"{number_of(audit.num_quarantined, 'quarantined image')}. With all of these the private rate is between "
+            f"{percent(low)} (none private) and {percent(high)} (all)."
         )
     looks = private.second_looks
     lines.append(label_errors(looks.num_pictures, looks.share_differing, looks.kappa, bool(looks.reach_high)))
@@ -169,6 +170,21 @@ def _cell(estimate: Estimate) -> str:
     if value is None:
         return f"{100 * low:.{decimals}f} to {percent(high, decimals=decimals)}"
     return f"{percent(value, decimals=decimals)} ({100 * low:.{decimals}f}–{100 * high:.{decimals}f})"
+
+
+def label_gaps(num_drawn: int, num_without_label: int, undecided: str) -> Iterator[str]:
+    """Yield what pictures without an answer mean for the corrected rates. undecided: counts in words, or empty."""
+    if num_without_label:
+        have = "has" if num_without_label == 1 else "have"
+        yield (
+            f"{num_without_label:,} of {num_drawn:,} drawn pictures {have} no label. The corrected rates hold only if "
+            "chance decided which: label in the order of the list, and leave out no hard ones."
+        )
+    if undecided:
+        yield (
+            f"Undecided, since people differ, cannot say, or skipped them: {undecided}. The intervals cover all of "
+            "them being so, and none."
+        )
 
 
 def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:

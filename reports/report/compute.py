@@ -115,6 +115,7 @@ def _summarised(
         min_count=min_count,
         top=top,
         design=design,
+        coverage=coverage,
         total=total,
         overall=overall(total, rates, by, design, sizes),
         rates=rates,

@@ -22,6 +22,7 @@ from reports.run.figures import (
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
 from scoring.runs.audit_files import PRIVATE, LabelGaps, read_stored
+from scoring.runs.coverage import Coverage
 from scoring.runs.record import WHOLE
 from scoring.taxonomy import KEYS
 
@@ -103,6 +104,7 @@ class Report:
     """How many of the highest and of the lowest groups to show where space is short."""
 
     design: RunDesign
+    coverage: Coverage
     total: Rate
 
     overall: Figure
@@ -141,7 +143,7 @@ class Report:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether these are all images of the source."""
+        """Return whether it is known that these are all images of the source."""
         return self.scope == WHOLE
 
     @property

@@ -9,7 +9,7 @@ from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.population import with_unscored
 from reports.audit.results import ALL_LABELLED, IN_SOURCE, of_shards
-from reports.audit.words import label_errors
+from reports.audit.words import label_errors, label_gaps
 from reports.labels.agreed import in_words
 from reports.report.results import Report
 from reports.run.design import Kind
@@ -39,13 +39,13 @@ def headline_of(report: Report) -> Figure:
     whole = report.corrected_of(PRIVATE)
     if whole is None or whole.corrected_rate is None:
         return report.overall
-    is_of_source = whole.population.endswith(IN_SOURCE)
+    is_of_source = IN_SOURCE in whole.population
     shards = f", and {of_shards(report.total.num_shards or 0)}" if report.design.kind == "shards" else ""
     return Figure(
         whole.corrected_rate,
         whole.low,
         whole.high,
-        population=f"{whole.population}{' that could be read' if is_of_source and report.design.is_damaged else ''}",
+        population=whole.population,
         basis=f"corrected by {number_of(whole.num_labels, 'label')} of people",
         caveat="" if is_of_source or report.design.kind == "whole" else "the others can differ",
         is_of_source=is_of_source,
@@ -199,16 +199,7 @@ def audit_cautions(report: Report) -> tuple[str, ...]:
         cautions.append(
             f"Fewer than {MIN_LABELS} labels: label more before you rely on the corrected rate of {number}."
         )
-    if gaps.num_without_label:
-        cautions.append(
-            f"{gaps.num_without_label:,} of {gaps.num_drawn or 0:,} drawn pictures have no label. The corrected rates "
-            "hold only if chance decided which."
-        )
-    if gaps.num_undecided:
-        cautions.append(
-            f"Undecided, since people differ, cannot say, or skipped them: {in_words(dict(gaps.num_undecided))}. The "
-            "intervals cover all of them being so, and none."
-        )
+    cautions += label_gaps(gaps.num_drawn or 0, gaps.num_without_label, in_words(dict(gaps.num_undecided)))
     cautions.append(label_errors(gaps.num_judged_twice, gaps.share_differing, gaps.kappa, gaps.allows_for_errors))
     return tuple(cautions)
 
@@ -222,7 +213,11 @@ def headlines(report: Report) -> tuple[str, ...]:
     quarantined = f"{total.num_quarantined:,} quarantined{reasons}"
     found = sorted((row for row in report.prevalence if row.num_present), key=lambda row: -row.num_present)
     shown = (f"{row.attribute} {percent(row.share, row.is_lower_bound)}" for row in found[:_MOST_FOUND])
-    edges = (f"{edge} {' '.join(filter(None, rates))}" for edge, _, *rates, _ in edges_in_words(report))
+    edges = (
+        f"≥ {edge.score:g} (level {edge.level}) "
+        f"{_share(edge.figure.rate, edge.figure.low, edge.figure.high) or number_of(edge.num_images, 'image')}"
+        for edge in (report.scores.edges if report.scores else ())
+    )
     facts = {
         "run": report.run,
         "source": report.source,
@@ -237,7 +232,7 @@ def headlines(report: Report) -> tuple[str, ...]:
         "private": private_in_words(report),
     }
     return (
-        *([report.scope] if report.is_whole and report.design.kind == "whole" and report.design.is_certain else []),
+        *([report.scope] if report.is_whole else []),
         *report.cautions,
         *findings(report),
         quality_note(report),
@@ -441,7 +436,7 @@ _AS_IF_DRAWN = (
     f"more of their kind. {_RANKS}"
 )
 _INTERVAL_NOTES: Mapping[Kind, str] = {
-    "whole": f"Rates are counts of all images. {_AS_IF_DRAWN}",
+    "whole": f"Rates are counts of all scored images. {_AS_IF_DRAWN}",
     "damaged": f"Rates are counts of the images that could be read. {_AS_IF_DRAWN}",
     "shards": "Intervals (95 %) are of the rate in the source and have the variance between shards; there is none for "
     f"images of a single shard. {_RANKS}",

@@ -75,9 +75,12 @@ def design_of(record: RunRecord, coverage: Coverage, sizes: SourceSizes, damage:
     elif kind == "shards":
         known = None
     is_damaged = damage.num_parts > 0
+    scope = scope_of(record, coverage.has_all, damage)
+    if not coverage.is_complete:
+        scope = f"those scanned so far of: {scope}" if coverage.is_complete is False else f"perhaps not all of: {scope}"
     return RunDesign(
         "damaged" if kind == "whole" and is_damaged else kind,
-        scope_of(record, coverage.has_all, damage),
+        scope,
         None if kind == "whole" and is_damaged else known,
         kind != "whole" or bool(coverage.is_complete),
         is_damaged,

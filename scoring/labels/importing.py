@@ -396,7 +396,7 @@ def _key(labelled: LabelledPicture, is_there: bool, is_shared: bool) -> str | No
 def _notes(num_missing: int, num_copies: int, num_contradictions: int, num_shared_names: int) -> tuple[str, ...]:
     counted = (
         (num_missing, "row", "without sha256: the picture was not there"),
-        (num_copies, "picture", "had the bytes of another one and shares its row"),
+        (num_copies, "picture", "with the bytes of another one, in its row"),
         (num_contradictions, "picture", "with several files had different labels, now null"),
         (num_shared_names, "picture", "with a file name that another folder has too: found by sha256 only"),
     )

@@ -61,6 +61,13 @@ class Coverage:
         return bool(self.is_complete) and self.num_chosen is not None and self.num_rows < self.num_chosen
 
     @property
+    def num_without_row(self) -> int | None:
+        """Images that have no row yet, as far as that is known: an unread shard holds an unknown number."""
+        if self.is_complete:
+            return 0
+        return None if self.is_complete is None or self.num_chosen is None else self.num_chosen - self.num_rows
+
+    @property
     def warning(self) -> str | None:
         """Warning for readers if the rows are not the whole source, else None."""
         if self.is_complete:

@@ -75,7 +75,7 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     assert privsieve("audit", "apply", run, labels) == 0
     text = capsys.readouterr().out
     assert "Fay and Herriot" not in text
-    assert "40 quarantined images are in no rate" in text
+    assert "since most cannot be shown: 40 quarantined images. With all" in text
     assert "\nNo corrected rate, since no drawn picture is labelled for it (review --for attributes " in text
     assert "asks for attributes): gov_ids, " in text
     assert f"labels   {drawn.num_rows} of {drawn.num_rows} pictures have a label\n" in text
@@ -190,7 +190,7 @@ def test_half_of_the_labels_and_labels_of_other_pictures_are_counted(
     private = found["subjects"][0]
     assert private["num_labels"] == 200
     assert private["corrected"]["low"] <= is_there.mean() <= private["corrected"]["high"]
-    assert any("2 labels are of pictures that were not drawn" in note for note in found["notes"])
+    assert "Not used, since chance did not choose their pictures from this run: 2 labels." in found["notes"]
 
 
 @pytest.mark.slow
@@ -253,7 +253,7 @@ def test_pictures_on_which_people_differ_widen_the_interval_to_all_and_none_of_t
         in text
     )
     assert f"privsieve review {run} --queue audit --as NAME, then apply {run}/reviews" in text
-    assert "have no label yet" not in text
+    assert "drawn pictures have no label" not in text
     for sha256 in undecided:  # a third person, and a second one for what nobody could say
         answer(ana, sha256, "cyd", "private" if is_there[int(sha256, 16)] else "public")
     decided = applied(run / "reviews")["subjects"][0]
@@ -281,7 +281,7 @@ def test_a_report_names_what_its_labels_leave_open(
     assert found["audit_cautions"] == [
         "Fewer than 30 labels: label more before you rely on the corrected rate of private.",
         f"{drawn.num_rows - 23} of {drawn.num_rows} drawn pictures have no label. The corrected rates hold only if "
-        "chance decided which.",
+        "chance decided which: label in the order of the list, and leave out no hard ones.",
         "Undecided, since people differ, cannot say, or skipped them: private 3. The intervals cover all of them being "
         "so, and none.",
         "The labels count as the truth: 5 % wrong ones can turn a rate of 10 % into 14 %. How often they are wrong "

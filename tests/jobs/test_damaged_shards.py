@@ -55,8 +55,10 @@ def test_an_audit_counts_images_and_knows_the_rows_of_the_run_again(run: Path, t
     text = capsys.readouterr().out
     assert text.startswith(f"{CAUTION}\n")
     assert "images   28: 28 scored, 0 quarantined\n" in text
-    assert privsieve("report", run) == 0
+    page = tmp_path / "page.html"
+    assert privsieve("report", run, "--html", page) == 0
     text = capsys.readouterr().out
+    assert "No figure on this page is of the whole source." in page.read_text().partition('"finding"')[0]
     assert "corrected by" in text
     assert not [claim for claim in CLAIMS if claim in text]
     assert privsieve("sql", run, "SELECT corrected_rate FROM corrected_rates WHERE subject = 'private'") == 0

@@ -10,7 +10,7 @@ from jobs.commands.report import report
 from reports.report.compute import summarise
 from reports.report.page import render
 from reports.report.results import Report
-from reports.report.words import edges_in_words, findings, levels_in_words
+from reports.report.words import edges_in_words, findings, headlines, levels_in_words
 from reports.run.figures import CorrectedRate
 from reports.run.warehouse import open_warehouse
 from reports.statistics.shares import wilson
@@ -57,6 +57,11 @@ def test_severity_has_mean_distribution_and_the_share_from_each_edge_on(severity
         ("secret-key-0", 1, 0.9),
         ("secret-key-1", 1, 0.72),
     ]
+
+
+def test_of_the_first_images_the_screen_has_the_numbers_from_each_edge_on(severity: Path) -> None:
+    assert "at least   ≥ 0.711 (level 1) 2 images; ≥ 0.514" in "\n".join(headlines(summary(severity, limit=9)))
+    assert "≥ 0.711 (level 1) 25.0 % (" in "\n".join(headlines(summary(severity, sample=9, seed=0)))
 
 
 def test_of_a_sample_the_mean_and_the_shares_have_intervals(severity: Path) -> None:
