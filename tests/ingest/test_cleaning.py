@@ -292,3 +292,12 @@ def test_colours_of_a_palette_that_no_pixel_has_go(name: str) -> None:
     after = cleaned(before, 16) or b""
     assert (b"SECRET" in before, b"SECRET" in after, b"SS" in after) == (True, False, False)
     assert_same_pixels(decoded(after), decoded(before), decoded(before).num_frames)
+
+
+@pytest.mark.parametrize(("mode", "opacity"), [("L", b"\0\1"), ("RGB", b"\0\1" * 3), ("RGBA", b"")])
+def test_of_transparency_without_a_palette_only_one_colour_stays(mode: str, opacity: bytes) -> None:
+    part = chunk(b"tRNS", opacity + b"SECRET" * 40)
+    before = with_chunks(part, before=b"IDAT", whole=encoded(scene().convert(mode), "PNG"))
+    after = cleaned(before, 1) or b""
+    assert (opacity in after, b"SECRET" in after) == (True, False)
+    assert_same_pixels(decoded(after), decoded(before), 1)
