@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -93,6 +94,13 @@ def test_of_a_colour_profile_the_colours_stay_and_the_rest_goes(format_name: str
     ]
     assert (shown[0] == shown[1]).all()
     assert len(kept) < 600
+
+
+def test_of_two_colour_profiles_of_a_png_the_first_counts() -> None:
+    """As for libpng; Pillow alone takes the last."""
+    second = chunk(b"iCCP", b"other\0\0" + zlib.compress(table_profile()))
+    before = with_chunks(second, before=b"IDAT", whole=png(icc_profile=profile()))
+    assert cleaned(before, 1) == cleaned(png(icc_profile=profile()), 1)
 
 
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
