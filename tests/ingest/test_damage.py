@@ -12,7 +12,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.files.metadata import MAX_CHUNKS, png_chunks
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned
-from tests.ingest.crafted import riff_chunk, segment, webp, with_chunks, with_segments
+from tests.ingest.crafted import jpeg, riff_chunk, segment, thumbnail, webp, with_chunks, with_segments
 from tests.nasty import PNG_MAGIC, chunk, encoded, png
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).resize((300, 200))
@@ -167,6 +167,11 @@ def test_a_file_of_too_many_parts_is_neither_scored_nor_cleaned(content: bytes) 
     """Each part takes time and memory."""
     assert getattr(decode(content, ImageLimits()), "reason", None) == "corrupt"
     assert cleaned(content, 1) is None
+
+
+def test_too_many_parts_of_a_copy_behind_a_picture_are_no_damage() -> None:
+    copy = with_segments(*[segment(0xFE, b"")] * 10_001, whole=thumbnail())
+    assert getattr(decode(jpeg() + copy, ImageLimits()), "unseen", None) == ("trailing_data",)
 
 
 @pytest.mark.parametrize("fault", ["number", "cut", "gone"])
