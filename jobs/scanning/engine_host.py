@@ -72,7 +72,10 @@ class EngineHost:
         self._memory: list[tuple[int, int]] = []
         """Bytes taken and left, of the machine and of the GPU, when the engine was loaded."""
 
-        self._num_restarts = 0
+        self._built_with: BuiltWith | None = None
+        self._time_lock = threading.Lock()
+        self._closed_time = EngineTime()
+        """Of engines that were closed since it was last asked for."""
 
     def scorer(self) -> BatchScorer:
         """Return the scorer; load the engine if necessary. NotLoadedError if it cannot be loaded, has other packages
@@ -101,6 +104,7 @@ class EngineHost:
                 settings.screen,
             )
             if isinstance(engine, TakesSteps):
+                self._built_with = engine.built_with
                 self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)
                 gc.collect()
                 gc.freeze()  # a search for garbage among all that an engine imports stops all threads for half a second
@@ -128,7 +132,7 @@ class EngineHost:
     def restart(self) -> None:
         """Close the engine, which is loaded again on next use, and count it."""
         self.make_room()
-        self._num_restarts += 1
+        self._add_time(EngineTime(num_restarts=1))
 
     def max_pictures(self) -> int:
         """Return how many pictures may be read and not answered: as many as keep the engine busy."""
@@ -138,16 +142,20 @@ class EngineHost:
         return self._settings.slices_at_once * self._settings.description.batches_at_once * BATCH_SAMPLES
 
     def built_with(self) -> BuiltWith | None:
-        """Return what the engine was built with; None if it chooses nothing by its machine."""
-        engine = self._engine
-        return engine.built_with if isinstance(engine, TakesSteps) else None
+        """Return what the engine was built with, also once it is closed; None if it chooses nothing by its machine."""
+        return self._built_with
 
     def engine_time(self) -> EngineTime | None:
         """Return the engine time since the last call; None if nothing is measured."""
         watch = self._watch
-        num, self._num_restarts = self._num_restarts, 0
-        time_ = None if watch is None else watch.taken()
-        return (time_ or EngineTime()) + EngineTime(num_restarts=num) if num else time_
+        with self._time_lock:
+            time_, self._closed_time = self._closed_time, EngineTime()
+        time_ += EngineTime() if watch is None else watch.taken()
+        return None if time_ == EngineTime() else time_
+
+    def _add_time(self, more: EngineTime) -> None:
+        with self._time_lock:
+            self._closed_time += more
 
     def make_room(self) -> None:
         """Close an engine that holds a device. It is reloaded on next use."""
@@ -155,6 +163,7 @@ class EngineHost:
             if isinstance(self._engine, Closable):
                 if self._watch is not None:
                     self._watch.stop()
+                    self._add_time(self._watch.taken())
                     self._watch = None
                     gc.unfreeze()
                 self._engine.close()
