@@ -140,13 +140,16 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
         return _too_large(error, name)
     except Exception as error:  # the edge, as above
         if isinstance(error, DamagedError) and error.frame:
-            return decode(encoded, replace(limits, max_frames=error.frame))
-        if re.search("premature end|truncated", str(error), re.IGNORECASE):
+            num_whole = error.frame
+        elif re.search("premature end|truncated", str(error), re.IGNORECASE):
             return Rejected("truncated", "the data ends before the picture does", width, height, name)
-        if name == "tiff" and image.info.get("compression") == "webp":
+        elif name == "tiff" and image.info.get("compression") == "webp":
             return _unread("TIFF", image.size)
-        message = f"the pixels cannot be decoded ({type(error).__name__})"
-        return Rejected("corrupt", message, width, height, name)
+        else:
+            message = f"the pixels cannot be decoded ({type(error).__name__})"
+            return Rejected("corrupt", message, width, height, name)
+    del image, readable  # they and the error, which is gone here, hold all frames so far
+    return decode(encoded, replace(limits, max_frames=num_whole))
 
 
 def _unidentified(encoded: bytes) -> Rejected:

@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -93,6 +94,13 @@ def test_of_a_colour_profile_the_colours_stay_and_the_rest_goes(format_name: str
     ]
     assert (shown[0] == shown[1]).all()
     assert len(kept) < 600
+
+
+def test_of_two_colour_profiles_of_a_png_the_first_counts() -> None:
+    """As for libpng; Pillow alone takes the last."""
+    second = chunk(b"iCCP", b"other\0\0" + zlib.compress(table_profile()))
+    before = with_chunks(second, before=b"IDAT", whole=png(icc_profile=profile()))
+    assert cleaned(before, 1) == cleaned(png(icc_profile=profile()), 1)
 
 
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP"])
@@ -292,3 +300,12 @@ def test_colours_of_a_palette_that_no_pixel_has_go(name: str) -> None:
     after = cleaned(before, 16) or b""
     assert (b"SECRET" in before, b"SECRET" in after, b"SS" in after) == (True, False, False)
     assert_same_pixels(decoded(after), decoded(before), decoded(before).num_frames)
+
+
+@pytest.mark.parametrize(("mode", "opacity"), [("L", b"\0\1"), ("RGB", b"\0\1" * 3), ("RGBA", b"")])
+def test_of_transparency_without_a_palette_only_one_colour_stays(mode: str, opacity: bytes) -> None:
+    part = chunk(b"tRNS", opacity + b"SECRET" * 40)
+    before = with_chunks(part, before=b"IDAT", whole=encoded(scene().convert(mode), "PNG"))
+    after = cleaned(before, 1) or b""
+    assert (opacity in after, b"SECRET" in after) == (True, False)
+    assert_same_pixels(decoded(after), decoded(before), 1)

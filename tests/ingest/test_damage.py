@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files.metadata import png_chunks
+from ingest.images.files.metadata import MAX_CHUNKS, png_chunks
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned
-from tests.ingest.crafted import with_chunks
+from tests.ingest.crafted import jpeg, riff_chunk, segment, thumbnail, webp, with_chunks, with_segments
 from tests.nasty import PNG_MAGIC, chunk, encoded, png
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).resize((300, 200))
@@ -152,6 +152,26 @@ def test_faults_of_a_part_that_a_png_does_not_need_are_no_harm(name: str, conten
 
 def test_faults_of_a_part_that_a_png_needs_count() -> None:
     assert is_noticed(STILL.replace(b"IHDR\0\0\1\x2c", b"IHDR\0\0\1\x2d"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        with_chunks(*[chunk(b"prVt", b"")] * MAX_CHUNKS, whole=STILL),
+        with_segments(*[segment(0xFE, b"")] * 10_001),
+        webp(*[riff_chunk(b"prVt", b"")] * MAX_CHUNKS),
+    ],
+    ids=["png", "jpeg", "webp"],
+)
+def test_a_file_of_too_many_parts_is_neither_scored_nor_cleaned(content: bytes) -> None:
+    """Each part takes time and memory."""
+    assert getattr(decode(content, ImageLimits()), "reason", None) == "corrupt"
+    assert cleaned(content, 1) is None
+
+
+def test_too_many_parts_of_a_copy_behind_a_picture_are_no_damage() -> None:
+    copy = with_segments(*[segment(0xFE, b"")] * 10_001, whole=thumbnail())
+    assert getattr(decode(jpeg() + copy, ImageLimits()), "unseen", None) == ("trailing_data",)
 
 
 @pytest.mark.parametrize("fault", ["number", "cut", "gone"])

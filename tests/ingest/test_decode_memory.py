@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from math import isqrt
@@ -16,6 +17,7 @@ from ingest.images.files.memory import MAX_PICTURE_BYTES, Views, decoding_bytes,
 from ingest.images.pixels import ImageLimits
 from tests.ingest.made import animated, webp
 from tests.ingest.peak import peak_mb
+from tests.nasty import encoded
 
 
 def gif(width: int, height: int) -> bytes:
@@ -105,6 +107,19 @@ def test_the_canvas_of_a_gif_is_told_as_pillow_makes_it() -> None:
         except (OSError, EOFError, ValueError, SyntaxError, IndexError, struct.error):
             continue
     assert num_compared > 200
+
+
+def test_frames_before_damage_are_held_once() -> None:
+    """They are decoded again."""
+    frames = [Image.new("RGB", (300, 300), (shade, 0, 0)) for shade in range(8)]
+    whole = encoded(frames[0], "PNG", save_all=True, append_images=frames[1:])
+    peaks = []
+    for content in (whole, whole[:-50]):
+        tracemalloc.start()
+        assert getattr(decode(content, ImageLimits()), "num_frames", None) == 8
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 @pytest.mark.slow

@@ -141,7 +141,8 @@ def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
 
 
 MAX_CHUNKS = 2**17
-"""Limit of the chunks of a PNG. Programs that write the pixels in pieces of 8 KiB reach it with a file of 1 GiB."""
+"""Limit of the chunks of a PNG or WebP. Programs that write the pixels of a PNG in pieces of 8 KiB reach it with a
+file of 1 GiB."""
 
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
@@ -158,7 +159,9 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
         raise ValueError(f"more than {MAX_CHUNKS:,} chunks")
     end = next((first for name, first, _ in chunks if name == b"IEND"), len(encoded))
     begin = next((first for name, first, _ in chunks if name == b"IDAT"), end)
-    unsound = {chunk for chunk in chunks if chunk[1] < begin and not _is_sound(encoded, *chunk)}
+    unsound = set([chunk for chunk in chunks if chunk[0] == b"iCCP"][1:])  # libpng takes the first, Pillow the last
+    others = (chunk for chunk in chunks if chunk[1] < begin and chunk not in unsound)
+    unsound |= {chunk for chunk in others if not _is_sound(encoded, *chunk)}
     next_part = next((name for name, first, _ in chunks if first > begin and name in (b"fcTL", b"fdAT")), b"")
     if next_part == b"fdAT" or any(name in _ANIMATION for name, *_ in unsound):  # viewers show the first picture
         unsound |= {chunk for chunk in chunks if chunk[0] in _ANIMATION}

@@ -36,6 +36,8 @@ _LARGEST = _COLOURS | {
 }
 """Known chunks of few bytes -> the most that all of one name have."""
 _PALETTE = 3
+_OPACITY_BYTES = {b"\0": 2, b"\2": 6, bytes([_PALETTE]): 256}
+"""Kind of colour -> the most bytes of tRNS that are read."""
 _CONTROL_BYTES = 26
 _NUMBER_BYTES = 4
 """Bytes before the data of a later frame."""
@@ -101,7 +103,8 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             is_known = num_bytes[name] <= _LARGEST.get(name, 0)
             is_known &= name != b"PLTE" or header[9:10] == bytes([_PALETTE])
             if name in _COLOURS and is_known and is_first:
-                kept = _chunk(name, content)
+                most = _OPACITY_BYTES.get(header[9:10], 0) if name == b"tRNS" else len(content)
+                kept = _chunk(name, content[:most]) if most else b""
             yield Piece(METADATA if is_known else UNKNOWN_CHUNK, content, kept=kept)
         before = name
     yield from _pixels(frame, header, index, number)

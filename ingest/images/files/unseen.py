@@ -196,8 +196,12 @@ def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Ite
 
 
 def _plain_bytes(content: bytes) -> int:
-    """Return the size of the JPEG at the start of `content`; 0 if it holds much that is neither pixels nor metadata."""
-    stream = jpeg.streams(content, [0])[0]
+    """Return the size of the JPEG at the start of `content`; 0 if it holds much that is neither pixels nor metadata, or
+    too many segments."""
+    try:
+        stream = jpeg.streams(content, [0])[0]
+    except ValueError:
+        return 0
     num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != METADATA)
     return stream.last if num_unknown <= IGNORED_BYTES else 0
 

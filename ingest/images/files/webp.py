@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from PIL import Image
 
-from ingest.images.files.metadata import KeptFacts
+from ingest.images.files.metadata import MAX_CHUNKS, KeptFacts
 from ingest.images.files.pieces import (
     FRAMES,
     IGNORED_BYTES,
@@ -178,8 +178,12 @@ def _decoded(chunks: Sequence[tuple[bytes, int, int]], has_alpha: bool) -> set[i
 
 
 def _chunks(encoded: bytes, offset: int, last: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield the name of each chunk, and where its content begins and ends."""
+    """Yield the name of each chunk, and where its content begins and ends. ValueError if they are too many."""
+    num_chunks = 0
     while offset + 8 <= last:
+        num_chunks += 1
+        if num_chunks > MAX_CHUNKS:
+            raise ValueError(f"more than {MAX_CHUNKS:,} chunks")
         num_bytes = int.from_bytes(encoded[offset + 4 : offset + 8], "little")
         yield encoded[offset : offset + 4], offset + 8, min(offset + 8 + num_bytes, last)
         offset += 8 + num_bytes + num_bytes % 2
