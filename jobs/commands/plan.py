@@ -7,7 +7,7 @@ import click
 
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_line, write_table, wrote_json
-from jobs.planning.planning import Figure, PlanRequest, PlanResult, run_plan
+from jobs.planning.planning import ALL_SCANNED, Figure, PlanRequest, PlanResult, run_plan
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
 from jobs.scanning.request import ScanRequest, ScanResources
@@ -37,7 +37,9 @@ def plan(request: ScanRequest, resources: ScanResources, plan: PlanRequest, outp
     write_table(["", "estimate", "range 5–95 %", "how"], list(_lines(result)), {1, 2})
     if not quiet:
         run = quote(request.run)
-        write_line(f"next: the same with scan instead of plan continues {run}", to_stderr=True)
+        is_done = result.images_origin == ALL_SCANNED
+        todo = f"privsieve report {run}" if is_done else f"the same with scan instead of plan continues {run}"
+        write_line(f"next: {todo}", to_stderr=True)
 
 
 def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:

@@ -90,7 +90,7 @@ def lookup(request: LookupRequest, quiet: bool) -> int:
         write_line(f"not in {request.release}{no_crops}")
     is_exact = any(match.state == "released" and match.distance is None for match in result.matches)
     if is_exact and not (request.exact or result.is_list or is_url(request.wanted)):
-        write_line("the same bytes are there, so near pictures were not searched for")
+        write_line("these bytes are known to the release, so near pictures were not searched for")
     if result.is_list and not is_url(request.wanted):
         write_line("it is a list of URLs without pictures, so only the same bytes were searched for")
     if not result.is_decodable:

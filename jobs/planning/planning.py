@@ -64,6 +64,10 @@ class Figure:
         return Figure(self.value / other.value, math.hypot(self.error, other.error))
 
 
+ALL_SCANNED = "all scanned"
+"""`images_origin` of a scan that came to its end."""
+
+
 @dataclass(frozen=True)
 class PlanResult:
     num_shards: int
@@ -117,7 +121,7 @@ def run_plan(
     if result is None:
         images, images_origin = _images(prepared, pace.num_images)
     else:
-        images, images_origin = Figure(result.num_images), "all scanned"
+        images, images_origin = Figure(result.num_images), ALL_SCANNED
     num_done = pace.num_done if result is None else result.num_images
     speed, rows = speed_of(pace.marks), rows_of(request.run)
     origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"

@@ -102,18 +102,26 @@ def pictures_of_run(record: RunRecord, wanted: Iterable[PictureRef]) -> Pictures
 def first_frames(
     record: RunRecord, refs: Sequence[PictureRef], max_side_px: int, feedback: Feedback
 ) -> Iterator[Pixels | None]:
-    """Yield the first frame of each picture, in at most this size; None if the source no longer holds it as scanned.
+    """Yield the first frame of each picture, in at most this size; None if the source no longer holds it as scanned, or
+    it cannot be decoded.
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """
-    source, num_missing = pictures_of_run(record, refs), 0
+    source, num_missing, num_undecodable = pictures_of_run(record, refs), 0, 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
     for ref in refs:
-        decoded = decode(source.read(ref).encoded, limits)  # a picture that is gone has no bytes to decode
-        num_missing += not isinstance(decoded, DecodedImage)
+        picture = source.read(ref)
+        decoded = decode(picture.encoded, limits)  # a picture that is gone has no bytes to decode
+        if not isinstance(decoded, DecodedImage):
+            num_missing += picture.state != "found"
+            num_undecodable += picture.state == "found"
         yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
-    if num_missing:
-        feedback.notice(f"{num_missing} of {len(refs)} pictures are left out: the source holds them no more as scanned")
+    for num, why in (
+        (num_missing, "the source holds them no more as scanned"),
+        (num_undecodable, "they cannot be decoded"),
+    ):
+        if num:
+            feedback.notice(f"{num} of {len(refs)} pictures are left out: {why}")
 
 
 def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:

@@ -56,7 +56,10 @@ def audit_of_sample(
     of_source = None if sizes is None else category_weights(run, sizes)
     labels = labelled(sample.table, judged, design.private)
     if not labels.counts.num_labelled:
-        raise LabelsError("no label answers anything yet; fill in the list, or review --queue audit, then apply again")
+        raise LabelsError(
+            "no label answers anything yet; fill in the list, or look at the pictures with privsieve review "
+            f"{run.url} --queue audit, then apply again"
+        )
     sql = audit_sql(run, design.private)
     counts = cell_counts(run, sql, by_category=True)
     if of_source is not None and not counts.categories:

@@ -107,7 +107,10 @@ def _tables(found: LabelDescription) -> Iterator[Table]:
     yield table("By person" + _cut(people), ["", "private", "public", "open"], people[:MAX_SHOWN])
     for title, counts in (
         ("Votes", found.votes),
-        ("Level of what is present", {str(level): num for level, num in found.levels.items()}),
+        (
+            "Level of what is present, of the rows where it is known",
+            {str(level): num for level, num in found.levels.items()},
+        ),
         ("Classes", found.classes),
     ):
         rows: list[list[Cell]] = [

@@ -198,7 +198,7 @@ def labelled_rows(
     if not sample.design.are(record.settings_hash(), found_rows.num_rows, found_rows.rows_sha256):
         raise RunError(
             f"{run.path}: the audit sample was drawn from another state of the run; draw it again, or say "
-            "--drawn evenly"
+            "--drawn evenly (in a policy drawn: evenly below guarantee)"
         )
     by_row = sample.probabilities()
     names = zip(joined.rows[Col.SHARD].to_pylist(), joined.rows[Col.INDEX].to_pylist(), strict=True)
@@ -213,7 +213,7 @@ def labelled_rows(
         raise LabelsError(
             f"{number_of(num_others, 'labelled picture')} of {len(of_drawn) + num_others} are not of the audit sample "
             "of this run; say --drawn audit to use only those that are, or --drawn evenly if every picture was equally "
-            "likely to be labelled"
+            "likely to be labelled (in a policy drawn: audit or drawn: evenly below guarantee)"
         )
     if not is_of_sample.any():
         raise LabelsError("no label is of a picture of the audit sample of this run")

@@ -25,7 +25,8 @@ def answer(similarity: Similarity) -> str:
     if found:
         of_sets = f" in {len(found)} of {len(asked)} sets" if len(asked) > 1 else ""
         return f"The changed pictures can still be recognised{of_sets}: {where}."
-    return f"This comparison does not recognise the changed pictures: {where}, no more than by chance."
+    chance = f"by chance it would be {percent(1 / most.num_nearest_of)}"
+    return f"This comparison does not show that the changed pictures can still be recognised: {where}; {chance}."
 
 
 def headlines(similarity: Similarity) -> Iterator[str]:

@@ -52,9 +52,9 @@ def test_the_audit_sample_is_thinned_to_equal_probabilities(run: Path, tmp_path:
         assert 25 <= fewer <= 45
         write_drawn(str(run), drawn.slice(0, 60), NUM + 1, least=0.1)
         assert privsieve(*args) == 2
-        assert "60 labelled pictures of 120 are not of the audit sample of this run; say --drawn" in (
-            capsys.readouterr().err
-        )
+        said = capsys.readouterr().err
+        assert "60 labelled pictures of 120 are not of the audit sample of this run; say --drawn" in said
+        assert "(in a policy drawn: audit or drawn: evenly below guarantee)" in said
         sample.write_bytes(b"PAR1")
         assert privsieve(*args) == 2
         assert "sample.parquet is damaged; draw a new sample" in capsys.readouterr().err

@@ -311,7 +311,7 @@ def test_lookup_finds_a_picture_by_bytes_nearness_and_url(release: Path, tmp_pat
     first, note = capsys.readouterr().out.splitlines()
     assert first.startswith("released    ")
     assert first.endswith("the same bytes")
-    assert note == "the same bytes are there, so near pictures were not searched for"
+    assert note == "these bytes are known to the release, so near pictures were not searched for"
     assert privsieve("release", "lookup", release, tmp_path / "photo.png", "--exact") == 0
     assert capsys.readouterr().out == f"{first}\n"
     (tmp_path / "photo.png").write_bytes(encoded(picture(1), "BMP"))

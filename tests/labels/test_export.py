@@ -228,6 +228,13 @@ def test_csv_goes_out_and_comes_back_the_same(tmp_path: Path) -> None:
     assert read_labels(str(tmp_path / "back.parquet")).equals(read_labels(str(source)))
 
 
+def test_a_picture_that_cannot_be_decoded_is_no_task_and_counted_as_that(tmp_path: Path, capsys: Capture) -> None:
+    run, out = tmp_path / "run", tmp_path / "tasks.json"
+    scan_in_process(tree(tmp_path / "corpus", files(2) | {"broken.jpg": b"GIF89a"}), run)
+    assert privsieve("labels", "export", run, "--format", "label-studio", "--out", out) == 0
+    assert "1 of 3 pictures are left out: they cannot be decoded" in capsys.readouterr().err
+
+
 def test_a_picture_on_the_hash_list_is_no_task_and_only_counted(tmp_path: Path, capsys: Capture) -> None:
     pictures = files(4)
     run, hashes, out = tmp_path / "run", tmp_path / "hashes.txt", tmp_path / "tasks.json"

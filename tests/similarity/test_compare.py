@@ -61,6 +61,16 @@ def test_a_slight_blur_is_found_again_and_nearer_than_a_strong_one(
     assert soft["fid"] < strong["fid"]
 
 
+def test_too_few_pictures_to_tell_are_not_called_unrecognised(tmp_path: Path, capsys: Capture) -> None:
+    photos, soft = folder(tmp_path / "photos", 2), folder(tmp_path / "soft", 2, blurred)
+    assert privsieve(*compare, photos, soft, "--part", "whole", "--quiet") == 0
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith(
+        "This comparison does not show that the changed pictures can still be recognised: in soft 100"
+    )
+    assert said.endswith("lead back to their own original; by chance it would be 50.0 %.")
+
+
 def test_every_changed_picture_has_one_row_and_the_counts_add_up(
     originals: Path, tmp_path: Path, capsys: Capture
 ) -> None:
