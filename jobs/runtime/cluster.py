@@ -85,7 +85,6 @@ def ray_session(address: str | None) -> Iterator[None]:
     sigterm_before = signal.getsignal(signal.SIGTERM)
     with ExitStack() as session:
         session.enter_context(native_stderr_hidden())  # where C++ code writes
-        session.callback(lambda: signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL))
         session.callback(_shut_down)
         try:
             with _stdout_hidden():
@@ -106,6 +105,8 @@ def ray_session(address: str | None) -> Iterator[None]:
                     f"a worker failed ({type(error).__name__}); run the same command again to continue"
                 ) from None
             raise
+        finally:
+            signal.signal(signal.SIGTERM, sigterm_before or signal.SIG_DFL)
 
 
 @contextmanager

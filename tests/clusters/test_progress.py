@@ -124,9 +124,9 @@ def test_without_the_number_of_images_shards_say_how_many_there_may_be(capsys: p
         progress.advance(20)  # the second shard has not ended: no word of more images
         assert progress.facts()[0] == "60 of ~160 images"
         progress.under_way(99)
-        assert progress.facts()[:3] == ["159 of ~160 images", "1.3/s", "99 %"]
+        assert progress.facts()[:3] == ["159 of ~160 images", "2.0/s", "99 %"]
         progress.under_way(100)  # an estimate is never all of it
-        assert progress.facts() == ["160 images", "1.3/s"]
+        assert progress.facts() == ["160 images", "2.0/s"]
         progress.under_way(0)
         progress.expect(100)
         assert progress.facts()[0] == "60 of 100 images"
