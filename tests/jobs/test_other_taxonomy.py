@@ -35,7 +35,7 @@ settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="co
 tasks = list(chain.from_iterable(slices_left(settings, shard, None, Ledger({}, {})) for shard in source.shards))
 print(*next(isolated_rows(settings, tasks[0].slice)).column_names)
 work = Work(iter(tasks), lambda _: None)
-process = FurtherProcess(1, settings, work, 0)
+process = FurtherProcess(settings, work, 0)
 process.start()
 print(*[(counts.num_rows, counts.failure) for counts in iter(work.ended.get, None)])
 process.stop()
