@@ -19,7 +19,7 @@ from jobs.serving.browse.server import MEDIA_TYPES, exported
 from jobs.serving.review.reviewing import ReviewRequest, prepared
 from reports.report.browsed_rows import Filter
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.hash_list.listed import CLEAR, SECRET, SHOWING, UNKNOWN, rows_of
+from tests.hash_list.listed import CLEAR, SECRET, SHOWING, UNKNOWN
 from tests.jobs.made import privsieve
 from tests.making import Capture, Folders
 
