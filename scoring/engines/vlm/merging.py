@@ -68,6 +68,6 @@ def _scale(config: dict[str, Any], module: str, rank: int) -> float:
     """As peft: alpha of the first pattern that ends the module's name, or of the whole adapter."""
     name = module.removeprefix("base_model.model.")
     patterns = config.get("alpha_pattern") or {}
-    own = (alpha for end, alpha in patterns.items() if re.match(rf"(.*\.)?({end})$", name))
-    alpha = next(own, config.get("lora_alpha", DEFAULT_ALPHA))
+    matching = (alpha for end, alpha in patterns.items() if re.match(rf"(.*\.)?({end})$", name))
+    alpha = next(matching, config.get("lora_alpha", DEFAULT_ALPHA))
     return float(alpha / (math.sqrt(rank) if config.get("use_rslora") else rank))
