@@ -202,10 +202,10 @@ class EngineOptions:
     gpu_share: float | None = None
     """Share of one GPU that the engine may take, from `--engine-gpus` below 1. None: all of it."""
 
-    def refuse_all_but(self, engine: str, taken: Collection[str]) -> None:
-        """Raise EngineError if an option was given that the engine does not take. taken: names of fields."""
+    def refuse_all_but(self, engine: str, names: Collection[str]) -> None:
+        """Raise EngineError if an option was given that the engine does not take. names: of fields."""
         for option in fields(self):
-            if option.name not in {*SET_BY_SCANS, *taken} and getattr(self, option.name) is not None:
+            if option.name not in {*SET_BY_SCANS, *names} and getattr(self, option.name) is not None:
                 flag = "--" + option.name.replace("_", "-")
                 raise EngineError(f"the {engine} engine takes no {flag}; leave it out or choose another --engine")
 

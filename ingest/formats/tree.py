@@ -261,9 +261,9 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         reserved = kept.reserved if shard == ROOT else frozenset[str]()
         faults = {index: f"it has {fault}" for index, name in names.items() if (fault := name_fault(name))}
         faults |= {index: OWN_NAME for index, name in names.items() if name in reserved}
-        taken = {index: name for index, name in names.items() if index not in faults}
+        sound = {index: name for index, name in names.items() if index not in faults}
     pictures = RewriteRecord()
-    for index, name in taken.items():
+    for index, name in sound.items():
         encoded = _present(here, name, shard)
         kept.check_image(shard, index, name, hashlib.sha256(encoded).hexdigest())
         released = kept.released(index, encoded, pictures)
@@ -271,7 +271,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             hashes[name] = hashlib.sha256(released).hexdigest()
             target_folder.at(name).write(released)
     replaced, without_origin = dict[str, list[str | None]](), set[str]()
-    for index, name in taken.items():
+    for index, name in sound.items():
         replaced.setdefault(posixpath.splitext(name)[0], []).append(kept.replaced_by(index, pictures))
     for name in _sidecars(listing, {name for name, _ in files}, set(hashes)):
         stem = posixpath.splitext(name)[0]
@@ -287,7 +287,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             num_masked += is_masked
             without_origin |= {stem} if lost_origin else set()
     pictures.num_without_origin = sum(len([*filter(None, replaced[stem])]) for stem in without_origin)
-    num_written = len(taken) - len(pictures.refused)
+    num_written = len(sound) - len(pictures.refused)
     written = {posixpath.join(folder_name, name): sha256 for name, sha256 in hashes.items()}
     return Written(num_written, written, faults, dict(left_out), pictures, num_masked)
 

@@ -226,10 +226,10 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:
-        num_found, taken = 0, dict[int, Group | TarDamage]()
+        num_found, chosen = 0, dict[int, Group | TarDamage]()
         for item in groups(stream):
             if num_found in kept.sha256:
-                taken[num_found] = item
+                chosen[num_found] = item
             num_found += 1
         kept.check_number(shard, num_found)
         with (
@@ -237,10 +237,10 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             _compressing(released, codec) as target,
             closing(_Release(stream, shard, kept, target)) as release,
         ):
-            for index, item in taken.items():
+            for index, item in chosen.items():
                 release.add(index, item)
             release.end()
-    num_written = len(taken) - len(release.dropped) - len(release.pictures.refused)
+    num_written = len(chosen) - len(release.dropped) - len(release.pictures.refused)
     facts = (release.dropped, dict(release.left_out), release.pictures, release.num_masked)
     return Written(num_written, {shard: released.sha256}, *facts)
 

@@ -76,8 +76,8 @@ def pdq_of(pixels: Pixels, size: tuple[int, int]) -> str:
     grey = _mean_greys(pixels, rows_at_once, columns_at_once)
     left = _sampling(size[1], pixels.shape[0], rows_at_once).samples(grey)
     sampled = _sampling(size[0], pixels.shape[1], columns_at_once).samples(np.ascontiguousarray(left.T)).T
-    own, mirrored, exact = (slice(first, first + _SIDE) for first in range(0, 3 * _SIDE, _SIDE))
-    seen = ((own, own), (own, mirrored), (mirrored, own), (mirrored, mirrored), (exact, exact))
+    plain, mirrored, exact = (slice(first, first + _SIDE) for first in range(0, 3 * _SIDE, _SIDE))
+    seen = ((plain, plain), (plain, mirrored), (mirrored, plain), (mirrored, mirrored), (exact, exact))
     return "".join(_hash_of(sampled[rows, columns]) for rows, columns in seen)
 
 
@@ -121,8 +121,8 @@ def _sampling(size: int, num_pixels: int, num_at_once: int) -> _Sampling:
     num_blocks = num_pixels // num_at_once
     edges = np.append(np.arange(num_blocks) * num_at_once, num_pixels) * (size / num_pixels)
     exact = _ExactSamples(size)
-    own = exact if size >= _LARGE_PX else _OwnSamples.of(size)
-    parts = [_blocks(edges, own), _blocks((size - edges)[::-1], own), _blocks(edges, exact)]
+    samples = exact if size >= _LARGE_PX else _OwnSamples.of(size)
+    parts = [_blocks(edges, samples), _blocks((size - edges)[::-1], samples), _blocks(edges, exact)]
     parts[1] = num_blocks - 1 - parts[1][0], parts[1][1]
     most = max(blocks.shape[1] for blocks, _ in parts)
     padded = [[np.pad(array, ((0, 0), (0, most - array.shape[1]))) for array in part] for part in parts]
@@ -138,8 +138,8 @@ def _blocks(edges: _Doubles, samples: "_ExactSamples | _OwnSamples") -> tuple[_I
     begin = np.maximum(np.searchsorted(edges, samples.first, "right") - 1, 0)
     end = np.searchsorted(edges, samples.last)
     indices = begin[:, None] + np.arange(int((end - begin).max()) + 1)
-    taken = np.diff(samples.before(edges[np.minimum(indices, len(edges) - 1)]))
-    return np.minimum(indices[:, :-1], len(edges) - 2), taken
+    shares = np.diff(samples.before(edges[np.minimum(indices, len(edges) - 1)]))
+    return np.minimum(indices[:, :-1], len(edges) - 2), shares
 
 
 @dataclass(frozen=True)
@@ -287,8 +287,8 @@ class PdqSearch:
 
         pictures: the hashes of `pdq_of`, shape (pictures, NUM_HASHES, 4).
         """
-        own = self._own.near(pictures[:, :-1].reshape(-1, 4)).reshape(len(pictures), NUM_HASHES - 1).any(axis=1)
-        return np.asarray(own | self._exact.near(pictures[:, -1]))
+        is_near = self._own.near(pictures[:, :-1].reshape(-1, 4)).reshape(len(pictures), NUM_HASHES - 1).any(axis=1)
+        return np.asarray(is_near | self._exact.near(pictures[:, -1]))
 
 
 class _Index:
@@ -378,7 +378,7 @@ def distances(listed: Hashes, pictures: npt.NDArray[np.uint64]) -> npt.NDArray[n
     """
     nearest = np.full((len(pictures), len(listed)), NUM_BITS, np.uint16)
     for number in range(NUM_HASHES):
-        own = pictures[:, number, None]
+        hashes = pictures[:, number, None]
         for way in turned(listed, is_mirrored=number == NUM_HASHES - 1).reshape(-1, len(listed), 4):
-            np.minimum(nearest, np.bitwise_count(own ^ way).sum(axis=2, dtype=np.uint16), out=nearest)
+            np.minimum(nearest, np.bitwise_count(hashes ^ way).sum(axis=2, dtype=np.uint16), out=nearest)
     return nearest

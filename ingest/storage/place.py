@@ -94,8 +94,8 @@ class Place:
 
     def is_within(self, folder: "Place") -> bool:
         """Return whether this is the folder or is below it; links are followed."""
-        own, other = (os.path.realpath(p.path) if p.is_local else p.path for p in (self, folder))
-        return self.fs == folder.fs and f"{own}/".startswith(f"{other.rstrip('/')}/")
+        inner, other = (os.path.realpath(p.path) if p.is_local else p.path for p in (self, folder))
+        return self.fs == folder.fs and f"{inner}/".startswith(f"{other.rstrip('/')}/")
 
     def is_same(self, other: "Place") -> bool:
         """Return whether both name the same folder or file; links are followed."""

@@ -146,8 +146,8 @@ def http_status(error: BaseException | None) -> int | None:
         response = getattr(error, "response", None)
         status_code = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
         names = () if isinstance(error, OSError) else ("status", "status_code", "code")
-        own = (getattr(error, name, None) for name in names)
-        for status in chain((status_code, getattr(response, "status_code", None)), own):
+        statuses = (getattr(error, name, None) for name in names)
+        for status in chain((status_code, getattr(response, "status_code", None)), statuses):
             if isinstance(status, int):
                 return status
         error = error.__cause__

@@ -199,8 +199,8 @@ def parameters(request: type) -> tuple[Parameter, ...]:
             shared = tuple(each for each in metadata if isinstance(each, Option))
             for each in parameters(kind):  # type: ignore[arg-type]  # a class, not an instance
                 if each.name not in below.left_out:
-                    own = (below.spellings[each.name],) if each.name in below.spellings else ()
-                    result.append(dataclasses.replace(each, metadata=(*own, *each.metadata, *shared)))
+                    spelling = (below.spellings[each.name],) if each.name in below.spellings else ()
+                    result.append(dataclasses.replace(each, metadata=(*spelling, *each.metadata, *shared)))
             continue
         made = field_.default_factory() if field_.default_factory is not MISSING else field_.default
         parameter = Parameter(field_.name, kind, metadata, made, texts.get(field_.name, ""))

@@ -44,9 +44,9 @@ class Overruled:
         if not decisions.num_rows or (overruled := self.rows.get(decisions["shard"][0].as_py())) is None:
             return decisions
         indices, numbers = overruled
-        own = decisions["index"].to_numpy()
-        places = np.minimum(np.searchsorted(indices, own), len(indices) - 1)
-        is_overruled = indices[places] == own
+        decided = decisions["index"].to_numpy()
+        places = np.minimum(np.searchsorted(indices, decided), len(indices) - 1)
+        is_overruled = indices[places] == decided
         chosen = pa.array(numbers[places], mask=~is_overruled)
         for part, name in enumerate(("action", "rule", "reason")):
             values = pa.array([decision[part] for decision in self.decisions], pa.string()).take(chosen)

@@ -90,9 +90,9 @@ def refuse_others(out: Place, url: str, source: Place) -> None:
         name = _HALF_WRITTEN.sub("", there)
         is_begun = begun is not None and kind_of(begun.urls).may_hold(name, source)
         if kind != "empty folder" and not (name in named or is_begun or f"{name}/".startswith(_FOLDERS_AT_WORK)):
-            of = "is not of the release" if begun is None else "may not be of the unfinished release"
+            fate = "is not of the release" if begun is None else "may not be of the unfinished release"
             raise StorageError(
-                f"{url} holds {printable(there)}, which {of}, and --overwrite would delete it; move it elsewhere, or "
+                f"{url} holds {printable(there)}, which {fate}, and --overwrite would delete it; move it elsewhere, or "
                 "give a new folder"
             )
 

@@ -198,12 +198,12 @@ def _of_audit(labelled: LabelledRows, is_private: Flags, is_undecided: Flags, le
     rows_of = dict[str, list[Row]]()
     for sha256, *row in zip(*(rows[name].to_pylist() for name in (Col.SHA256, Col.SHARD, Col.INDEX)), strict=True):
         rows_of.setdefault(sha256, []).append((row[0], row[1]))
-    taken = evenly_taken(rows_of, labelled.sample.probabilities(), least, labelled.sample.design.seed)
-    numbers = pc.index_in(rows[Col.SHA256], pa.array(taken, pa.string()))
+    drawn = evenly_taken(rows_of, labelled.sample.probabilities(), least, labelled.sample.design.seed)
+    numbers = pc.index_in(rows[Col.SHA256], pa.array(drawn, pa.string()))
     return _Private(
         rows.filter(pc.is_valid(numbers)),
         np.asarray(numbers.drop_null().to_numpy(), dtype=np.int64),
-        np.array([answers[sha256] != {"private"} for sha256 in taken], dtype=np.bool_),
+        np.array([answers[sha256] != {"private"} for sha256 in drawn], dtype=np.bool_),
         num_drawn=sum(given == {"private"} for given in answers.values()),
     )
 

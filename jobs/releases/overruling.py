@@ -200,16 +200,16 @@ def _insert(
 ) -> None:
     """Add decisions for rows of the last shard. codes: decision -> its number, of those so far. hashes: of each row."""
     of_rows = zip(*(decisions[name].to_pylist() for name in ("action", "rule", "reason")), strict=True)
-    own = [codes.setdefault(decision, len(codes)) for decision in of_rows]
+    numbers = [codes.setdefault(decision, len(codes)) for decision in of_rows]
     is_withheld = pc.is_in(decisions["rule"], pa.array(WITHHELD))
     # Of a row without a picture nothing follows for its URL.
     has_url = pc.or_(is_withheld, pc.is_valid(decisions["sha256"]))
     columns = {
-        "shard": pa.array([len(decided.shards) - 1] * len(own), pa.int32()),
+        "shard": pa.array([len(decided.shards) - 1] * len(numbers), pa.int32()),
         "index": decisions["index"],
         "rank": pa.array([ACTIONS.index(action) for action in decisions["action"].to_pylist()], pa.int8()),
-        "code": pa.array(own, pa.int32()),
-        "cause": pa.nulls(len(own), pa.string()),
+        "code": pa.array(numbers, pa.int32()),
+        "cause": pa.nulls(len(numbers), pa.string()),
         "url_sha256": pc.if_else(has_url, decisions["url_sha256"], None),
         "hash": pc.if_else(is_withheld, pa.scalar(None, pa.string()), hashes),
     }

@@ -167,9 +167,14 @@ def rewritten_rows(rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes)
     names = [name for name in ("status", "num_frames_scanned", "boxes") if name in rows.column_names]
     decided = decisions.select(["index", "sha256", "rule", "action"]).to_pylist()
     return {
-        own["index"]: {"rule": own["rule"], "boxes": None, "reviewed": reviewed.get(own["sha256"] or "", ())} | row
-        for own, row in zip(decided, rows.select(names).to_pylist(), strict=True)
-        if own["action"] != "drop"
+        decision["index"]: {
+            "rule": decision["rule"],
+            "boxes": None,
+            "reviewed": reviewed.get(decision["sha256"] or "", ()),
+        }
+        | row
+        for decision, row in zip(decided, rows.select(names).to_pylist(), strict=True)
+        if decision["action"] != "drop"
     }
 
 

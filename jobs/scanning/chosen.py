@@ -79,10 +79,10 @@ def draw_per_category(
         raise SourceError("--per-category, but no image has a category: name what gives it with --category or --labels")
     drawn: list[tuple[int, int]] = []
     for category, members in places.items():
-        own = int.from_bytes(hashlib.sha256(category.encode()).digest()[:8], "big")
+        stream = int.from_bytes(hashlib.sha256(category.encode()).digest()[:8], "big")
         size = min(num_samples, len(members))
-        taken = np.random.default_rng([seed, own]).choice(len(members), size, replace=False, shuffle=False)
-        drawn += [members[n] for n in taken]
+        members_drawn = np.random.default_rng([seed, stream]).choice(len(members), size, replace=False, shuffle=False)
+        drawn += [members[n] for n in members_drawn]
     chosen: dict[str, list[int]] = {}
     for number, index in sorted(drawn):
         chosen.setdefault(shards[number], []).append(index)

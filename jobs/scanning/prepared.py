@@ -98,7 +98,7 @@ def refuse_foreign_list(source: Source) -> None:
     if source.class_list is None:
         return
     try:
-        if any(of for shard in source.shards for of in source.categories(shard)):
+        if any(category for shard in source.shards for category in source.categories(shard)):
             return
     except StorageError:  # the scan says of which shard, and may name the class
         return
@@ -393,14 +393,14 @@ def storage_checked(engine: str, options: EngineOptions, source: Source, run: Pl
     probe: name and content of a file that the machine of the command wrote into the folder of the run.
     """
     first_sample(source)
-    theirs, own = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
+    theirs, answer = run.at(probe + PART), run.at(f"{probe}-answer{PART}")
     if not theirs.exists() or theirs.read() != probe.encode():
         raise StorageError(
             f"{run.path} is another folder here than where the command was given: give --run as a URL, or as a folder "
             "that all machines share"
         )
-    own.write(probe.encode())
-    own.remove()
+    answer.write(probe.encode())
+    answer.remove()
     yield from fetch_with_progress(engine, options)
 
 

@@ -33,10 +33,10 @@ class ShardStatus:
 
 def shard_status(shard: str, ledger: Ledger, attempts: dict[str, list[Attempt]]) -> ShardStatus:
     shard_id = shard_id_of(shard)
-    own = attempts.get(shard_id, [])
-    failure = next((attempt.failure for attempt in own if attempt.failure), None)
+    of_shard = attempts.get(shard_id, [])
+    failure = next((attempt.failure for attempt in of_shard if attempt.failure), None)
     state = "done" if finished(shard, ledger) else "failed" if failure else "left"
-    begun = sum(attempt.failure is None for attempt in own)
+    begun = sum(attempt.failure is None for attempt in of_shard)
     num_done = ledger.present.get(shard_id, 0).bit_count()
     return ShardStatus(printable(shard), state, num_done, begun, failure)
 

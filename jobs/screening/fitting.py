@@ -205,9 +205,9 @@ def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags
     rows_of = dict[str, list[Row]]()
     for sha256, *row in zip(*(rows.copies[name].to_pylist() for name in ("sha256", "shard", "index")), strict=True):
         rows_of.setdefault(sha256, []).append((row[0], row[1]))
-    taken = frozenset(evenly_taken(rows_of, rows.sample.probabilities(), least, rows.sample.design.seed))
+    drawn = frozenset(evenly_taken(rows_of, rows.sample.probabilities(), least, rows.sample.design.seed))
     probabilities = np.array([by_hash[sha256] for sha256 in hashes], dtype=np.float64)
-    return probabilities, np.array([sha256 in taken for sha256 in hashes], dtype=np.bool_)
+    return probabilities, np.array([sha256 in drawn for sha256 in hashes], dtype=np.bool_)
 
 
 @dataclass(frozen=True)

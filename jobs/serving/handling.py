@@ -141,7 +141,7 @@ class PostedName(BaseModel):
     name: Annotated[str, Field(max_length=1000)]
 
 
-def page_app(room: str, own: Sequence[str], routes: Sequence[Route], shared: Sequence[str] = ()) -> Starlette:
+def page_app(room: str, names: Sequence[str], routes: Sequence[Route], shared: Sequence[str] = ()) -> Starlette:
     """Return an app of these routes and the files of a page. It has no protection: `Guard` must come before it.
 
     room: folder whose `page/` has `index.html` and the `own` files, such as "jobs.serving.browse". shared: files of
@@ -149,7 +149,7 @@ def page_app(room: str, own: Sequence[str], routes: Sequence[Route], shared: Seq
     """
     files = [
         _file_route("/", room, "index.html"),
-        *(_file_route(f"/{name}", room, name) for name in own),
+        *(_file_route(f"/{name}", room, name) for name in names),
         *(_file_route(f"/{name}", "jobs.serving.review", name) for name in shared),
         Route("/favicon.ico", lambda request: Response(status_code=204)),  # browsers ask for one
     ]

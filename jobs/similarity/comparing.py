@@ -169,12 +169,12 @@ class Corpus:
 
     def partner_of(self, place: PicturePlace, others: "Corpus") -> PicturePlace | None:
         """Return the picture of this corpus that belongs to one of another; None if there is none, or several."""
-        for name, own, theirs in (
+        for name, ours, theirs in (
             (place.full_path, self._by_full_path, others._by_full_path),
             (place.path, self._by_path, others._by_path),
             (place.name, self._by_name, others._by_name),
         ):
-            if (partner := own.get(name)) is not None and theirs.get(name) is not None:
+            if (partner := ours.get(name)) is not None and theirs.get(name) is not None:
                 return partner
         return None
 
@@ -278,8 +278,8 @@ def sets_of(
     corpora = {name: Corpus(url) for name, url in _names_of(changed).items()}
     return [
         *(
-            ChangedSet(name, partial(_found, of, originals, hash_list), of, is_everywhere=False)
-            for name, of in corpora.items()
+            ChangedSet(name, partial(_found, corpus, originals, hash_list), corpus, is_everywhere=False)
+            for name, corpus in corpora.items()
         ),
         *(ChangedSet(each.name, partial(_made, each, seed), None, each.method.is_everywhere) for each in made),
     ]

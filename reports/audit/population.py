@@ -75,8 +75,8 @@ class DrawnShards:
         shards, cells, residuals = np.array([of_shard[name] for name in labels[0]]), labels[1], labels[2]
 
         def corrected(chosen: Flags) -> Numbers:
-            own = np.bincount(shards, residuals * chosen[cells], len(self.names))
-            return np.asarray(counts[:, chosen] @ known.rates[chosen] + own, dtype=np.float64)
+            errors = np.bincount(shards, residuals * chosen[cells], len(self.names))
+            return np.asarray(counts[:, chosen] @ known.rates[chosen] + errors, dtype=np.float64)
 
         yes, no, num = corrected(IS_YES), corrected(~IS_YES), counts.sum(axis=1)
         answers = counts[:, IS_YES].sum(axis=1)
@@ -159,7 +159,7 @@ def category_weights(run: Run, sizes: Mapping[str, int]) -> CategoryWeights:
         name = larger[0]
         raise _wrong_sizes(f'of "{name:.60}" the run has {drawn[name]:,} images, and {sizes[name]:,} are given')
     names = tuple(sorted(drawn))
-    in_source, in_run = (np.array([of[name] for name in names], dtype=np.float64) for of in (sizes, drawn))
+    in_source, in_run = (np.array([numbers[name] for name in names], dtype=np.float64) for numbers in (sizes, drawn))
     return CategoryWeights(names, in_source, in_run)
 
 

@@ -107,9 +107,9 @@ def _subjects(labelled: LabelledRows, record: RunRecord) -> dict[str, _Subject]:
 def _pools(subjects: Mapping[str, _Subject]) -> list[tuple[str, ...]]:
     """Return the subjects that share a map: each subject has its own, but rare attributes share one per level."""
     rare = [key for key, subject in subjects.items() if key != PRIVATE and method_of(subject.points) is None]
-    own = [(key,) for key in subjects if key not in rare]
+    alone = [(key,) for key in subjects if key not in rare]
     levels = sorted({_LEVELS[key] for key in rare})
-    return own + [tuple(key for key in rare if _LEVELS[key] == level) for level in levels]
+    return alone + [tuple(key for key in rare if _LEVELS[key] == level) for level in levels]
 
 
 def _of_pool(members: Sequence[_Subject], present_from: float, seed: int) -> Iterator[SubjectCalibration]:

@@ -74,9 +74,9 @@ def reliability(calibration: Calibration) -> tuple[Dot, ...]:
     )
 
 
-def shade(count: int, of: int) -> float:
+def shade(count: int, num: int) -> float:
     """Return the opacity of a cell that holds `count` of a row's `of` pictures, 0–0.75."""
-    return round(0.75 * count / of, 3) if of else 0.0
+    return round(0.75 * count / num, 3) if num else 0.0
 
 
 def bars(counts: tuple[int, ...]) -> tuple[float, ...]:

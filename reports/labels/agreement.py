@@ -219,12 +219,12 @@ def agreement_table(
     rows.append(agreement("vote", judged.vote))
     rows.append(agreement("class", _numbered(judged.texts["class"]), has_order=False))
     columns = (("vote", judged.vote), ("score", judged.score), ("private", judged.private))
-    of, answers = next((c for c in columns if (~np.isnan(c[1])).any(axis=1).sum() >= 2), columns[-1])
+    compared, answers = next((c for c in columns if (~np.isnan(c[1])).any(axis=1).sum() >= 2), columns[-1])
     return AgreementTable(
         judged.annotators,
         int((judged.is_listed.sum(axis=0) >= 2).sum()),
         tuple(row for row in rows if row.num_items),
-        replace(pairwise_agreement(answers, of), groups=tuple(_groups(judged, answers))),
+        replace(pairwise_agreement(answers, compared), groups=tuple(_groups(judged, answers))),
         checks,
         tuple(prevalences(judged, people)) if people else (),
     )
@@ -269,7 +269,7 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
     )
 
 
-def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
+def pairwise_agreement(scores: Floats, compared: str = "score") -> PairwiseAgreement:
     """Return the mean pairwise agreement.
 
     scores: shape (A, N), 0–1, in any steps. PrivacyAlert's four are 0, 0.25, 0.75 and 1.
@@ -278,7 +278,7 @@ def pairwise_agreement(scores: Floats, of: str = "score") -> PairwiseAgreement:
     known = agreements[~np.isnan(agreements)]
     bands = _bands(known)
     counts = {name: int((bands == index).sum()) for index, name in enumerate(BANDS)}
-    return PairwiseAgreement(of, len(known), float(known.mean()) if len(known) else None, counts)
+    return PairwiseAgreement(compared, len(known), float(known.mean()) if len(known) else None, counts)
 
 
 def _pairwise(scores: Floats) -> npt.NDArray[np.float64]:

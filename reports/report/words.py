@@ -334,10 +334,10 @@ def small_groups_note(rates: Iterable[Rate]) -> str | None:
     return f"fewer than {SMALL_GROUP} images were judged: the rate says little."
 
 
-def bounds(rate: Rate, of: str) -> str | None:
+def bounds(rate: Rate, images: str) -> str | None:
     """Say what quarantined and unknown images could change; None if there are none, or if shards are damaged.
 
-    of: as in `all_images`.
+    images: as in `all_images`.
     """
     if not rate.num_left_out or rate.share_if_none_private is None:
         return None
@@ -345,7 +345,7 @@ def bounds(rate: Rate, of: str) -> str | None:
     left_out = _images(numbers, ("quarantined", "unknown", "screened-out"))
     shares = rate.share_if_none_private, rate.share_if_all_private
     low, high = (percent_within(share, *shares) for share in shares)
-    return f"With {left_out}: {low} of {of} if none of these is private, {high} if all are."
+    return f"With {left_out}: {low} of {images} if none of these is private, {high} if all are."
 
 
 def _images(numbers: Sequence[int], kinds: Sequence[str]) -> str:

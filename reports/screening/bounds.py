@@ -124,10 +124,10 @@ def category_bounds(
         raise LabelsError("--per-category, but no labelled picture has a category: name what gives it with --category")
     bounds = dict[str, MissBound]()
     for name in names:
-        own = members & np.array([category == name for category in pictures.categories], dtype=np.bool_)
-        private = own & pictures.is_private
+        inside = members & np.array([category == name for category in pictures.categories], dtype=np.bool_)
+        private = inside & pictures.is_private
         level_1 = scores[private & (pictures.levels == 1)]
-        undecided = scores[own & pictures.is_undecided]
+        undecided = scores[inside & pictures.is_undecided]
         bound = miss_bound(scores[private], undecided, level_1, target, target_level_1, confidence)
         bounds[name] = no_bound(scores[private]) if bound is None else bound
     if all(bound.threshold is None for bound in bounds.values()):

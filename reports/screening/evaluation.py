@@ -131,15 +131,22 @@ def _categories(
     pictures: LabelledFeatures, members: Flags, scores: Numbers, screened: Flags, confidence: float
 ) -> Iterator[ScreenedCategory]:
     for name in sorted({category for category in pictures.categories if category is not None}):
-        own = members & np.array([category == name for category in pictures.categories], dtype=np.bool_)
-        judged = _rates(name, pictures, own & np.isfinite(scores), scores)
+        inside = members & np.array([category == name for category in pictures.categories], dtype=np.bool_)
+        judged = _rates(name, pictures, inside & np.isfinite(scores), scores)
         num_private, num_missed = (
-            int((own & pictures.is_private).sum()),
-            int((own & pictures.is_private & screened).sum()),
+            int((inside & pictures.is_private).sum()),
+            int((inside & pictures.is_private & screened).sum()),
         )
         high = float(clopper_pearson(num_missed, num_private, 2 * confidence - 1)[1]) if num_private else None
         yield ScreenedCategory(
-            name, int(own.sum()), num_private, judged.weighted.f1, judged.private.f1, judged.public.f1, num_missed, high
+            name,
+            int(inside.sum()),
+            num_private,
+            judged.weighted.f1,
+            judged.private.f1,
+            judged.public.f1,
+            num_missed,
+            high,
         )
 
 

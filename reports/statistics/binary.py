@@ -305,8 +305,8 @@ def both_sides(counts: Numbers) -> tuple[SideRates, SideRates, SideRates]:
         return sum(defined) / sum(supports) if defined and len(defined) == sum(map(bool, supports)) else None
 
     names = ("precision", "recall", "f1")
-    own = [SideRates(*(known(side[name]) for name in names)) for side in (private, public)]
-    return own[0], own[1], SideRates(*map(weighted, names))
+    of_sides = [SideRates(*(known(side[name]) for name in names)) for side in (private, public)]
+    return of_sides[0], of_sides[1], SideRates(*map(weighted, names))
 
 
 def classwise(counts: Numbers) -> Classwise:

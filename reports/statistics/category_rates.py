@@ -88,11 +88,11 @@ def category_estimates(
         if num and (num >= MIN_LABELS or num == num_images[index].sum()):
             is_in = labels.categories == index
             parts = labels.cells[is_in], labels.is_there[is_in], labels.probabilities[is_in]
-            own = evidence(num_images[index], *parts)
+            known = evidence(num_images[index], *parts)
             if num == num_images[index].sum():
-                own = replace(own, openness=np.zeros_like(own.openness))
-            if (rate := prevalence(own)).value is not None:
-                estimates.append(CategoryEstimate(rate, sensitivity(own), "difference", num))
+                known = replace(known, openness=np.zeros_like(known.openness))
+            if (rate := prevalence(known)).value is not None:
+                estimates.append(CategoryEstimate(rate, sensitivity(known), "difference", num))
                 continue
         by_others = modelled.get(index)
         estimates.append(CategoryEstimate(by_others, Estimate(), "fay-herriot", num) if by_others else None)
@@ -131,8 +131,8 @@ def _openness(whole: Evidence, labels: LabelsOfCategories) -> Numbers:
     num_cells = len(whole.donors)
     weights = 1 / labels.probabilities
     totals, squares = (np.bincount(labels.cells, part, num_cells) for part in (weights, weights * (weights - 1)))
-    own = np.divide(squares, totals, out=np.zeros(num_cells), where=totals > 0)
-    return np.where(whole.donors == NO_DONOR, squares.sum() / totals.sum(), own[whole.donors])
+    shares = np.divide(squares, totals, out=np.zeros(num_cells), where=totals > 0)
+    return np.where(whole.donors == NO_DONOR, squares.sum() / totals.sum(), shares[whole.donors])
 
 
 def _fay_herriot(direct: Numbers, of_draw: Numbers, of_images: Numbers, lines: Numbers) -> tuple[Numbers, Numbers]:
@@ -163,7 +163,7 @@ def _fay_herriot(direct: Numbers, of_draw: Numbers, of_images: Numbers, lines: N
     around = float(steps[max(0, best - 1)]), float(steps[min(len(steps) - 1, best + 1)])
     between = float(np.exp(minimize_scalar(loss, bounds=around, method="bounded").x))
     total, coefficients, covariance = fit(between)
-    own = (between + of_images) / total
-    explained = (1 - own) ** 2 * np.einsum("ij,jk,ik->i", lines, covariance, lines)
-    errors = own * of_draw + explained + 4 * of_draw**2 / total**3 / (1 / total**2).sum()
-    return own * direct + (1 - own) * (lines @ coefficients), errors
+    weight = (between + of_images) / total
+    explained = (1 - weight) ** 2 * np.einsum("ij,jk,ik->i", lines, covariance, lines)
+    errors = weight * of_draw + explained + 4 * of_draw**2 / total**3 / (1 / total**2).sum()
+    return weight * direct + (1 - weight) * (lines @ coefficients), errors

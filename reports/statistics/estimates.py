@@ -139,14 +139,14 @@ class Evidence:
     @property
     def rates(self) -> Numbers:
         """Return the share of each cell in which the subject is truly there; the run's claim without a donor."""
-        own = np.divide(self.positives, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
-        return np.where(self.donors == NO_DONOR, IS_YES.astype(np.float64), own[self.donors])
+        rates = np.divide(self.positives, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
+        return np.where(self.donors == NO_DONOR, IS_YES.astype(np.float64), rates[self.donors])
 
     @property
     def smoothed_rates(self) -> Numbers:
         """Return the same, never exactly 0 or 1."""
-        own = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
-        return np.where(self.donors == NO_DONOR, 0.5, own[self.donors])
+        rates = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
+        return np.where(self.donors == NO_DONOR, 0.5, rates[self.donors])
 
     def variance(self, cells: Flags) -> float:
         """Return the variance V of the rate of the images in these cells, which must have donors."""

@@ -126,6 +126,6 @@ def is_nearest_to_own(changed: npt.NDArray[np.float32], originals: npt.NDArray[n
     """
     products = changed.astype(np.float64) @ originals.astype(np.float64).T
     squares = np.sum(originals.astype(np.float64) ** 2, axis=1) - 2 * products
-    own = np.diagonal(squares).copy()
+    to_itself = np.diagonal(squares).copy()
     np.fill_diagonal(squares, np.inf)
-    return np.asarray(own < squares.min(axis=1, initial=np.inf), dtype=np.bool_)
+    return np.asarray(to_itself < squares.min(axis=1, initial=np.inf), dtype=np.bool_)

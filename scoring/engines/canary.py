@@ -97,20 +97,20 @@ def _largest(before: Any, now: Any) -> float:
     return float(np.abs(first - second)[known[0] & known[1]].max(initial=0.0))
 
 
-def refuse_other_answer(folder: Place, own: bytes) -> None:
+def refuse_other_answer(folder: Place, answer: bytes) -> None:
     """Write the answer `own` to the folder. EngineError if another engine of the run gave a different one.
 
-    own: of `scoring.engines.canary.record`. It is written before the others are read: of two engines that start
+    answer: of `scoring.engines.canary.record`. It is written before the others are read: of two engines that start
     together, one sees the other.
     """
-    file = folder.at(f"{hashlib.sha256(own).hexdigest()[:16]}.json")
+    file = folder.at(f"{hashlib.sha256(answer).hexdigest()[:16]}.json")
     is_first = not file.exists()
-    file.write(own)
+    file.write(answer)
     for name in folder.names():
         if not name.endswith(".json"):
             continue
         try:
-            why = difference(folder.at(name).read(), own)
+            why = difference(folder.at(name).read(), answer)
         except (ValueError, KeyError, TypeError):
             raise EngineError(f"{folder.at(name).path} is damaged; remove it") from None
         if why is not None:

@@ -69,9 +69,9 @@ class CannedEngine:
             case "hang":
                 time.sleep(1e6)
             case "memory":
-                taken = [bytearray(b"x" * 2**28)]
+                memory = [bytearray(b"x" * 2**28)]
                 while True:
-                    taken.append(taken[0][: 2**26])
+                    memory.append(memory[0][: 2**26])
                     time.sleep(0.5)
             case float() | int() as seconds:
                 time.sleep(seconds)

@@ -286,9 +286,9 @@ class _Rows:
 
     def _table(self, rows: Sequence[Mapping[str, object]]) -> pa.Table:
         cells = [pa.array([row.get(f.name) for row in rows], f.type, from_pandas=True) for f in LABELS_SCHEMA]
-        of = [_digest(row["sha256"] or row["key"], row["annotator"]) for row in rows]
+        digests = [_digest(row["sha256"] or row["key"], row["annotator"]) for row in rows]
         numbers = range(self.num_added, self.num_added + len(rows))
-        columns = [pa.array(numbers, pa.int64()), pa.array(of, pa.binary()), *cells]
+        columns = [pa.array(numbers, pa.int64()), pa.array(digests, pa.binary()), *cells]
         return pa.table(columns, names=["number", "of", *LABELS_SCHEMA.names])
 
     def add(self, rows: Sequence[Mapping[str, object]]) -> None:

@@ -139,8 +139,8 @@ class AnswerWords(BaseModel):
 
     def _withdraws(self, plain: str, ends: Sequence[int]) -> bool:
         """Return whether the text, or what follows a word that ends at one of `ends`, begins as a refusal."""
-        own = [re.compile(r"\W*" + re.escape(_plain(beginning))) for beginning in self.refusals]
-        return any(refusal.match(plain, end) for refusal in [_WITHDRAWN, *own] for end in (0, *ends))
+        beginnings = [re.compile(r"\W*" + re.escape(_plain(beginning))) for beginning in self.refusals]
+        return any(refusal.match(plain, end) for refusal in [_WITHDRAWN, *beginnings] for end in (0, *ends))
 
 
 def _plain(text: str) -> str:

@@ -70,14 +70,14 @@ def normalised_names(names: Sequence[str]) -> dict[str, str]:
         own_name = next((by_lower[known] for known in known_names if known in by_lower), None)
         if own_name is not None:
             chosen[own_name] = written
-    taken = set(chosen.values())
+    used = set(chosen.values())
     for name in names:
         if name not in chosen:
             wanted = f"source_{name.lower()}" if name.lower() in RESERVED | _OUTCOME else name.lower()
-            while wanted in taken:
+            while wanted in used:
                 wanted += "_2"
             chosen[name] = wanted
-            taken.add(wanted)
+            used.add(wanted)
     return {name: chosen[name] for name in names}
 
 

@@ -85,8 +85,8 @@ class Target:
 
 def is_private(label: Label) -> bool | None:
     """Return the label's own decision; else whether an attribute of level 1 or 2 is present. None if unknown."""
-    own = np.nan if label.private is None else float(label.private)
-    private = float(private_of_labels(np.array([own]), label.values[None])[0])
+    stated = np.nan if label.private is None else float(label.private)
+    private = float(private_of_labels(np.array([stated]), label.values[None])[0])
     return None if np.isnan(private) else bool(private)
 
 

@@ -114,8 +114,8 @@ class SetRecord(BaseModel):
     @property
     def num_not_drawn(self) -> int:
         """Number of usable pictures, in no evaluation set, that were not drawn."""
-        taken = sum(self.counts[split]["pictures"] for split in SPLITS)
-        return self.num_labelled - sum(self.num_excluded.values()) - taken
+        num_drawn = sum(self.counts[split]["pictures"] for split in SPLITS)
+        return self.num_labelled - sum(self.num_excluded.values()) - num_drawn
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

@@ -51,8 +51,8 @@ class Scanned:
 
     def is_larger_than(self, size: tuple[int, int]) -> bool:
         """Return whether the image is at least as large as another one, allowing for rounding and rotation."""
-        own, other = sorted((self.width, self.height)), sorted(size)
-        return all(b <= a * _ROUNDING + 2 * _ROUNDING_PX for a, b in zip(own, other, strict=True))
+        sides, other = sorted((self.width, self.height)), sorted(size)
+        return all(b <= a * _ROUNDING + 2 * _ROUNDING_PX for a, b in zip(sides, other, strict=True))
 
     def holds(self, picture: Image.Image) -> bool:
         """Return whether the picture is one of the views, perhaps turned, with bars, or cropped, and shows nothing
@@ -130,22 +130,22 @@ def _is_same(picture: Image.Image, inner: Box, view: Image.Image, shown: Box) ->
     if np.abs(coarse[0] - coarse[1]).mean() > _COARSE_TOLERANCE:
         return False
     size = min(first.width, second.width), min(first.height, second.height)
-    own, other = _resized(first, size), _resized(second, size)
-    values, around = np.asarray(own, np.int16), np.asarray(other, np.int16)
+    seen, other = _resized(first, size), _resized(second, size)
+    values, around = np.asarray(seen, np.int16), np.asarray(other, np.int16)
     lowest, highest = _nearby(np.minimum, around), _nearby(np.maximum, around)
     # Thumbnails are often sharpened, which shows where there is contrast already.
     beyond = np.maximum(lowest - values, values - highest) - (highest - lowest) // 2
-    blurred, blurred_around = (np.asarray(part.filter(_BLUR), np.int16) for part in (own, other))
+    blurred, blurred_around = (np.asarray(part.filter(_BLUR), np.int16) for part in (seen, other))
     differs = np.any((beyond > _TOLERANCE) | (np.abs(blurred - blurred_around) > _TOLERANCE), axis=2)
     if _mean_by_block(np.asarray(differs)).max() > _MAX_DIFFERENT:
         return False
-    return _has_same_detail(own, other)
+    return _has_same_detail(seen, other)
 
 
-def _has_same_detail(own: Image.Image, other: Image.Image) -> bool:
+def _has_same_detail(seen: Image.Image, other: Image.Image) -> bool:
     """Return whether no block differs, on average, by more than its contrast allows: faint writing on a flat ground
     counts."""
-    first, second = (np.asarray(part.convert("L").filter(_BLUR), np.float64) for part in (own, other))
+    first, second = (np.asarray(part.convert("L").filter(_BLUR), np.float64) for part in (seen, other))
     differs = first - second
     differs -= np.median(differs)
     lightest, darkest = (other.convert("L").filter(extreme) for extreme in (_LIGHTEST, _DARKEST))

@@ -289,10 +289,10 @@ class _Account:
         yield Piece(FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
         for number, offset in enumerate(self.sub_directories[:_MAX_SUB_DIRECTORIES]):
-            taken = _sub_picture(file, offset)
-            content = file.beginning_at(offset) if number < _MAX_COMPARED and taken else b""
-            yield Piece(EMBEDDED_IMAGE, content, num_bytes_of(merged(taken, num_bytes)))
-            claimed += taken
+            ranges = _sub_picture(file, offset)
+            content = file.beginning_at(offset) if number < _MAX_COMPARED and ranges else b""
+            yield Piece(EMBEDDED_IMAGE, content, num_bytes_of(merged(ranges, num_bytes)))
+            claimed += ranges
         marks = sorted(first for first, _ in self.unknown)
         for first, last in unclaimed(claimed, num_bytes):
             if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:

@@ -239,7 +239,7 @@ def app(browsing: Browsing) -> Starlette:
 
     return page_app(
         "jobs.serving.browse",
-        own=("browse.css", "browse.js"),
+        names=("browse.css", "browse.js"),
         shared=("review.css", "api.js", "boxes.js", "panel.js"),
         routes=[
             Route("/api/state", state),

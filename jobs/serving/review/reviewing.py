@@ -205,10 +205,10 @@ def result_of(review: ReviewPage) -> ReviewResult:
 
 
 def _asked(queue: Queue, asking: Asking, reviewer: str | None) -> str:
-    of = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
-    of |= {"guard": "guarded ones that the engine calls private", "list": "those of the list"}
+    kinds = {"audit": "the audit sample", "borderline": "near the decision", "sql": "those that fit the condition"}
+    kinds |= {"guard": "guarded ones that the engine calls private", "list": "those of the list"}
     hidden = Counter(asking.screen.states().values())  # before anything is loaded
-    said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {of[queue.kind]}"
+    said = f"{number_of(len(asking.hashes) - hidden.total(), 'picture')}: {kinds[queue.kind]}"
     if hidden["listed"]:
         said += f"; {number_of(hidden['listed'], 'more picture')} on the hash list, never shown"
     if hidden["not_compared"]:

@@ -70,7 +70,7 @@ def app(review: ReviewPage) -> Starlette:
 
     return page_app(
         "jobs.serving.review",
-        own=("review.css", "api.js", "boxes.js", "panel.js", "review.js"),
+        names=("review.css", "api.js", "boxes.js", "panel.js", "review.js"),
         routes=[
             Route("/api/state", state),
             Route("/api/next", next_pictures),

@@ -102,8 +102,8 @@ def _is_in(face: Face, things: Sequence[Thing]) -> bool:
 
 def _is_drawn(person: Thing, faces: Sequence[Face]) -> bool:
     """Return whether its face is flat, as in paintings with flat colours, posters and cartoons."""
-    own = _faces_of(person, faces)
-    return bool(own) and all(face.is_drawn for face in own)
+    faces_of_person = _faces_of(person, faces)
+    return bool(faces_of_person) and all(face.is_drawn for face in faces_of_person)
 
 
 def _faces_of(person: Thing, faces: Sequence[Face]) -> list[Face]:

@@ -100,11 +100,11 @@ class Prompter:
                 f'the tokenizer of the model "{self._name}" has no token of its own for a digit of the answer, so that '
                 "--thresholds get no probabilities; choose --protocol slots, or leave --thresholds out"
             )
-        taken = len(ids) + (prompt.wanted.max_tokens if isinstance(prompt.wanted, Generate) else 0)
+        num_tokens = len(ids) + (prompt.wanted.max_tokens if isinstance(prompt.wanted, Generate) else 0)
         limit = min(self._max_tokens, most or self._max_tokens)
-        if taken > limit:
+        if num_tokens > limit:
             raise EngineError(
-                f'the prompt, a picture and the answer take {taken:,} tokens, and the model "{self._name}" takes '
+                f'the prompt, a picture and the answer take {num_tokens:,} tokens, and the model "{self._name}" takes '
                 f"{limit:,}; shorten the --prompt-file, lower --max-pixels, or choose another --protocol"
             )
 

@@ -42,11 +42,11 @@ class VlmSettings:
     """GPUs per model; None: the engine decides."""
 
 
-def refuse_wrong_options(engine: str, options: EngineOptions, taken: Collection[str]) -> None:
+def refuse_wrong_options(engine: str, options: EngineOptions, names: Collection[str]) -> None:
     """Raise EngineError for an option that is missing, not taken or wrong, whatever the model and the adapter hold.
 
-    taken: names of the options that this engine takes."""
-    options.refuse_all_but(engine, taken)
+    names: names of the options that this engine takes."""
+    options.refuse_all_but(engine, names)
     if options.model is None:
         raise EngineError(f"the {engine} engine needs --model: a folder, a hub name such as owner/name, or a URL")
     if options.dtype is not None and options.dtype not in DTYPES:
