@@ -153,8 +153,8 @@ def boxes_in_words(boxes: Any) -> tuple[str, ...]:
         words = f"{printable(box['kind'] or box['attribute'])[:60]}, {_where(box)}"
         counted[words] = counted.get(words, 0) + 1
     listed = [words if count == 1 else f"{count} × {words}" for words, count in counted.items()]
-    left = len(listed) - MAX_BOXES
-    return tuple(listed if left <= 0 else [*listed[:MAX_BOXES], f"{left} more"])
+    num_more = len(listed) - MAX_BOXES
+    return tuple(listed if num_more <= 0 else [*listed[:MAX_BOXES], f"{num_more} more"])
 
 
 def _where(box: Mapping[str, Any]) -> str:

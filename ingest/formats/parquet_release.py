@@ -109,10 +109,10 @@ class _Rows:
         """Yield the kept rows, a slice's worth at once, the number of their images, and of the cells of each column
         that became null. IncompleteError if rows that were scanned cannot be decoded."""
         waiting, num_waiting, nulled = list[pa.Table](), 0, Counter[str]()
-        left = range(self.first, self.first + len(self.request.rows))
+        rest = range(self.first, self.first + len(self.request.rows))
         try:
             for piece in decoded(self.request):
-                here, left = left[: piece.num_rows], left[piece.num_rows :]
+                here, rest = rest[: piece.num_rows], rest[piece.num_rows :]
                 mask = [any(index is not None for index in self._kept_of(row)) for row in here]
                 if isinstance(piece, LostRow):
                     self._drop(here, piece.fault)
@@ -129,7 +129,7 @@ class _Rows:
         except GroupFaultError as error:
             if error.fault.reason != TOO_LARGE:
                 raise changed(self.request.shard, error.fault.message) from None
-            self._drop(left, error.fault)
+            self._drop(rest, error.fault)
         if waiting:
             yield joined(waiting, self.choice), num_waiting, nulled
 

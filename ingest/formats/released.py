@@ -280,8 +280,8 @@ class Written:
 
 
 def _step(fields: Sequence[Any]) -> CoverStep:
-    name, num_areas, share_covered, left, is_examined = fields
-    return CoverStep(str(name), int(num_areas), float(share_covered), tuple(map(str, left)), bool(is_examined))
+    name, num_areas, share_covered, still_shown, is_examined = fields
+    return CoverStep(str(name), int(num_areas), float(share_covered), tuple(map(str, still_shown)), bool(is_examined))
 
 
 def _items(content: dict[str, Any], name: str) -> list[tuple[int, Any]]:

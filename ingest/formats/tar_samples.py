@@ -104,14 +104,14 @@ class Decompressed(SeekableReader):
         if self._position < self._window_start:
             self._start_again()
         parts: list[bytes] = []
-        left = size if size >= 0 else self._limit_bytes
-        while left > 0:
+        remaining = size if size >= 0 else self._limit_bytes
+        while remaining > 0:
             first = self._position - self._window_start
-            part = bytes(self._window[first : first + left])
+            part = bytes(self._window[first : first + remaining])
             if part:
                 parts.append(part)
                 self._position += len(part)
-                left -= len(part)
+                remaining -= len(part)
             elif not self._advance():
                 break
         return b"".join(parts)

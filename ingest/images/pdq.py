@@ -74,8 +74,8 @@ def pdq_of(pixels: Pixels, size: tuple[int, int]) -> str:
     """
     rows_at_once, columns_at_once = (min(max(1, side // _ENOUGH_PX), _MAX_ROWS_AT_ONCE) for side in pixels.shape[:2])
     grey = _mean_greys(pixels, rows_at_once, columns_at_once)
-    left = _sampling(size[1], pixels.shape[0], rows_at_once).samples(grey)
-    sampled = _sampling(size[0], pixels.shape[1], columns_at_once).samples(np.ascontiguousarray(left.T)).T
+    by_rows = _sampling(size[1], pixels.shape[0], rows_at_once).samples(grey)
+    sampled = _sampling(size[0], pixels.shape[1], columns_at_once).samples(np.ascontiguousarray(by_rows.T)).T
     plain, mirrored, exact = (slice(first, first + _SIDE) for first in range(0, 3 * _SIDE, _SIDE))
     seen = ((plain, plain), (plain, mirrored), (mirrored, plain), (mirrored, mirrored), (exact, exact))
     return "".join(_hash_of(sampled[rows, columns]) for rows, columns in seen)
@@ -314,9 +314,9 @@ class _Index:
             for band, values in zip(self._bands, _bands(part), strict=True):
                 asked, listed = band.pairs(values)
                 differing = self._differing(words, asked, listed, (0, 1))  # settles almost every pair
-                left = np.flatnonzero(differing <= MAX_DISTANCE)
-                asked, listed = asked[left], listed[left]
-                differing = differing[left] + self._differing(words, asked, listed, (2, 3))
+                near = np.flatnonzero(differing <= MAX_DISTANCE)
+                asked, listed = asked[near], listed[near]
+                differing = differing[near] + self._differing(words, asked, listed, (2, 3))
                 is_near = differing <= MAX_DISTANCE
                 yield first + asked[is_near], listed[is_near]
 

@@ -136,10 +136,10 @@ class _Redirections(urllib.request.HTTPRedirectHandler):
 
 
 def _left_seconds(ends: float) -> float:
-    left = ends - time.monotonic()
-    if left <= 0:
+    remaining_s = ends - time.monotonic()
+    if remaining_s <= 0:
         raise TimeoutError("timed out")
-    return left
+    return remaining_s
 
 
 def _connected(ends: float, only_public: bool, address: tuple[str, int], *_: Any) -> socket.socket:

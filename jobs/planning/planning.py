@@ -125,7 +125,7 @@ def run_plan(
     num_done = pace.num_done if result is None else result.num_images
     speed, rows = speed_of(pace.marks), rows_of(request.run)
     origin = f"measured for {pace.marks[-1][0] - pace.marks[0][0]:.0f} s" if pace.marks else "nothing was left"
-    hours, left = _hours(images, speed), _hours(Figure(max(0.0, images.value - num_done), images.error), speed)
+    hours, remaining = _hours(images, speed), _hours(Figure(max(0.0, images.value - num_done), images.error), speed)
     price = None if plan is None else plan.price_per_hour
     return PlanResult(
         num_shards=len(prepared.source.shards),
@@ -137,7 +137,7 @@ def run_plan(
         images_per_s=speed,
         speed_origin=origin,
         hours=hours,
-        hours_left=left,
+        hours_left=remaining,
         cost=None if price is None or hours is None else hours.times(price),
         result_gigabytes=images.value * rows.num_bytes / rows.num / 1e9 if rows.num else None,
     )

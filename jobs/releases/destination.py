@@ -114,16 +114,16 @@ def failures_say_what_is_left(out: Place, url: str, own_lease: Lease, is_replace
     try:
         yield
     except (IncompleteError, StorageError) as error:
-        left = "; the earlier release is removed" if is_replaced else ""
+        remains = "; the earlier release is removed" if is_replaced else ""
         if isinstance(error, IncompleteError) and not own_lease.is_lost and out.at(UNFINISHED).exists():
             with suppress(StorageError, OSError):  # the error itself says more than a storage that cannot be listed
                 names = {name for name, _ in everything_below(out)} - _OWN
                 num_files = sum(not f"{name}/".startswith(_FOLDERS_AT_WORK) for name in names)
-                left += (
+                remains += (
                     f"; {url} holds {number_of(num_files, 'file')} of an unfinished release: continue with --resume, "
                     "or delete the folder"
                 )
-        error.args = (f"{error}{left}",)
+        error.args = (f"{error}{remains}",)
         raise
 
 

@@ -127,7 +127,7 @@ class EngineHost:
             if not isinstance(engine, Closable):
                 return False
             pairs = zip(self._memory, _memory(engine), strict=True)
-            return any(now - begun > GROWTH_SHARE * left for (begun, left), (now, _) in pairs)
+            return any(now - begun > GROWTH_SHARE * room for (begun, room), (now, _) in pairs)
 
     def restart(self) -> None:
         """Close the engine, which is loaded again on next use, and count it."""

@@ -39,7 +39,7 @@ STOP_LIMIT_S = 10.0
 
 def scan_slices(
     settings: ScanSettings,
-    left: list[str],
+    shards: list[str],
     chosen: Chosen,
     ledger: Ledger,
     show: ShowUnderWay = lambda num: None,
@@ -47,11 +47,11 @@ def scan_slices(
     num_processes: int = 1,
     further_after_s: float = 0.0,
 ) -> Generator[SliceCounts, None, None]:
-    """Scan the slices of the shards `left` that have no result in the ledger; yield what came of each.
+    """Scan the slices of these shards that have no result in the ledger; yield what came of each.
 
     num_processes: with this one. further_after_s: seconds after which the others begin.
     """
-    work = Work(_listed(settings, left, chosen, ledger), show)
+    work = Work(_listed(settings, shards, chosen, ledger), show)
     further = [FurtherProcess(settings, work, further_after_s) for _ in range(1, num_processes)]
     num_at_work = len(further)
     scanner = None
@@ -94,9 +94,9 @@ def _scan_beside(scanner: SliceScanner, work: "Work") -> None:
 
 
 def _listed(
-    settings: ScanSettings, left: list[str], chosen: Chosen, ledger: Ledger
+    settings: ScanSettings, shards: list[str], chosen: Chosen, ledger: Ledger
 ) -> Iterator[SliceTask | SliceCounts]:
-    for shard in left:
+    for shard in shards:
         try:
             yield from slices_left(settings, shard, chosen, ledger)
         except PrivsieveError as error:

@@ -63,33 +63,33 @@ def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
     tar or folder must not kill or hang the child either.
     """
     child: _Child | None = None
-    left: Sequence[Locator] = slice_.locators
+    rest: Sequence[Locator] = slice_.locators
     try:
-        while left:
+        while rest:
             for _ in range(TRIES):
-                child = child or _Child(settings, replace(slice_, locators=list(left)))
+                child = child or _Child(settings, replace(slice_, locators=list(rest)))
                 answer = child.next(settings.stall_s)
                 if isinstance(answer, pa.Table):
                     break
                 child.stop()
                 child = None
-            rows = [answer] if isinstance(answer, pa.Table) else _lost_rows(answer, slice_.shard, left)
+            rows = [answer] if isinstance(answer, pa.Table) else _lost_rows(answer, slice_.shard, rest)
             yield from rows
-            left = left[len(rows) :]
+            rest = rest[len(rows) :]
     finally:
         if child is not None:
             child.stop()
 
 
-def _lost_rows(lost: Lost, shard: str, left: Sequence[Locator]) -> list[pa.Table]:
+def _lost_rows(lost: Lost, shard: str, rest: Sequence[Locator]) -> list[pa.Table]:
     """Return one row, or all left of the row group if it could not be read. StorageError without row groups."""
     if lost.facts is not None:
         return [to_table([lost.facts], [lost.fault])]
-    why, group = lost.fault.message, left[0].get("group")
+    why, group = lost.fault.message, rest[0].get("group")
     if group is None:
-        raise StorageError(f"{printable(shard)}: while sample {left[0]['index']} was read: {why}")
+        raise StorageError(f"{printable(shard)}: while sample {rest[0]['index']} was read: {why}")
     fault = Fault(lost.fault.reason, f"while it was read: {why}")
-    together = takewhile(lambda locator: locator.get("group") == group, left)
+    together = takewhile(lambda locator: locator.get("group") == group, rest)
     return [to_table([facts_of(parquet.lost(shard, locator, fault))], [fault]) for locator in together]
 
 

@@ -83,33 +83,33 @@ class SliceScannerActor:
 
 def scan_slices(
     settings: ScanSettings,
-    left: list[str],
+    shards: list[str],
     chosen: Chosen,
     ledger: Ledger,
     show: ShowUnderWay | None = None,
     *,
     engines: EnginePool,
 ) -> Generator[SliceCounts, None, None]:
-    """Scan the slices of the shards `left` that have no result in the ledger; yield what came of each.
+    """Scan the slices of these shards that have no result in the ledger; yield what came of each.
 
     show: None if progress is hidden; then nothing is counted before a slice has ended.
     """
-    ledger, wanted = only_shards(left, ledger), program() if engines.is_of_cluster else None
+    ledger, wanted = only_shards(shards, ledger), program() if engines.is_of_cluster else None
 
     def list_shard(row: dict[str, Any]) -> Iterator[dict[str, bytes]]:
         if wanted is not None and (why := other_program(wanted)):
             yield {"listed": pickle.dumps(SliceCounts(failure=f"machine {platform.node()}: {why}", is_fatal=True))}
             return
         try:
-            for task in slices_left(settings, left[int(row["number"])], chosen, ledger):
+            for task in slices_left(settings, shards[int(row["number"])], chosen, ledger):
                 yield {"listed": pickle.dumps(task)}
         except PrivsieveError as error:
             yield {"listed": pickle.dumps(SliceCounts(failure=str(error)))}
 
     with _shown(show) as (on_progress, ended):
-        num_at_once = min(len(left), num_slicers(engines.size, engines.max_size))
-        num_tasks = min(len(left), max(num_at_once, len(left) // SHARDS_PER_TASK))
-        numbers = ray.data.from_items([{"number": n} for n in range(len(left))], override_num_blocks=num_tasks)
+        num_at_once = min(len(shards), num_slicers(engines.size, engines.max_size))
+        num_tasks = min(len(shards), max(num_at_once, len(shards) // SHARDS_PER_TASK))
+        numbers = ray.data.from_items([{"number": n} for n in range(len(shards))], override_num_blocks=num_tasks)
         slices = numbers.flat_map(list_shard, num_cpus=SLICER_CPUS, compute=ray.data.TaskPoolStrategy(size=num_at_once))
         counted = slices.map(
             SliceScannerActor,

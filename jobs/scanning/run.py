@@ -301,7 +301,7 @@ class _Scan:
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
         scan_left = partial(on_ray.scan_slices, engines=pool)
         if not self._progress.is_shown:
-            return lambda settings, left, chosen, ledger, _: scan_left(settings, left, chosen, ledger)
+            return lambda settings, shards, chosen, ledger, _: scan_left(settings, shards, chosen, ledger)
         return scan_left
 
     def _cpus(self) -> float:

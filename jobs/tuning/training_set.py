@@ -130,10 +130,10 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
         feedback.notice(
             f"{request.dialogues}: {targets.num_unused} conversations are of no labelled picture of the source"
         )
-    left, num_excluded = _without(pictures, excluded)
+    usable, num_excluded = _without(pictures, excluded)
     if request.drop_list is not None:
-        left, num_excluded[DROP_LIST] = _without_listed(left, request.drop_list)
-    chosen = drawn(left, request.draw)
+        usable, num_excluded[DROP_LIST] = _without_listed(usable, request.drop_list)
+    chosen = drawn(usable, request.draw)
     parts = splits(chosen, request.draw)
     _refuse_useless(chosen, parts["train"], request)
     files = write_shards(source, parts, out, feedback)

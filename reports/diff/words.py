@@ -137,11 +137,11 @@ def _matched(difference: RunDifference) -> str:
         return f"Both runs hold the same {number_of(difference.num_pairs, 'picture')}; all are compared."
     share_a, share_b = (percent(difference.num_pairs / side.num_pictures) for side in (a, b))
     are = "is" if difference.num_pairs == 1 else "are"
-    left = {name: side.num_pictures - difference.num_pairs for name, side in (("A", a), ("B", b))}
-    sides = " and ".join(f"{num:,} only in {name}" for name, num in left.items() if num)
+    unmatched = {name: side.num_pictures - difference.num_pairs for name, side in (("A", a), ("B", b))}
+    sides = " and ".join(f"{num:,} only in {name}" for name, num in unmatched.items() if num)
     return (
         f"{number_of(difference.num_pairs, 'picture')} {are} in both runs ({share_a} of A, {share_b} of B) and "
-        f"compared; {sides} {'is' if sum(left.values()) == 1 else 'are'} not. "
+        f"compared; {sides} {'is' if sum(unmatched.values()) == 1 else 'are'} not. "
         f"Each run as a whole: {_whole('A', a)}, {_whole('B', b)}."
     )
 
@@ -276,7 +276,7 @@ def _attributes(difference: RunDifference) -> Table:
         for key, change in assessed.items()
         if change.num_present_a + change.num_present_b + change.num_doubt_changed + _num_open(change)
     }
-    left = {
+    omitted = {
         "that neither run found": len(assessed) - len(shown),
         "of which no picture has answers of both runs": len(difference.attributes) - len(assessed),
     }
@@ -284,7 +284,7 @@ def _attributes(difference: RunDifference) -> Table:
     return table(
         "; ".join(
             ["Attributes, over the pictures in which both runs assessed them"]
-            + [f"left out: {number_of(num, 'attribute')} {words}" for words, num in left.items() if num]
+            + [f"left out: {number_of(num, 'attribute')} {words}" for words, num in omitted.items() if num]
         ),
         ["attribute", "pictures", "in A", "in B", "appeared", "vanished", "doubt", "κ", "p", "p (Holm)"]
         + list(_REASON_HEADS) * has_reasons,
@@ -347,8 +347,8 @@ def _groups(difference: RunDifference, most_groups: int | None) -> Table:
 
 
 def _more(groups: Sequence[object], shown: Sequence[object]) -> str:
-    left = len(groups) - len(shown)
-    return f"; {left:,} more are not listed" if left else ""
+    num_more = len(groups) - len(shown)
+    return f"; {num_more:,} more are not listed" if num_more else ""
 
 
 def _scores(difference: RunDifference, score: ScoreChange, most_groups: int | None) -> Table:

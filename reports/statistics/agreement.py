@@ -86,8 +86,8 @@ def ordinal_alpha(coincidences: Numbers) -> Numbers:
 
 
 def _above_chance(observed: Numbers, expected: Numbers) -> Numbers:
-    left = np.where(np.isclose(expected, 1), np.nan, 1 - expected)
-    return np.asarray((observed - expected) / left, dtype=np.float64)
+    room = np.where(np.isclose(expected, 1), np.nan, 1 - expected)
+    return np.asarray((observed - expected) / room, dtype=np.float64)
 
 
 def _below_chance(observed: Numbers, expected: Numbers) -> Numbers:

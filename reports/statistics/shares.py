@@ -125,8 +125,8 @@ def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confiden
 
     All of shape (n,), num_judged > 0. fraction: as in `sampled`; at 1 both ends are the rate.
     """
-    left = np.where(fraction < 1, 1 - fraction, 1.0)
-    low, high = clopper_pearson(num_private / left, num_judged / left, confidence)
+    rest = np.where(fraction < 1, 1 - fraction, 1.0)
+    low, high = clopper_pearson(num_private / rest, num_judged / rest, confidence)
     is_whole, rate = fraction >= 1, num_private / num_judged
     return np.where(is_whole, rate, low), np.where(is_whole, rate, high)
 
@@ -170,12 +170,12 @@ def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | N
     expected = sum(w * share for w, share in zip(weights, smoothed, strict=True)) / total
     variance = 0.0
     for weight, share, stratum in zip(weights, smoothed, strata, strict=True):
-        left = 1 - min(1.0, stratum.num_images / stratum.num_in_source)
-        variance += (weight / total) ** 2 * left * share * (1 - share) / stratum.num_judged
+        unseen_share = 1 - min(1.0, stratum.num_images / stratum.num_in_source)
+        variance += (weight / total) ** 2 * unseen_share * share * (1 - share) / stratum.num_judged
         # How many can be judged is estimated too, and moves the rate towards that of the category.
         judged = stratum.num_judged / stratum.num_images
         moves = stratum.num_in_source / total * (share - expected)
-        variance += moves**2 * left * judged * (1 - judged) / stratum.num_images
+        variance += moves**2 * unseen_share * judged * (1 - judged) / stratum.num_images
     if variance <= 0:
         return rate, rate, rate
     effective = expected * (1 - expected) / variance  # smoothed as the variance is: a rate near 0 would leave nothing

@@ -90,8 +90,8 @@ def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int, num_proces
 
     LabelsError if the processes cannot share them evenly.
     """
-    share, left = divmod(recipe.batch_size, num_processes)
-    if left:
+    share, rest = divmod(recipe.batch_size, num_processes)
+    if rest:
         raise LabelsError(
             f"{num_processes} processes cannot share the recipe's batch_size of {recipe.batch_size} evenly; give a "
             "--num-gpus that divides it"
@@ -164,9 +164,9 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None], num_
 
 def _stopped(error: NotANumberError, folder: Path) -> str:
     kept = last_checkpoint(folder)
-    left = "there is no checkpoint yet" if kept is None else f"the checkpoint of step {_step(kept)} is kept"
+    last = "there is no checkpoint yet" if kept is None else f"the checkpoint of step {_step(kept)} is kept"
     return (
-        f"the loss or the weights of step {error.step} are not finite numbers, so tuning stopped; {left} in "
+        f"the loss or the weights of step {error.step} are not finite numbers, so tuning stopped; {last} in "
         f"{folder / CHECKPOINTS}: lower the recipe's learning_rate and name another --out"
     )
 

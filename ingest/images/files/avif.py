@@ -231,11 +231,11 @@ def _shown_samples(encoded: bytes, contents: _Contents) -> list[tuple[bytes, lis
 
 def _track(encoded: bytes, trak: _Box) -> tuple[bytes, list[Range]]:
     """Return the handler of a track and the ranges of its samples."""
-    handler, tables, left = b"", dict[bytes, _Box](), [trak]
-    for box in left:
+    handler, tables, boxes = b"", dict[bytes, _Box](), [trak]
+    for box in boxes:
         for child in _boxes(encoded, box.first, box.last):
             if child.name in (b"mdia", b"minf", b"stbl"):
-                left.append(child)
+                boxes.append(child)
             elif child.name == b"hdlr":
                 handler = encoded[child.first + 8 : child.first + 12]
             else:

@@ -98,17 +98,17 @@ def frame_kinds(image: Image.Image) -> set[str]:
 def file_metadata(content: bytes, exif_from: int = 0) -> set[str]:
     """Return the kinds in all XMP packets of a file, and in its EXIF blocks from byte `exif_from` on."""
     kinds: set[str] = set()
-    offset, left = content.find(XMP_OPENING), False
+    offset, has_more = content.find(XMP_OPENING), False
     for _ in range(MAX_BLOCKS):
         if offset < 0:
             break
         last = content.find(XMP_CLOSING, offset, offset + MAX_XMP_BYTES)
         if last < 0:
             last = min(offset + MAX_XMP_BYTES, len(content))
-            left |= last < len(content)
+            has_more |= last < len(content)
         kinds |= _xmp_kinds(content[offset:last])
         offset = content.find(XMP_OPENING, last)
-    left |= offset >= 0
+    has_more |= offset >= 0
     for magic, first in ((EXIF_MAGIC, exif_from), (IPTC_MAGIC, 0)):
         offset = content.find(magic, first)
         for _ in range(MAX_BLOCKS):
@@ -117,8 +117,8 @@ def file_metadata(content: bytes, exif_from: int = 0) -> set[str]:
             is_exif, block = magic == EXIF_MAGIC, content[offset : offset + MAX_EXIF_BYTES]
             kinds |= _block_kinds(block) if is_exif else _iptc_kinds(content, offset)
             offset = content.find(magic, offset + len(magic))
-        left |= offset >= 0
-    return kinds | {"unread"} if left else kinds
+        has_more |= offset >= 0
+    return kinds | {"unread"} if has_more else kinds
 
 
 def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:

@@ -274,13 +274,13 @@ class _Account:
 
     def _add_metadata(self, file: TiffFile, directory: Directory) -> None:
         """Account for EXIF and the directories that it refers to."""
-        left = [offset for tag in (_EXIF, _GPS) for offset in file.numbers(directory, tag, 1)]
-        for offset in left:
+        offsets = [offset for tag in (_EXIF, _GPS) for offset in file.numbers(directory, tag, 1)]
+        for offset in offsets:
             inner = file.directory(offset)
             self.claimed.append((inner.first, inner.last))
             self.metadata.extend(entry.values for entry in inner.entries if not entry.is_inside)
-            if len(left) < _MAX_INNER:
-                left.extend(file.numbers(inner, _INTEROPERABILITY, 1))
+            if len(offsets) < _MAX_INNER:
+                offsets.extend(file.numbers(inner, _INTEROPERABILITY, 1))
 
     def pieces(self, file: TiffFile) -> Iterator[Piece]:
         encoded, num_bytes = file.encoded, len(file.encoded)

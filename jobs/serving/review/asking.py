@@ -166,9 +166,9 @@ class Asking:
 
     def next(self, reviewer: str) -> list[int]:
         """Return the next pictures, and begin to load them."""
-        left = self.left(reviewer)
-        self.screen.prepare(left[:AHEAD], left[AHEAD:])
-        return left[:AHEAD]
+        rest = self.left(reviewer)
+        self.screen.prepare(rest[:AHEAD], rest[AHEAD:])
+        return rest[:AHEAD]
 
     def ask_skipped(self, reviewer: str) -> None:
         """Ask again what the person skipped. Nothing is saved before they answer."""

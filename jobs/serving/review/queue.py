@@ -279,14 +279,14 @@ def assignment(
     ends = [(number + 1) * num_answers // num_pictures for number in range(num_pictures)]
     random = np.random.default_rng(seed)
     given: dict[str, set[str]] = {name: set() for name in people}
-    left: list[str] = []
+    waiting: list[str] = []
     dealt = 0
     for sha256, end in zip(by_level, ends, strict=True):
         for _ in range(dealt, end):
-            left = left or [people[index] for index in random.permutation(len(people))]
+            waiting = waiting or [people[index] for index in random.permutation(len(people))]
             # A picture of two rounds has at most as many turns as there are people, so another person is always left.
-            name = next(name for name in left if sha256 not in given[name])
-            left.remove(name)
+            name = next(name for name in waiting if sha256 not in given[name])
+            waiting.remove(name)
             given[name].add(sha256)
         dealt = end
     return {name: frozenset(pictures) for name, pictures in given.items()}

@@ -207,13 +207,13 @@ def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
 
 def _examined(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Findings:
     """Examine the picture. hidden: areas that are covered already; none at first."""
-    left, areas, has_spared = dict[str, None](), list[Area](), False
+    remains, areas, has_spared = dict[str, None](), list[Area](), False
     for view in _views(encoded, examiner()):
         findings = _findings_in(view, targets, hidden, judged)
-        left |= dict.fromkeys(findings.left)
+        remains |= dict.fromkeys(findings.left)
         areas += findings.areas
         has_spared = has_spared or findings.has_spared
-    return _Findings(tuple(left), tuple(areas), has_spared)
+    return _Findings(tuple(remains), tuple(areas), has_spared)
 
 
 def _views(encoded: bytes, engine: EngineDescription) -> list[View]:
@@ -231,7 +231,7 @@ def _verified(encoded: bytes, demands: Demands, targets: Sequence[str], judged: 
     assert demands.verifies is not None
     spared = {attribute for attribute, _ in judged.spared}
     keys = [key for key in demands.verified(targets) if key not in spared]
-    left, areas = list[str](), list[Area]()
+    remains, areas = list[str](), list[Area]()
     for view in _views(encoded, demands.verifies):
         outcome = demands.verifier(view)
         if not isinstance(outcome, Assessment):
@@ -239,9 +239,9 @@ def _verified(encoded: bytes, demands: Demands, targets: Sequence[str], judged: 
         for key in keys:
             value = outcome.values[KEYS.index(key)]
             is_unknown = bool(np.isnan(value)) and key not in demands.verifies.presence_only
-            left += [key] if is_unknown or value > 0 else []
-        areas += [_with_margin(_area_of(vars(box)), box.kind) for box in outcome.boxes if box.attribute in left]
-    return _Findings(tuple(dict.fromkeys(left)), tuple(areas), has_spared=False)
+            remains += [key] if is_unknown or value > 0 else []
+        areas += [_with_margin(_area_of(vars(box)), box.kind) for box in outcome.boxes if box.attribute in remains]
+    return _Findings(tuple(dict.fromkeys(remains)), tuple(areas), has_spared=False)
 
 
 def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Findings:
@@ -256,12 +256,12 @@ def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], jud
 
     unspared = [box for box in evidence if not is_spared(box["attribute"], _area_of(box))]
     boxes = [box for box in unspared if _shows(box, targets)]
-    left = [target for target in TARGETS if target in targets and any(_shows(box, [target]) for box in boxes)]
+    remains = [target for target in TARGETS if target in targets and any(_shows(box, [target]) for box in boxes)]
     all_spared = {box["attribute"] for box in evidence} - {box["attribute"] for box in unspared}
     for key in targets:
         value = outcome.values[KEYS.index(key)] if key in KEYS else 0.0
         is_unknown = bool(np.isnan(value)) and key not in examiner().presence_only
-        left += [key] if is_unknown or (value > 0 and key not in all_spared) else []
+        remains += [key] if is_unknown or (value > 0 and key not in all_spared) else []
     areas = [_with_margin(_area_of(box), box["kind"]) for box in boxes]
     if {"faces", "biometrics"} & set(targets):
         faces = _possible_faces(view.pixels, is_wider=bool(hidden))
@@ -271,13 +271,13 @@ def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], jud
         lines = [line for line in lines if not is_spared(None, line.area)]
         _engine().text.forget()
         areas += [_with_margin(line.area, "text") for line in lines]
-        left += ["text"] if any(line.text for line in lines) else []
+        remains += ["text"] if any(line.text for line in lines) else []
     if {"vehicles", "persons"} & set(targets):
         things, things_left = _things(view.pixels, targets)
         areas += things
-        left += things_left
+        remains += things_left
     has_spared = len(boxes) < sum(_shows(box, targets) for box in evidence)
-    return _Findings(tuple(dict.fromkeys(left)), tuple(areas), has_spared)
+    return _Findings(tuple(dict.fromkeys(remains)), tuple(areas), has_spared)
 
 
 def _is_line(line: "TextLine", hidden: Sequence[Area]) -> bool:
@@ -316,14 +316,14 @@ def _things(pixels: Pixels, targets: Sequence[str]) -> tuple[list[Area], list[st
     from scoring.engines.detectors.objects import PERSON
     from scoring.engines.detectors.scene import PERSON_CONFIDENCE, VEHICLE_CONFIDENCE, VEHICLES
 
-    areas, left = list[Area](), list[str]()
+    areas, remains = list[Area](), list[str]()
     for thing in _engine().objects.find(pixels):
         target = "persons" if thing.kind == PERSON else "vehicles" if thing.kind in VEHICLES else ""
         if target in targets:
             areas.append(_with_margin(thing.box_in(pixels.shape[1::-1]), target))
             is_sure = thing.confidence >= (PERSON_CONFIDENCE if target == "persons" else VEHICLE_CONFIDENCE)
-            left += [target] if is_sure else []
-    return areas, left
+            remains += [target] if is_sure else []
+    return areas, remains
 
 
 def _area_of(box: Mapping[str, Any]) -> Area:
