@@ -32,7 +32,8 @@ def test_the_dry_run_measures_prefill_json_and_tuning_of_a_tiny_model(tmp_path: 
     assert [row[:4] for row in prefill] == [["micro", "64", "1", "4"], ["micro", "64", "2", "4"]]
     assert all(float(row[5]) > 0 for row in prefill)
     assert [row[:4] for row in tuning] == [["micro", "16", "64", "1"], ["micro", "64", "64", "1"]]
-    assert all(float(row[4]) > 0 and float(row[-1]) > 0 for row in tuning)
+    assert all(float(row[4]) > 0 and float(row[5]) > 0 for row in tuning)
+    assert [row[-1] for row in tuning] == ["", ""]  # the peak of a GPU
     assert "times as fast as the same answers decoded as JSON" in text
 
 

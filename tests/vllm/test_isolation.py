@@ -83,14 +83,13 @@ def small_memory(engine: Callable[..., Any]) -> Iterator[Callable[[int], Any]]:
         hook.remove()
 
 
-def test_out_of_memory_halves_the_batch_once(small_memory: Callable[[int], Any]) -> None:
-    """Four pictures of 64 patches: all at once are too many and two fit; with half the room
-    not even two."""
+def test_out_of_memory_halves_the_batch_until_it_fits(small_memory: Callable[[int], Any]) -> None:
+    """Four pictures of 64 patches: all at once are too many; two fit, then one, then none."""
     same = [picture(seed, 128, 128) for seed in range(4)]
     assert probabilities(small_memory(200).assess(same)).shape == (4, 22, 3)
-    outcomes = small_memory(100).assess(same)
-    message = "out of memory with 2 pictures at once; lower --batch-size or --max-pixels"
-    assert outcomes == [Unscored("engine_oom", message)] * 4
+    assert probabilities(small_memory(100).assess(same)).shape == (4, 22, 3)
+    message = "out of memory with this picture alone; lower --max-pixels"
+    assert small_memory(50).assess(same) == [Unscored("engine_oom", message)] * 4
 
 
 def test_out_of_memory_costs_the_half_with_the_large_picture(small_memory: Callable[[int], Any]) -> None:
