@@ -115,8 +115,9 @@ papers:
 test: lint
 	$(BIN)/pytest $(PARALLEL) -m "$(NOT_RUN_HERE) and not ray $(QUICK)" $(COVERAGE_OPTIONS)
 
+# Two at a time: each takes up to 3 GB, beside the tests of vLLM in CI.
 test-slow: $(VENV)/.installed-test
-	$(BIN)/pytest $(PARALLEL) -m "$(NOT_RUN_HERE) and not ray and slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "$(NOT_RUN_HERE) and not ray and slow"
 
 # Those of Ray often wait. The quick and the slow ones together, so that each process imports the tests once.
 test-all: $(VENV)/.installed-test
@@ -148,7 +149,7 @@ test-fetch: $(VENV)/.installed-test
 
 # Behind other work: CI runs it with the tests of Ray, whose heads and workers give up where they get no CPU time.
 test-vllm: $(VLLM_VENV)/.installed
-	nice $(VLLM_BIN)/pytest -n 2 --dist loadfile -m vllm tests/vllm tests/tuning
+	RAY_memory_monitor_refresh_ms=0 nice $(VLLM_BIN)/pytest -n 2 --dist loadfile -m vllm tests/vllm tests/tuning
 
 # A head with the core packages, a worker with vLLM.
 test-cluster: $(VLLM_VENV)/.installed $(HEAD_VENV)/.installed
