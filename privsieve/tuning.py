@@ -53,8 +53,6 @@ def tune(
     seed: int = 0,
     micro_batch_size: int = 8,
     steps_per_checkpoint: int | None = None,
-    num_gpus: int = 1,
-    ray_address: str | None = None,
     keep_checkpoints: bool = False,
 ) -> Card:
     """Tune a vision-language model on a training set, as `privsieve tune fit`, and return the card of the adapter.
