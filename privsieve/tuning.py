@@ -30,7 +30,6 @@ def tune_set(
     validation_share: float = 0.1,
     seed: int = 0,
     exclude: Sequence[Url] = (),
-    drop_list: Url | None = None,
     keep_ambiguous: bool = False,
     licence: str | None = None,
     hash_list: Url | None = None,

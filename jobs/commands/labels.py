@@ -28,7 +28,7 @@ MAX_SHOWN = 12
 
 @click.group(cls=Commands)
 def labels() -> None:
-    """Import, join, compare, count and export labels: what people, benchmarks and models say about pictures."""
+    """Import, join, compare and export labels: what people, benchmarks and models say about pictures."""
 
 
 @labels.command("import")
@@ -37,9 +37,9 @@ def labels() -> None:
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
-    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench,
-    places365, csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there
-    are hashed; the others are rows without sha256. privsieve help labels shows the layouts.
+    NAME is vispr, privacyalert, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench, csv or label-studio.
+    ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed; the others are rows
+    without sha256. privsieve help labels shows the layouts.
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
