@@ -208,7 +208,6 @@ def agreement(
     *inputs: Url,
     attention_checks: Url | None = None,
     min_attention: float | None = None,
-    against: Url | None = None,
     paper_rule: bool = False,
 ) -> AgreementTable:
     """Return how far annotators agree, as `privsieve labels agreement`.

@@ -130,16 +130,6 @@ def agreement(request: AgreementRequest, output: str) -> None:
             for group in groups
         ]
         write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
-    if result.prevalences:
-        rows = [
-            [
-                *(row.name, row.annotator, f"{row.num_pictures:,}"),
-                *(percent(row.share), percent(row.share_of_people), _points(row.difference)),
-                f"{_points(row.low)} to {_points(row.high)}",
-            ]
-            for row in result.prevalences
-        ]
-        write_table(["", "annotator", "pictures", "finds it", "people", "points more", "95 %"], rows, {2, 3, 4, 5, 6})
 
 
 @labels.command()
@@ -163,10 +153,6 @@ def export(request: ExportRequest) -> None:
         write_line(f"labelling interface: {result.interface}")
     corrected = "EXPORTED.json" if result.interface else request.out
     write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
-
-
-def _points(difference: float) -> str:
-    return number(100 * difference, "+.1f")
 
 
 def _agreement_cells(row: Agreement) -> list[str]:
