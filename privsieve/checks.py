@@ -51,7 +51,6 @@ def evaluate(
     *,
     split: str | None = None,
     compare: Url | None = None,
-    runs: Sequence[Url] = (),
     by: Literal["class", "category"] | None = None,
     groups: Url | None = None,
     threshold: float | None = None,
