@@ -5,23 +5,20 @@ import click
 from ingest.errors import number_of
 from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, takes
-from jobs.console.terminal import write_document, write_line, write_table, wrote_json
+from jobs.console.terminal import write_line, write_table, wrote_json
 from jobs.labelling.labels import (
     AgreementRequest,
     ConsensusRequest,
-    DescribeRequest,
     ExportRequest,
     ImportRequest,
     run_agreement,
     run_consensus,
-    run_describe,
     run_export,
     run_import,
 )
 from jobs.runtime.progress import on_terminal
 from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
-from reports.labels.describing import document
 from reports.words import number, percent
 from scoring.labels.consensus import INDEPENDENT
 
@@ -31,7 +28,7 @@ MAX_SHOWN = 12
 
 @click.group(cls=Commands)
 def labels() -> None:
-    """Import, join, compare, count and export labels: what people, benchmarks and models say about pictures."""
+    """Import, join, compare and export labels: what people, benchmarks and models say about pictures."""
 
 
 @labels.command("import")
@@ -40,9 +37,9 @@ def labels() -> None:
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
-    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench,
-    places365, csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there
-    are hashed; the others are rows without sha256. privsieve help labels shows the layouts.
+    NAME is vispr, privacyalert, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench, csv or label-studio.
+    ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed; the others are rows
+    without sha256. privsieve help labels shows the layouts.
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
@@ -133,29 +130,6 @@ def agreement(request: AgreementRequest, output: str) -> None:
             for group in groups
         ]
         write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
-    if result.prevalences:
-        rows = [
-            [
-                *(row.name, row.annotator, f"{row.num_pictures:,}"),
-                *(percent(row.share), percent(row.share_of_people), _points(row.difference)),
-                f"{_points(row.low)} to {_points(row.high)}",
-            ]
-            for row in result.prevalences
-        ]
-        write_table(["", "annotator", "pictures", "finds it", "people", "points more", "95 %"], rows, {2, 3, 4, 5, 6})
-
-
-@labels.command()
-@takes(DescribeRequest)
-@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def describe(request: DescribeRequest, output: str) -> None:
-    """Count what labels say: people, private and public, votes, levels, attributes and classes.
-
-    Example: privsieve labels describe my-run/reviews
-    """
-    result = run_describe(request, on_terminal(quiet=True))
-    if not wrote_json(result, output):
-        write_document(document(result))
 
 
 @labels.command()
@@ -179,10 +153,6 @@ def export(request: ExportRequest) -> None:
         write_line(f"labelling interface: {result.interface}")
     corrected = "EXPORTED.json" if result.interface else request.out
     write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
-
-
-def _points(difference: float) -> str:
-    return number(100 * difference, "+.1f")
 
 
 def _agreement_cells(row: Agreement) -> list[str]:

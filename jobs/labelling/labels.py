@@ -21,7 +21,6 @@ from jobs.runtime.pictures import COLUMNS as COMPARED
 from jobs.runtime.pictures import READS_AGAIN, PictureRef, clearances, first_frames, left_out_note, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
-from reports.labels.describing import LabelDescription, description
 from reports.report.opened import open_run
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.importers import importer_of
@@ -204,10 +203,6 @@ class AgreementRequest:
     min_attention: Share | None = None
     """Annotators with a smaller share of these right are dropped; PrivacyAlert's rule is 1. [default: 0.75]"""
 
-    against: Annotated[Url | None, Option(metavar="LABELS")] = None
-    """Labels of people, whose majority is the reference: how much more often each other annotator finds each
-    attribute."""
-
     paper_rule: bool = False
     """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
 
@@ -222,23 +217,12 @@ MIN_ATTENTION = 0.75
 
 def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
     """Return how far annotators agree. LabelsError or RunError in one line."""
-    people, urls = list[str](), request.inputs
-    if request.against is not None:
-        if place(request.against).path not in {place(url).path for url in urls}:
-            urls = (*urls, request.against)
-        people = pc.unique(labels_of(request.against)["annotator"]).to_pylist()
-        people += [f"{name} ({request.against})" for name in people]  # as `judgements` names those of several files
-    tables = tables_of(urls)
+    tables = tables_of(request.inputs)
     warn_of_contradictions(tables, feedback)
     judged, checks = _judged(tables, request.paper_rule), None
     if request.attention_checks is not None:
         judged, checks = _attentive(request, tables, feedback)
-    table = agreement_table(judged, checks, people)
-    if request.against is not None and not table.prevalences:
-        raise LabelsError(
-            f"--against {request.against}: no other annotator judged an attribute of a picture that these people judged"
-        )
-    return table
+    return agreement_table(judged, checks)
 
 
 def _attentive(
@@ -258,19 +242,6 @@ def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgeme
     """Return the judgements. paper_rule: an attribute of 0.5 is 0."""
     judged = judgements(tables)
     return replace(judged, values=np.where(judged.values == 0.5, 0, judged.values)) if paper_rule else judged
-
-
-@checked_request
-class DescribeRequest:
-    file: Annotated[Url, Option(argument="FILE")]
-    """A labels file, RUN/reviews, or a run."""
-
-
-def run_describe(request: DescribeRequest, feedback: Feedback = SILENT) -> LabelDescription:
-    """Return what labels say, in counts. LabelsError or RunError in one line."""
-    tables = tables_of((request.file,))
-    warn_of_contradictions(tables, feedback)
-    return description(judgements(tables))
 
 
 @checked_request
