@@ -5,20 +5,23 @@ import click
 from ingest.errors import number_of
 from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, takes
-from jobs.console.terminal import write_line, write_table, wrote_json
+from jobs.console.terminal import write_document, write_line, write_table, wrote_json
 from jobs.labelling.labels import (
     AgreementRequest,
     ConsensusRequest,
+    DescribeRequest,
     ExportRequest,
     ImportRequest,
     run_agreement,
     run_consensus,
+    run_describe,
     run_export,
     run_import,
 )
 from jobs.runtime.progress import on_terminal
 from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
+from reports.labels.describing import document
 from reports.words import number, percent
 from scoring.labels.consensus import INDEPENDENT
 
@@ -130,6 +133,19 @@ def agreement(request: AgreementRequest, output: str) -> None:
             for group in groups
         ]
         write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
+
+
+@labels.command()
+@takes(DescribeRequest)
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def describe(request: DescribeRequest, output: str) -> None:
+    """Count what labels say: people, private and public, votes, levels, attributes and classes.
+
+    Example: privsieve labels describe my-run/reviews
+    """
+    result = run_describe(request, on_terminal(quiet=True))
+    if not wrote_json(result, output):
+        write_document(document(result))
 
 
 @labels.command()

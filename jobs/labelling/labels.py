@@ -21,6 +21,7 @@ from jobs.runtime.pictures import COLUMNS as COMPARED
 from jobs.runtime.pictures import READS_AGAIN, PictureRef, clearances, first_frames, left_out_note, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from reports.labels.agreement import AgreementTable, agreement_table
+from reports.labels.describing import LabelDescription, description
 from reports.report.opened import open_run
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.importers import importer_of
@@ -242,6 +243,19 @@ def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgeme
     """Return the judgements. paper_rule: an attribute of 0.5 is 0."""
     judged = judgements(tables)
     return replace(judged, values=np.where(judged.values == 0.5, 0, judged.values)) if paper_rule else judged
+
+
+@checked_request
+class DescribeRequest:
+    file: Annotated[Url, Option(argument="FILE")]
+    """A labels file, RUN/reviews, or a run."""
+
+
+def run_describe(request: DescribeRequest, feedback: Feedback = SILENT) -> LabelDescription:
+    """Return what labels say, in counts. LabelsError or RunError in one line."""
+    tables = tables_of((request.file,))
+    warn_of_contradictions(tables, feedback)
+    return description(judgements(tables))
 
 
 @checked_request
