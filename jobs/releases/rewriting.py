@@ -15,6 +15,7 @@ from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
 from ingest.storage.place import place
 from jobs.releases.decisions import TAKEN_DOWN_BEFORE
 from jobs.releases.matching import pdq_texts
+from jobs.runtime.processes import default_processes
 from reports.words import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription
 from scoring.engines import engine_module
@@ -58,6 +59,11 @@ def refuse_gpu(engine: SecondEngine) -> None:
             f"verify: {engine.name} takes a GPU, and copies on Ray have none; write the release in this process "
             "(--executor inline), or use a server (engine: openai)"
         )
+
+
+def processes_for(policy: Policy) -> int:
+    """Return how many processes copy, each with its engines."""
+    return default_processes(None if policy.verify is None else _described(policy.verify))
 
 
 @dataclass(frozen=True)

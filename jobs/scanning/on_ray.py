@@ -26,9 +26,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ingest.errors import PrivsieveError, SourceError
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.on_worker import Program, other_program, program
+from jobs.runtime.processes import OnProgress, no_progress
 from jobs.scanning.chosen import Chosen
-from jobs.scanning.slice_scanner import OnProgress, SliceScanner, no_progress
-from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scanning.slice_scanner import SliceScanner
+from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, listed
 from scoring.runs.ledger import Ledger, only_shards
 
 Figure = TypeVar("Figure")
@@ -100,11 +101,8 @@ def scan_slices(
         if wanted is not None and (why := other_program(wanted)):
             yield {"listed": pickle.dumps(SliceCounts(failure=f"machine {platform.node()}: {why}", is_fatal=True))}
             return
-        try:
-            for task in slices_left(settings, shards[int(row["number"])], chosen, ledger):
-                yield {"listed": pickle.dumps(task)}
-        except PrivsieveError as error:
-            yield {"listed": pickle.dumps(SliceCounts(failure=str(error)))}
+        for task in listed(settings, [shards[int(row["number"])]], chosen, ledger):
+            yield {"listed": pickle.dumps(task)}
 
     with _shown(show) as (on_progress, ended):
         num_at_once = min(len(shards), num_slicers(engines.size, engines.max_size))

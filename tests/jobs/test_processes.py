@@ -4,21 +4,23 @@ import json
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.scanning.inline import FurtherProcess, Work
-from jobs.scanning.slice_tasks import ScanSettings, slices_left
+from jobs.runtime.processes import FurtherProcess, Work, no_progress
+from jobs.scanning.inline import scanning
+from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask, listed
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
 from tests.records import scanned_record
 
 INLINE = ("--executor", "inline", "--processes")
-CHILD = "jobs.scanning.inline"
+CHILD = "jobs.runtime.processes"
 
 
 @pytest.fixture
@@ -102,9 +104,8 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     source = open_source(str(corpus), None, None)
     run = place(str(tmp_path / "run"))
     settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
-    listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
-    work = Work(listed, lambda _: None)
-    process = FurtherProcess(settings, work, after_s=0)
+    work = Work[SliceTask | SliceCounts, SliceCounts](listed(settings, [*source.shards], None, Ledger({}, {})))
+    process = FurtherProcess(partial(scanning, settings), work, no_progress, after_s=0)
     process.start()
     found = list(iter(work.ended.get, None))
     process.stop()
