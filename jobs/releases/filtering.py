@@ -347,7 +347,7 @@ Copy = Callable[[ShardCopier, Sequence[Share]], Generator[Copied, None, None]]
 
 @contextmanager
 def _executor(planned: FilterPlan, resources: FilterResources) -> Iterator[Copy]:
-    """Yield the function that copies, in processes of this machine or on a Ray that runs for the length of the block."""
+    """Yield the function that copies, in processes of this machine or on a Ray that ends with the block."""
     if not resources.on_ray or not planned.plan.shares:
         is_large = resources.processes is not None or planned.plan.num_kept_bytes >= AT_ONCE_BYTES
         number = resources.processes or processes_for(planned.policy)

@@ -1,8 +1,7 @@
 """Where the work of a command runs: in this process, or on Ray, which is started quietly and on the right cluster.
 
 `ray` spreads the work over the machines of a cluster, or over the GPUs of one. `inline` does the same work with the
-same results, without the seconds that Ray takes to start: for one machine. A scan may then use further processes; other
-commands do one piece after the other.
+same results, without the seconds that Ray takes to start: for one machine (`jobs.runtime.processes`).
 
 A bare `ray.init()` attaches to any cluster that it finds on the host. So the address is always given: "local" unless
 --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.

@@ -25,8 +25,7 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 OnProgress = Callable[[str, int], object]
-"""Takes the name of a task and how many of its images are done; for progress only. An empty name means that an engine is
-loaded."""
+"""Takes the name of a task and how many of its images are done, for progress; an empty name if an engine is loaded."""
 
 
 def no_progress(name: str, num_images: int) -> None:

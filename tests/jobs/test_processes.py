@@ -1,4 +1,4 @@
-"""`scan --executor inline --processes`: the same files, and a process that dies costs no row."""
+"""`scan` and `filter` with `--processes`: the same files, and a process that dies costs no row and no picture."""
 
 import json
 import os
@@ -16,7 +16,9 @@ from jobs.scanning.inline import scanning
 from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask, listed
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
-from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
+from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start, start_scan
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.releases import CLEAN, files
 from tests.records import scanned_record
 
 INLINE = ("--executor", "inline", "--processes")
@@ -112,3 +114,37 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     assert [(counts.num_rows, counts.failure) for counts in found if counts is not None] == [(5, "")] * 4
     reasons = [row["reason"] for row in rows(tmp_path / "run")]
     assert reasons == [None] * 7 + ["crash"] + [None] * 12
+
+
+@pytest.fixture
+def release(corpus: Path, tmp_path: Path) -> tuple[object, ...]:
+    """The arguments that write a release of cleaned pictures, up to the folder."""
+    scan_in_process(corpus, tmp_path / "run")
+    (tmp_path / "clean.yaml").write_text(CLEAN)
+    return ("filter", tmp_path / "run", "--policy", tmp_path / "clean.yaml", "--out")
+
+
+@pytest.mark.slow
+def test_a_release_is_the_same_if_a_process_that_writes_it_is_killed(
+    release: tuple[object, ...], tmp_path: Path
+) -> None:
+    assert finish(start(*release, tmp_path / "alone", "--processes", "1"))[0] == 0
+    filtering = start(*release, tmp_path / "killed", "--processes", "2")
+    os.kill(_child_of(filtering.pid), signal.SIGKILL)
+    assert (finish(filtering)[0], _children(filtering.pid)) == (0, [])
+    assert files(tmp_path / "killed") == files(tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_an_interrupted_release_leaves_no_process_and_no_unfinished_file(
+    release: tuple[object, ...], tmp_path: Path
+) -> None:
+    assert finish(start(*release, tmp_path / "whole", "--processes", "1"))[0] == 0
+    filtering = start(*release, tmp_path / "out", "--processes", "3")
+    child = _child_of(filtering.pid)
+    filtering.send_signal(signal.SIGINT)
+    assert finish(filtering)[0] == 130
+    assert not os.path.exists(f"/proc/{child}")
+    assert not list((tmp_path / "out").rglob("*.part"))
+    assert finish(start(*release, tmp_path / "out", "--resume", "--processes", "3"))[0] == 0
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
