@@ -1,7 +1,6 @@
 """One shard of a release: decide again, copy what is kept, and keep a record of both below `release.unfinished/`."""
 
 import hashlib
-import pickle
 import posixpath
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -33,6 +32,7 @@ from jobs.releases.decisions import (
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Counts, Share, counts_in
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
+from jobs.runtime.cluster import each_on_ray
 from jobs.runtime.processes import OnProgress, shared
 from scoring.captions import masked
 from scoring.policies.policy import Policy
@@ -207,18 +207,6 @@ def _copying(copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Calla
     return nullcontext(copier.outcome)
 
 
-MAX_BLOCKS = 1000
-
-
 def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Generator[Copied, None, None]:
-    """Yield copies as they are done, with Ray Data. Call this inside `jobs.runtime.cluster.ray_session`."""
-    import ray.data
-
-    def copy(row: dict[str, Any]) -> dict[str, Any]:
-        number = int(row["number"])
-        return {"copied": pickle.dumps(copier.outcome((number, shares[number])))}
-
-    numbers = [{"number": n} for n in range(len(shares))]
-    copies = ray.data.from_items(numbers, override_num_blocks=min(len(shares), MAX_BLOCKS)).map(copy)
-    for row in copies.iter_rows():
-        yield pickle.loads(row["copied"])
+    """Yield copies as they are done. Call this inside `jobs.runtime.cluster.ray_session`."""
+    return each_on_ray(lambda number: copier.outcome((number, shares[number])), len(shares))
