@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from PIL import Image
 
-from ingest.images.decode import FORMATS, decode
+from ingest.images.decode import decode
+from ingest.images.files.formats import READ
 from ingest.images.files.hidden import num_skipped
-from ingest.images.files.memory import Views, coefficient_bytes, covering_bytes, decoding_bytes, gif_canvas, opened
+from ingest.images.files.memory import Views, canvas_of, coefficient_bytes, covering_bytes, decoding_bytes, opened
 from ingest.images.files.orientation import orientation_of
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned, covered
@@ -117,9 +118,9 @@ def peak_of(work: Callable[[], object]) -> float:
 def measured(picture: str) -> dict[str, tuple[float, float]]:
     """Work -> its peak and the memory that is counted for it, both in bytes per pixel."""
     content, scaled, whole = encoded(picture), ImageLimits(max_side_px=1280), ImageLimits(has_pdq=True)
-    image, canvas = opened(content, FORMATS), gif_canvas(content, 16)
+    image, canvas = opened(content, READ), canvas_of(content, 16)
     num_frames, size = getattr(image, "n_frames", 1), canvas or image.size
-    is_read_twice, is_turned = num_skipped(image) > 0, orientation_of(opened(content, FORMATS)).doubtful is not None
+    is_read_twice, is_turned = num_skipped(image) > 0, orientation_of(opened(content, READ)).doubtful is not None
     coefficients = coefficient_bytes(image, 10 if "progressive" in picture else 1)
 
     def counted(limits: ImageLimits) -> int:
