@@ -12,7 +12,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.files.metadata import MAX_CHUNKS, png_chunks
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned
-from tests.ingest.crafted import jpeg, riff_chunk, segment, thumbnail, webp, with_chunks, with_segments
+from tests.ingest.crafted import heif, icon, jpeg, riff_chunk, segment, thumbnail, webp, with_chunks, with_segments
 from tests.nasty import PNG_MAGIC, chunk, encoded, png
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).resize((300, 200))
@@ -70,6 +70,10 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "WEBP": (lambda: encoded(NOISE, "WEBP"), "cut"),
     "WEBP lossless": (lambda: encoded(NOISE, "WEBP", lossless=True), "cut"),
     "AVIF": (lambda: encoded(NOISE, "AVIF"), "cut"),
+    "HEIF": (lambda: heif(NOISE), "cut"),
+    "JPEG 2000": (lambda: encoded(NOISE, "JPEG2000"), "cut"),
+    "ICO": (lambda: icon(NOISE, 64), "flipped zeroed empty cut"),
+    "ICO of a bitmap": (lambda: icon(NOISE, 64, bitmap_format="bmp"), "cut"),
     "BMP": (lambda: encoded(NOISE, "BMP"), "cut"),
     "PPM": (lambda: encoded(NOISE, "PPM"), "cut"),
     **{f"TIFF {name}": (partial(tiff, name), noticed) for name, noticed in TIFF_NOTICED.items()},

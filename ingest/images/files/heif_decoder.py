@@ -19,6 +19,15 @@ def register() -> None:
 
         n_frames = 1
 
+        def _open(self) -> None:
+            super()._open()
+            if not self.info["primary"]:
+                raise SyntaxError("the primary picture is missing, or is a part of another one")
+
+        def seek(self, frame: int) -> None:
+            if frame:
+                raise EOFError("one picture is shown")
+
     # One thread, as for other formats: a scan has a process for each core.
     pi_heif.register_heif_opener(thumbnails=False, depth_images=False, aux_images=False, decode_threads=1)
     Image.register_open(HEIF, PrimaryImageFile, Image.OPEN[HEIF][1])

@@ -5,6 +5,7 @@ Source: Microsoft, "Icons" (ICONDIR, ICONDIRENTRY).
 """
 
 import io
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -73,10 +74,22 @@ def opened(encoded: bytes) -> ImageFile.ImageFile:
 
 def _alone(encoded: bytes, entry: Entry) -> bytes:
     """Return an icon with this picture only."""
-    at = _HEADER_BYTES + entry.place * _ENTRY_BYTES
-    offset = _HEADER_BYTES + _ENTRY_BYTES
-    head = MAGIC + b"\1\0" + encoded[at : at + 12] + offset.to_bytes(4, "little")
-    return head + encoded[entry.first : entry.last]
+    content = encoded[entry.first : min(entry.last, entry.first + _bitmap_bytes(encoded, entry))]  # the mask is last
+    sizes = (side % 256 for side in entry.size)
+    head = struct.pack("<4BHHII", *sizes, 0, 0, 1, entry.bits, len(content), _HEADER_BYTES + _ENTRY_BYTES)
+    return MAGIC + b"\1\0" + head + content
+
+
+def _bitmap_bytes(encoded: bytes, entry: Entry) -> int:
+    """Return the size of a picture, with colours and mask; that of the file for a PNG."""
+    if not entry.bits:
+        return len(encoded)
+    info = encoded[entry.first : entry.last]
+    num_colours = (_number(info, 32, 4) or 2**entry.bits) if entry.bits <= 8 else 0
+    width, height = entry.size
+    rows = sum(-(-width * bits // 32) * 4 for bits in (entry.bits, 1)) * height
+    masks = _MASKS_BYTES if _number(info, 16, 4) else 0
+    return _number(info, 0, 4) + masks + 4 * num_colours + rows
 
 
 def pieces(encoded: bytes) -> Iterator[Piece]:
@@ -87,10 +100,7 @@ def pieces(encoded: bytes) -> Iterator[Piece]:
     if not shown.bits:
         yield from png.pieces(content, 1)
     else:
-        num_colours = (_number(content, 32, 4) or 2**shown.bits) if shown.bits <= 8 else 0
-        width, height = shown.size
-        rows = sum(-(-width * bits // 32) * 4 for bits in (shown.bits, 1)) * height
-        yield Piece(UNKNOWN_CHUNK, content[_number(content, 0, 4) + _MASKS_BYTES + 4 * num_colours + rows :])
+        yield Piece(UNKNOWN_CHUNK, content[_bitmap_bytes(encoded, shown) :])
     for number, entry in enumerate(_entries(encoded)):
         if entry.place != shown.place:
             file = _alone(encoded, entry) if number <= _MAX_COMPARED else b""

@@ -83,13 +83,15 @@ _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
     ("description", "description"),
     ("comment", "description"),
 )
+_SOFTWARE_COMMENTS = ("b'Created by OpenJPEG", "b'Kakadu-")
 _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
 
 
 def frame_kinds(image: Image.Image) -> set[str]:
     """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads what follows the
     pixels."""
-    kinds = {"description"} if image.info.get("comment") else set[str]()
+    comment = image.info.get("comment")
+    kinds = {"description"} if comment and not str(comment).startswith(_SOFTWARE_COMMENTS) else set[str]()
     with suppress(*DAMAGED):
         kinds.update(_exif_kinds(image.getexif()))  # one by one: those before any damage are kept
     return kinds

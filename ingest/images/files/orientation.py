@@ -37,8 +37,8 @@ def orientation_of(image: Image.Image) -> Orientation:
     """Return how a frame is turned: macOS follows XMP; browsers, libvips and OpenCV do not. Only some viewers take a
     byte for a number.
 
-    A PNG is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it then. Errors of the
-    pixels are those of Pillow.
+    A PNG, also in an icon, is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it
+    then. Errors of the pixels are those of Pillow.
     """
     doubtful = without_xmp(image)
     if image.format == HEIF:
@@ -46,7 +46,7 @@ def orientation_of(image: Image.Image) -> Orientation:
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         image._reload_exif()  # that of a later page was read with the XMP
         doubtful = None if _valid(image.tag_v2.get(_TAG)) else doubtful
-    if image.format in ("PNG", "TIFF"):
+    if image.format in ("PNG", "TIFF", "ICO"):
         image.load()
         doubtful = without_xmp(image) or doubtful
     stated: object = None
