@@ -62,7 +62,10 @@ def test_a_picture_in_place_of_the_primary_one_is_not_taken_for_it() -> None:
     primary = whole.index(b"pitm") + 8
     assert whole[primary : primary + 2] == b"\0\1"
     for item in (2, 9):  # the thumbnail, and none
-        assert refused(whole[:primary] + bytes([0, item]) + whole[primary + 2 :])[0] in ("corrupt", "unsupported_format")
+        assert refused(whole[:primary] + bytes([0, item]) + whole[primary + 2 :])[0] in (
+            "corrupt",
+            "unsupported_format",
+        )
 
 
 def test_what_a_phone_writes_beside_the_picture_is_named() -> None:

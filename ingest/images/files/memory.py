@@ -11,6 +11,7 @@ from math import prod
 from PIL import Image, ImageFile, TiffImagePlugin
 
 from ingest.images.files import heif, icon
+from ingest.images.files.metadata import MAX_CHUNKS
 from ingest.images.files.orientation import is_turned_by_decoder
 
 Size = tuple[int, int]
@@ -191,7 +192,7 @@ def canvas_of(encoded: bytes, max_frames: int) -> Size | None:
 
 def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:
     """Return the size to which Pillow extends the canvas of a GIF for its first frames; None if it is no GIF or
-    has no frame.
+    has no frame. ValueError if it has too many extensions before their end.
 
     A frame may lie outside of the canvas that the header states. The file is read as Pillow reads it, also where that
     differs from the standard.
@@ -209,10 +210,13 @@ def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:
     header = stream.read(13).ljust(13, b"\0")
     width, height = int.from_bytes(header[6:8], "little"), int.from_bytes(header[8:10], "little")
     skip_table(header[10])
-    num_frames = 0
+    num_frames = num_extensions = 0
     while num_frames < max_frames and (mark := stream.read(1)) not in (b"", b";"):
         if mark == b"!":
             label, content = stream.read(1), block()
+            num_extensions += 1
+            if num_extensions > MAX_CHUNKS:
+                raise ValueError(f"more than {MAX_CHUNKS:,} extensions")
             if label == b"\xff" and num_frames == 0 and content.startswith(_NETSCAPE):
                 block()
             if label != b"\xfe" or content:

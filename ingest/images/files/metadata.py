@@ -143,8 +143,8 @@ def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
 
 
 MAX_CHUNKS = 2**17
-"""Limit of the chunks of a PNG or WebP. Programs that write the pixels of a PNG in pieces of 8 KiB reach it with a
-file of 1 GiB."""
+"""Limit of the chunks of a PNG or WebP, and of the blocks of a GIF. Programs that write the pixels of a PNG in pieces
+of 8 KiB reach it with a file of 1 GiB."""
 
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
