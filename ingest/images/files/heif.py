@@ -53,12 +53,16 @@ _UNITS = {
     **{8: UNKNOWN_CHUNK, 15: UNKNOWN_CHUNK},  # a list of tiles, padding
 }
 """Types of the units of AV1 (its specification, 6.2.2) -> their kinds."""
-_FRAME_UNITS = (3, 6)
+_FRAME_UNITS, _NEEDED_UNITS = (3, 6), (1, 2, 3, 4, 6, 7)
+_PARAMETER_SETS = range(32, 35)
 _SLICES, _PARAMETERS, _MESSAGES = range(32), range(32, 36), (39, 40)
 """Types of the units of HEVC (table 7-1)."""
 _METADATA_ITEMS = (b"Exif", b"mime")
 _MAX_PARTS = 2**17
 """Limit of parts of items, and of a track: nothing after it is accounted for."""
+_LARGEST_PROPERTIES = {b"ispe": 12, b"pixi": 16, b"irot": 1, b"imir": 1, b"pasp": 8, b"colr": 11, b"clap": 32}
+"""Properties that decoding needs as they are -> the most bytes that they have."""
+_ESSENTIAL, _IS_ESSENTIAL = (b"hvcC", b"av1C", b"irot", b"imir", b"clap"), 0x8000
 _LENGTHS_AT = 21
 """Offset in `hvcC` of the size of the lengths of units."""
 _FULL_BYTES = 4
@@ -147,16 +151,9 @@ def pieces(encoded: bytes, num_seen: int, has_alpha: bool, has_tracks: bool) -> 
         for first, last in track[:num_seen]:
             yield from _units(encoded[first:last], is_still=False)
     for item in sorted(shown):
-        content, coding = _content(encoded, contents, item), contents.kinds.get(item)
-        if coding in _DERIVED:
-            yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:])
-        elif coding == b"hvc1":
-            settings = _property(encoded, contents, item, b"hvcC")
-            yield from _hevc_units(content, (number_at(settings, _LENGTHS_AT, 1) & 3) + 1)
-        else:
-            yield from _units(content, is_still=True)
+        yield from _item(encoded, contents, item)
         if _is_cut(encoded, contents, item):
-            yield Piece(HIDDEN_PIXELS, num_bytes=len(content))
+            yield Piece(HIDDEN_PIXELS, num_bytes=num_bytes_of(contents.items.get(item, ())))
     texts = [item for item, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
     metadata = contents.metadata + [part for item in texts for part in contents.items.get(item, ())]
     for first, last in merged(metadata, num_bytes):
@@ -221,6 +218,18 @@ def _shown_instead(encoded: bytes, contents: _Contents, item: int) -> bytes:
     return bytes(file)
 
 
+def _item(encoded: bytes, contents: _Contents, item: int) -> Iterator[Piece]:
+    """Yield the parts of an item that is shown."""
+    content, coding = _content(encoded, contents, item), contents.kinds.get(item)
+    if coding in _DERIVED:
+        yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:], kept=content[:_MAX_DERIVED_BYTES])
+    elif coding == b"hvc1":
+        settings = _property(encoded, contents, item, b"hvcC")
+        yield from _hevc_units(content, (number_at(settings, _LENGTHS_AT, 1) & 3) + 1)
+    else:
+        yield from _units(content, is_still=True)
+
+
 def _is_cut(encoded: bytes, contents: _Contents, item: int) -> bool:
     """Return whether viewers show only a part of an item (`clap`), less than padding to whole blocks explains."""
     whole, shown = _property(encoded, contents, item, b"ispe"), _property(encoded, contents, item, b"clap")
@@ -245,7 +254,9 @@ def _hevc_units(content: bytes, num_length_bytes: int) -> Iterator[Piece]:
                 yield Piece(FRAMES, num_bytes=len(content) - start)
                 return
         is_known = not layer and (kind in _SLICES or kind in _PARAMETERS)
-        yield Piece(PIXELS if is_known else METADATA if kind in _MESSAGES else UNKNOWN_CHUNK, content[first:offset])
+        kept = content[start:offset] if is_known else b""
+        name = PIXELS if is_known else METADATA if kind in _MESSAGES else UNKNOWN_CHUNK
+        yield Piece(name, content[first:offset], kept=kept)
     yield Piece(UNKNOWN_CHUNK, content[offset:])
 
 
@@ -269,7 +280,8 @@ def _units(content: bytes, is_still: bool) -> Iterator[Piece]:
         if is_still and num_frames > 1:
             yield Piece(FRAMES, num_bytes=len(content) - start)
             return
-        yield Piece(_UNITS[kind], content[offset:last] if _UNITS[kind] != PIXELS else b"")
+        kept = content[start:last] if kind in _NEEDED_UNITS else b""
+        yield Piece(_UNITS[kind], content[offset:last] if _UNITS[kind] != PIXELS else b"", kept=kept)
         offset = last
 
 
@@ -427,3 +439,88 @@ def _table(encoded: bytes, box: Box | None, num_bytes: int) -> list[int]:
     return [
         number_at(encoded, offset, num_bytes) for offset in range(box.first + 8, box.last - num_bytes + 1, num_bytes)
     ]
+
+
+def cleaned(encoded: bytes, has_alpha: bool, profile: bytes | None) -> bytes:
+    """Write a still picture again: the items that are shown, and what of their properties decoding needs."""
+    contents = _contents(encoded)
+    shown = [contents.primary, *sorted(_shown_items(encoded, contents, has_alpha) - {contents.primary})]
+    numbers = {item: number.to_bytes(2) for number, item in enumerate(shown, 1)}
+    entries = [_full(b"infe", b"\2", numbers[item] + b"\0\0" + contents.kinds[item] + b"\0") for item in shown]
+    references = dict[tuple[bytes, int], list[bytes]]()
+    for kind, source, target in contents.references:
+        if kind in (b"dimg", b"auxl") and source in numbers and target in numbers:
+            references.setdefault((kind, source), []).append(numbers[target])
+    linked = [
+        _box(kind, numbers[source] + len(targets).to_bytes(2) + b"".join(targets))
+        for (kind, source), targets in references.items()
+    ]
+    properties, links = list[bytes](), list[bytes]()
+    for item in shown:
+        needed = list(_needed_properties(encoded, contents, item, profile))
+        properties += [one for one in needed if one not in properties]
+        places = (properties.index(one) + 1 | _IS_ESSENTIAL * (one[4:8] in _ESSENTIAL) for one in needed)
+        links.append(numbers[item] + bytes([len(needed)]) + b"".join(place.to_bytes(2) for place in places))
+    associated = _full(b"ipma", b"\0\0\0\1", len(shown).to_bytes(4) + b"".join(links))
+    head = _box(b"ftyp", encoded[8:12] + bytes(4) + b"mif1" + encoded[8:12])
+    contained = [b"".join(piece.kept for piece in _item(encoded, contents, item)) for item in shown]
+
+    def meta(offset: int) -> bytes:
+        """Write the tables. offset: of the first item."""
+        places = b""
+        for item, content in zip(shown, contained, strict=True):
+            places += numbers[item] + b"\0\0\0\1" + offset.to_bytes(4) + len(content).to_bytes(4)
+            offset += len(content)
+        boxes_of_meta = [
+            _full(b"hdlr", b"\0", bytes(4) + b"pict" + bytes(13)),
+            _full(b"pitm", b"\0", numbers[contents.primary]),
+            _full(b"iinf", b"\0", len(shown).to_bytes(2) + b"".join(entries)),
+            *([_full(b"iref", b"\0", b"".join(linked))] if linked else []),
+            _box(b"iprp", _box(b"ipco", b"".join(properties)) + associated),
+            _full(b"iloc", b"\0", b"\x44\0" + len(shown).to_bytes(2) + places),
+        ]
+        return _full(b"meta", b"\0", b"".join(boxes_of_meta))
+
+    first = len(head) + len(meta(0)) + 8
+    return head + meta(first) + _box(b"mdat", b"".join(contained))
+
+
+def _needed_properties(encoded: bytes, contents: _Contents, item: int, profile: bytes | None) -> Iterator[bytes]:
+    """Yield the properties of an item that decoding needs, without what else they hold."""
+    for place in contents.linked.get(item, ()):
+        if not 0 < place <= len(contents.properties):
+            continue
+        box = contents.properties[place - 1]
+        content = encoded[box.first : box.last]
+        if box.name == b"hvcC":
+            yield _box(box.name, _parameters(content))
+        elif box.name == b"av1C":
+            yield _box(box.name, content[:4])  # the rest repeats what is in the item
+        elif box.name == b"auxC":
+            yield _full(box.name, b"\0", _ALPHA[0])
+        elif box.name == b"colr" and content[:4] in (b"prof", b"rICC"):
+            yield from [_box(box.name, b"prof" + profile)] if profile else []
+        elif len(content) <= _LARGEST_PROPERTIES.get(box.name, -1):
+            yield _box(box.name, content)
+
+
+def _parameters(settings: bytes) -> bytes:
+    """Return the settings of HEVC with the sets of parameters alone."""
+    arrays, offset = list[bytes](), _LENGTHS_AT + 2
+    for _ in range(number_at(settings, offset - 1, 1)):
+        first, kind = offset, number_at(settings, offset, 1) & 63
+        num_units, offset = number_at(settings, offset + 1, 2), offset + 3
+        for _ in range(num_units):
+            offset += 2 + number_at(settings, offset, 2)
+            if offset > len(settings):
+                break
+        arrays += [settings[first:offset]] if kind in _PARAMETER_SETS else []
+    return settings[: _LENGTHS_AT + 1] + bytes([len(arrays)]) + b"".join(arrays)
+
+
+def _box(name: bytes, content: bytes) -> bytes:
+    return (8 + len(content)).to_bytes(4) + name + content
+
+
+def _full(name: bytes, version_and_flags: bytes, content: bytes) -> bytes:
+    return _box(name, version_and_flags.ljust(_FULL_BYTES, b"\0") + content)
