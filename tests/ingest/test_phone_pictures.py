@@ -12,6 +12,7 @@ from ingest.images.files import formats
 from ingest.images.files import heif as heif_walker
 from ingest.images.pixels import ImageLimits
 from tests.ingest.crafted import box, card, heif, icon, joined_icon, scene
+from tests.ingest.remade import cleaned
 from tests.nasty import encoded
 
 LIMITS = ImageLimits()
@@ -75,6 +76,20 @@ def test_what_a_phone_writes_beside_the_picture_is_named() -> None:
     image = shown(heif(exif=exif.tobytes(), xmp=xmp))
     assert image.metadata == {"camera", "datetime", "artist"}
     assert image.unseen == ()
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_turned_heic_is_cleaned_without_its_exif_and_stays_turned(orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010F] = orientation, "maker"
+    whole = heif(scene().crop((0, 0, 256, 160)), card(), exif=exif.tobytes(), thumbnails=[64])
+    clean = cleaned(whole, 1)
+    assert clean is not None
+    before, after = shown(whole), shown(clean)
+    assert (before.metadata, after.metadata, after.unseen) == ({"camera"}, frozenset(), ())
+    assert (after.width, after.height) == ((160, 256) if orientation >= 5 else (256, 160))
+    assert np.array_equal(before.views[0], after.views[0])
+    assert len(clean) < len(whole) - 500
 
 
 def test_a_small_picture_that_no_box_calls_a_thumbnail_is_another_picture() -> None:
