@@ -86,7 +86,8 @@ def test_a_turned_heic_is_cleaned_without_its_exif_and_stays_turned(orientation:
     clean = cleaned(whole, 1)
     assert clean is not None
     before, after = shown(whole), shown(clean)
-    assert (before.metadata, after.metadata, after.unseen) == ({"camera"}, frozenset(), ())
+    assert before.metadata == {"camera"}
+    assert (after.metadata, after.unseen) == (frozenset(), ())
     assert (after.width, after.height) == ((160, 256) if orientation >= 5 else (256, 160))
     assert np.array_equal(before.views[0], after.views[0])
     assert len(clean) < len(whole) - 500

@@ -38,7 +38,7 @@ _BYTES_PER_PIXEL_OF_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;1
 _BYTES_PER_PIXEL_OF_CANVASES = {("webp", False): 18, ("webp", True): 29, ("avif", False): 12, ("avif", True): 24}
 _BYTES_PER_PIXEL_OF_HEIF = {False: 13, True: 21}
 """Whether it has more than 8 bits per channel -> planes of the decoder, the frame and a copy of it."""
-_BYTES_PER_PIXEL_OF_JPEG_2000 = 26
+_BYTES_PER_PIXEL_OF_JPEG_2000, _BYTES_PER_CHANNEL_OF_JPEG_2000 = 3, 6
 _BYTES_PER_PIXEL_OF_ANIMATIONS = 22
 """Format, and whether it has several frames -> canvases of the decoder, the frame and copies of it."""
 _BYTES_PER_PIXEL_OF_STORED_FRAMES = 14
@@ -122,7 +122,8 @@ def decoding_bytes(
     elif name == "heif":
         per_pixel = _BYTES_PER_PIXEL_OF_HEIF[image.info.get("bit_depth", 8) > 8]
     elif name == "jpeg2000":
-        per_pixel = _BYTES_PER_PIXEL_OF_JPEG_2000
+        channels = len(image.getbands())
+        per_pixel = _BYTES_PER_PIXEL_OF_JPEG_2000 + channels * _BYTES_PER_CHANNEL_OF_JPEG_2000
     elif num_frames > 1 and name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
         per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS + stored_apart
     else:
