@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
-from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
+from ingest.images.files import formats
+from ingest.images.rewriting import TARGETS, cleaned
 from ingest.storage.place import place
 from jobs.releases.decisions import TAKEN_DOWN_BEFORE
 from jobs.releases.matching import pdq_texts
@@ -93,7 +94,7 @@ class Rewriter:
             return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
         made = cleaned(encoded, decided["num_frames_scanned"] or 1)
         if made is None:
-            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
+            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(formats.CLEANED)} can be)"
             return NotReleased(NOT_CLEANED, message)
         if hashlib.sha256(made.content).hexdigest() in self.removed:
             return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)
