@@ -51,12 +51,7 @@ class Expected:
 
 
 def draw(
-    run: Run,
-    num_wanted: int,
-    purpose: Purpose,
-    seed: int,
-    private: str | None,
-    sizes: Mapping[str, int] | None = None,
+    run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | None, sizes: Mapping[str, int] | None = None
 ) -> tuple[AuditSample, Expected]:
     """Draw a Poisson sample of the scored images of a run; `num_wanted` is the expected size.
 
