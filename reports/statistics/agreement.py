@@ -18,14 +18,14 @@ probability 2 e (1 - e). So the share of wrong labels is at least half of the sh
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from reports.statistics.binary import known as known_number
 from reports.statistics.binary import ratio
-from reports.statistics.estimates import Counts, Estimate, Numbers
+from reports.statistics.estimates import Counts, Estimate, Numbers, Rates
 from reports.statistics.intervals import NUM_FEW, Draws, Interval
 from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
@@ -205,22 +205,27 @@ def second_looks(num_yes: Counts, num_no: Counts, probabilities: Numbers, is_dec
     return SecondLooks(num_pictures, share, kappa, share_single * share / 2, share_single * float(high) / 2)
 
 
-def allowing_for(looks: SecondLooks, rate: Estimate) -> Estimate:
-    """Widen the interval of a rate by as many wrong labels as second looks make likely."""
+def allowing_for(looks: SecondLooks, rates: Rates) -> Rates:
+    """Widen intervals by as many wrong labels as second looks make likely.
+
+    Wrong labels may all be among the images that the engine seems to have wrong, or may hide as many more of these.
+    """
+    rate = rates.prevalence
     if rate.value is None or rate.low is None or rate.high is None or not looks.reach_high:
-        return rate
+        return rates
     by_errors = (rate.value - (looks.reach_high - looks.reach), rate.value + (looks.reach_high - looks.reach))
     low, high = with_both_errors(rate.value, (rate.low, rate.high), by_errors)
-    return Estimate(rate.value, max(0.0, low - looks.reach), min(1.0, high + looks.reach))
+    return replace(
+        rates,
+        prevalence=Estimate(rate.value, max(0.0, low - looks.reach), min(1.0, high + looks.reach)),
+        sensitivity=_allowing_for(looks, rates.sensitivity, rate.value),
+        specificity=_allowing_for(looks, rates.specificity, 1 - rate.value),
+    )
 
 
-def allowing_for_part(looks: SecondLooks, part: Estimate, whole: float) -> Estimate:
-    """Widen the interval of a sensitivity or specificity in the same way.
-
-    whole: the share of all images that are private, or that are not, 0–1. Wrong labels may all be among the images that
-    the engine seems to have wrong, or may hide as many more of these.
-    """
-    if part.low is None or part.high is None or not looks.reach_high:
+def _allowing_for(looks: SecondLooks, part: Estimate, whole: float) -> Estimate:
+    """whole: the share of all images that are private, or that are not, 0–1."""
+    if part.low is None or part.high is None:
         return part
     fewer = whole - looks.reach_high
     low = part.low * whole / (whole + looks.reach_high)
