@@ -10,7 +10,7 @@ from benchmarks.statistics_corpora import Corpus, Random, binned, holds, probabi
 from reports.audit.population import CategoryWeights
 from reports.statistics.category_rates import category_rates
 from reports.statistics.estimates import ABSENT, PRESENT, Counts, Labels, Numbers, evidence, rates_of
-from reports.statistics.shares import Stratum, post_stratified
+from reports.statistics.shares import post_stratified
 from scoring.runs.audit_files import NUM_CELLS
 
 MARKED = "each such rate says that it is by a model"
@@ -145,9 +145,7 @@ def category_sizes(num_draws: int) -> Iterator[Row]:
         for _ in range(max(1_000, num_draws)):
             num_judged = random.binomial(size, judged, len(rates))
             num_private = random.binomial(num_judged, rates)
-            counts = zip(sizes, num_judged.tolist(), num_private.tolist(), strict=True)
-            strata = [Stratum(in_source, size, num, private) for in_source, num, private in counts]
-            found = post_stratified(strata)
+            found = post_stratified(np.array(sizes), np.full(len(sizes), size), num_judged, num_private)
             held.append(np.nan if found is None else float(found[1] <= truth <= found[2]))
         yield Row(
             f"{len(rates)} categories, {1 - judged:.0%} not judged", "raw rate of the source", float(np.nanmean(held))

@@ -21,7 +21,7 @@ from ingest.errors import QueryError
 from reports.run.drawn_shards import size_of_ratio
 from reports.run.warehouse import Run
 from reports.statistics.estimates import IS_YES, Estimate, Evidence, Flags, Labels, Numbers, Rates
-from reports.statistics.shares import CONFIDENCE, Stratum, post_stratified, sampled, wilson, with_both_errors, z_of
+from reports.statistics.shares import CONFIDENCE, post_stratified, sampled, wilson, with_both_errors, z_of
 from scoring.runs.record import ShardDraw
 
 
@@ -139,13 +139,8 @@ class CategoryWeights:
         value, low, high = estimate.value, estimate.low, estimate.high
         if value is None or low is None or high is None:
             return estimate
-        columns = (self.sizes, self.num_images, num_scored, rates)
-        strata = [
-            Stratum(int(size), int(num), int(scored), rate * scored)
-            for size, num, scored, rate in zip(*(column.tolist() for column in columns), strict=True)
-            if scored
-        ]
-        by_draw = post_stratified(strata)
+        columns = (self.sizes, self.num_images, num_scored, rates * num_scored)
+        by_draw = post_stratified(*(column[num_scored > 0] for column in columns))
         assert by_draw is not None  # each stratum has a scored image
         weighted, draw_low, draw_high = by_draw
         ends = (value - (weighted - draw_low), value + (draw_high - weighted))

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, rates, ratio
-from reports.statistics.correlation import moments, pearson_of_sums, weighted_spearman
+from reports.statistics.correlation import weighted_pearson, weighted_spearman
 from reports.statistics.shares import clopper_pearson, kish_size
 
 LEVEL = 0.95
@@ -228,7 +228,7 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
     against = np.array([[low_truth, high], [high_truth, low]])
     along = np.array([[low_truth, low], [high_truth, high]])
     scores = np.stack([truth, predicted], axis=1)
-    for name, metric in (("spearman", weighted_spearman), ("pearson", _weighted_pearson)):
+    for name, metric in (("spearman", weighted_spearman), ("pearson", weighted_pearson)):
 
         def correlation(more: Numbers, weights: Numbers, metric: Correlation = metric) -> Numbers:
             both = np.concatenate([scores, more])
@@ -267,10 +267,6 @@ def _in(counted: Numbers, *chosen: int) -> Flags:
 
 def _mean(sums: Numbers) -> Numbers:
     return ratio(sums[:, 0, 0], sums[:, 0, 1])
-
-
-def _weighted_pearson(truth: Numbers, predicted: Numbers, weights: Numbers) -> Numbers:
-    return pearson_of_sums(weights @ moments(truth, predicted))
 
 
 def _is_few(draws: Draws, *members: Flags) -> bool:
