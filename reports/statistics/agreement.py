@@ -26,7 +26,7 @@ import numpy.typing as npt
 from reports.statistics.binary import known as known_number
 from reports.statistics.binary import ratio
 from reports.statistics.estimates import Counts, Estimate, Numbers, Rates
-from reports.statistics.intervals import NUM_FEW, Draws, Interval
+from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_sums
 from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
 NUM_DRAWS = 1000
@@ -79,15 +79,13 @@ def coefficients(
     of_pictures = np.zeros((int(pictures.max()) + 1, of_items.shape[1]))
     np.add.at(of_pictures, pictures, of_items)
     is_wanted = [name in names for name in COEFFICIENTS]
-    draws = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED)
-    ends = draws.ends_of_sums(lambda sums: figures(sums[:, 0])[:, is_wanted], of_pictures[:, None], lowest, highest)
-    is_few = len(of_pictures) < NUM_FEW
-    figures_ = ((name, float(start), float(end)) for name, start, end in zip(names, *ends, strict=True))
-    return values, {
-        name: Interval(min(start, value), max(end, value), is_few)
-        for name, start, end in figures_
-        if (value := values[name]) is not None
-    }
+    draws, is_few = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED), len(of_pictures) < NUM_FEW
+
+    def wanted(sums: Numbers) -> Numbers:
+        return figures(sums[:, 0])[:, is_wanted]
+
+    intervals = of_sums(wanted, of_pictures[:, None], lowest, highest, draws, is_few)
+    return values, dict(zip(names, intervals, strict=True))
 
 
 def _kappas(answers: Numbers, known: Numbers) -> Iterator[tuple[tuple[int, int], float | None]]:
