@@ -37,7 +37,11 @@ def weighted_source(rates: Sequence[float], sizes: Sequence[float], size: int, n
         np.add.at(of_categories, (categories, corpus.cells), 1)
         found = category_rates(known, of_categories, labels)
         own = np.array([estimate.value if one is None else one.prevalence.value for one in found], dtype=np.float64)
-        held.append(holds(weighting.with_error_of_draw(estimate, own, np.full(num, float(size))), truth_of_source))
+        held.append(
+            holds(
+                weighting.with_error_of_draw(estimate, weighting.names, own, np.full(num, float(size))), truth_of_source
+            )
+        )
     return Row(
         f"{size:,} of each of {num} categories, {num_labels} labels, weighted",
         "rate of the source",

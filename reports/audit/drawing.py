@@ -228,9 +228,9 @@ def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Number
     if plain * largest <= 1:
         return plain
     count, total = histogram.T
-    low, high = plain, num_images / EVEN_SHARE
-    for _ in range(100):
-        middle = (low * high) ** 0.5
-        expected = (count * np.minimum(1, middle * total / count)).sum()
-        low, high = (middle, high) if expected < num_wanted else (low, middle)
-    return float(low)
+    from scipy.optimize import brentq
+
+    def missing(scale: float) -> float:
+        return num_wanted - float((count * np.minimum(1, scale * total / count)).sum())
+
+    return float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15)) if missing(plain) > 0 else plain

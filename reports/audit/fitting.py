@@ -231,11 +231,9 @@ def _fit_with(undecided: float | None, subject: str, basis: Basis, with_categori
         whole = rates_of_source(whole, float(known.num_images.sum()))
     elif basis.of_source is not None and rate is not None:
         values = [rates and rates.prevalence.value for rates in in_source] or [rate] * len(nums)
-        named = zip(basis.counts.categories, values, nums.tolist(), strict=True)
-        of_names = {name: (rate if value is None else value, num) for name, value, num in named}
-        columns = np.array([of_names.get(name, (rate, 0)) for name in basis.of_source.names], dtype=np.float64).T
+        rates = np.array([rate if value is None else value for value in values])
         # The draw of the run adds an error to sensitivity and specificity that is not estimated here.
-        whole = Rates(basis.of_source.with_error_of_draw(whole.prevalence, *columns))
+        whole = Rates(basis.of_source.with_error_of_draw(whole.prevalence, basis.counts.categories, rates, nums))
     return [whole, *in_source]
 
 

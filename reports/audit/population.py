@@ -131,16 +131,19 @@ class CategoryWeights:
         by_name = dict(zip(self.names, self.weights.tolist(), strict=True))
         return np.array([by_name[name] for name in names], dtype=np.float64)
 
-    def with_error_of_draw(self, estimate: Estimate, rates: Numbers, num_scored: Numbers) -> Estimate:
+    def with_error_of_draw(
+        self, estimate: Estimate, names: Sequence[str], rates: Numbers, num_scored: Numbers
+    ) -> Estimate:
         """Add the error of the run's draw to an estimate.
 
-        rates: corrected rate of each category, shape (K,). num_scored: images of the run with a score, shape (K,).
+        names: categories with a scored image. rates: corrected rate of each of them. num_scored: images of it with a
+        score.
         """
         value, low, high = estimate.value, estimate.low, estimate.high
         if value is None or low is None or high is None:
             return estimate
-        columns = (self.sizes, self.num_images, num_scored, rates * num_scored)
-        by_draw = post_stratified(*(column[num_scored > 0] for column in columns))
+        places = [self.names.index(name) for name in names]
+        by_draw = post_stratified(self.sizes[places], self.num_images[places], num_scored, rates * num_scored)
         assert by_draw is not None  # each stratum has a scored image
         weighted, draw_low, draw_high = by_draw
         ends = (value - (weighted - draw_low), value + (draw_high - weighted))
