@@ -252,7 +252,7 @@ def measure_vllm(chosen: VlmSettings, side_px: int, num_pictures: int) -> tuple[
     """Pictures/s, and what vLLM was built with."""
     from scoring.engines.vlm.vllm.engine import VllmEngine, VllmSetup
 
-    running = VllmEngine(chosen, VllmSetup(load_format="dummy"))
+    running = VllmEngine(chosen, VllmSetup())
     running.assess([picture(10**6 + seed, side_px) for seed in range(num_pictures // 4 + 1)])
     views = [picture(seed, side_px) for seed in range(num_pictures)]
     begin = time.perf_counter()
