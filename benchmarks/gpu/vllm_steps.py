@@ -146,7 +146,7 @@ def _random_8b(bench: Bench, options: dict[str, Value]) -> None:
     size = "micro" if bench.is_dry else "8b"
     folder = shape(bench.work / f"random-{bench.step}", size, bench.work / SITE / "qwen3-tokenizer")
     begins_s = time.perf_counter()
-    setup = VllmSetup({"enforce_eager": True, **options}, load_format="dummy")
+    setup = VllmSetup({"enforce_eager": True, **options})
     with bench.measured(model=size, **options) as figures:
         engine = VllmEngine(slots_settings(folder, _size(bench)[0]), setup)
         figures["start_s"] = time.perf_counter() - begins_s
