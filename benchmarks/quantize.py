@@ -109,8 +109,8 @@ def quantize(arrays: list[Any], out: Path) -> None:
 
 
 def with_gelu(model: Any) -> Any:
-    """Make one node of the five that each compute x / sqrt(2), erf, + 1, * x, * 0.5: onnxruntime does so itself, but not
-    between values of 8 bits. The answers are the same."""
+    """Make one node of each five that compute x / sqrt(2), erf, + 1, * x, * 0.5. onnxruntime joins these by itself, but
+    not between values of 8 bits. The answers are the same."""
     graph = model.graph
     maker = {name: node for node in graph.node for name in node.output}
     user = {name: node for node in graph.node for name in node.input}  # each of these values has one
