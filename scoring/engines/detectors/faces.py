@@ -18,6 +18,8 @@ FACE_CONFIDENCE = 0.45
 """No false face on 42 pictures without faces; lower values fire on logos and patterns."""
 HEAD_CONFIDENCE = 0.2
 """Enough to count heads where a face was found already."""
+SURE_FACE = 0.8
+"""Nothing so sure was ever refuted by the mirror image: of 81 photographs and 52 demo pictures nothing from 0.65 on."""
 STRIDE = 4
 OVERLAP = 0.3
 """Intersection over union above which two boxes are one face."""
@@ -55,11 +57,11 @@ class FaceFinder:
     def find(self, pixels: Pixels) -> list[Face]:
         """Return faces and, below `FACE_CONFIDENCE`, possible heads; the most confident first.
 
-        The mirror image has to show the face, too: feet, masks and parts of machines often look like faces to the
-        network in only one of the two.
+        The mirror image has to show a doubtful face, too: feet, masks and parts of machines often look like faces to
+        the network in only one of the two. It is not looked at if all that may be a face surely is one.
         """
         faces = self.possible(pixels)
-        if not any(face.confidence >= FACE_CONFIDENCE for face in faces):
+        if not any(face.confidence >= FACE_CONFIDENCE for face in faces) or faces[-1].confidence >= SURE_FACE:
             return faces
         width, in_mirror = pixels.shape[1], self.possible(np.ascontiguousarray(pixels[:, ::-1]))
         mirrored = [replace(face, x_min=width - face.x_max, x_max=width - face.x_min) for face in in_mirror]
