@@ -2,7 +2,10 @@
 had failed on the pictures."""
 
 import multiprocessing
+import os
+import signal
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,8 +25,14 @@ def test_a_dead_vllm_raises_instead_of_answering(checkpoint: Path) -> None:
     mine = [process for process in multiprocessing.active_children() if process not in others]
     assert mine
     for process in mine:
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)
+    asking = ThreadPoolExecutor(1).submit(running.gpu_memory)  # which vLLM cannot answer any more
+    for process in mine:
         process.kill()
         process.join()
+    with pytest.raises(EngineDeadError):
+        asking.result(timeout=300)
     with pytest.raises(EngineDeadError):
         running.assess([picture(seed, 64, 64) for seed in range(5)])
     with pytest.raises(EngineDeadError):

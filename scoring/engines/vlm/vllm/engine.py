@@ -56,6 +56,9 @@ PREPARING_THREADS = 2
 KNOWN_AFTER = 32
 """Answers from which on their mean says how many tokens a request takes."""
 
+DEATH_SEEN_S = 1.0
+"""How often a call waits before it looks whether vLLM still lives."""
+
 PIXELS_PER_TOKEN = 32 * 32
 """Value for the Qwen family, assumed before anything is answered."""
 
@@ -125,7 +128,7 @@ class VllmEngine:
         self._num_outcomes_left = 0
         self._lock = threading.Lock()
         self._engine = _started(chosen, self.prompter, setup, skeleton)
-        self._wait(self._engine.collective_rpc("end_with", args=(os.getpid(),)))
+        self._in_workers("end_with", os.getpid())
         self._inputs = InputMaker(self._engine, self.prompter)
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
@@ -219,8 +222,7 @@ class VllmEngine:
 
     def gpu_memory(self) -> tuple[int, int]:
         """As `ReportsGpuMemory`."""
-        reports = self._wait(self._engine.collective_rpc("gpu_memory"))
-        return max(map(tuple, reports), default=(0, 0))
+        return max(map(tuple, self._in_workers("gpu_memory")), default=(0, 0))
 
     def close(self) -> None:
         """End vLLM's processes."""
@@ -309,6 +311,19 @@ class VllmEngine:
             requests=1, prompt=len(last.prompt_token_ids), cached=last.num_cached_tokens or 0, generated=len(generated)
         )
         return last
+
+    def _in_workers(self, method: str, *arguments: Any) -> list[Any]:
+        """Return what a method of `InWorker` returns in each worker. EngineDeadError if vLLM dies meanwhile."""
+        return list(self._wait(self._answers(method, arguments)))
+
+    async def _answers(self, method: str, arguments: tuple[Any, ...]) -> list[Any]:
+        answers = asyncio.ensure_future(self._engine.collective_rpc(method, args=arguments))
+        while not answers.done():  # if vLLM dies, it ends its requests, but never these calls
+            if self._engine.errored:
+                answers.cancel()
+                raise EngineDeadError
+            await asyncio.wait([answers], timeout=DEATH_SEEN_S)
+        return list(await answers)
 
     def _wait(self, task: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(task, self._loop).result()
