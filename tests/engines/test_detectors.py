@@ -72,8 +72,8 @@ def test_boxes_lie_where_the_evidence_is(engine: "DetectorsEngine") -> None:
 @pytest.mark.parametrize("quarters", [1, 3])
 def test_a_face_is_found_in_a_picture_that_lies_on_its_side(engine: "DetectorsEngine", quarters: int) -> None:
     with tarfile.open(CORPUS.parent / "shards" / "00001.tar") as shard:
-        photo = Image.open(shard.extractfile("000010012.jpg") or "").resize((390, 300))
-    (face,) = (box for box in assess(engine, np.asarray(photo)).boxes if box.attribute == "biometrics")
+        photo = np.asarray(Image.open(shard.extractfile("000010012.jpg") or "").resize((390, 300)))
+    (face,) = (box for box in assess(engine, photo).boxes if box.attribute == "biometrics")
     turned = np.ascontiguousarray(np.rot90(photo, quarters))
     (same,) = (box for box in assess(engine, turned).boxes if box.attribute == "biometrics")
     x, y = (face.x_min + face.x_max) / 2, (face.y_min + face.y_max) / 2

@@ -111,7 +111,16 @@ def test_people_are_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Martin Luther Street", "CONTOSO LTD.", "Will You Come", "Paris Hotel", "Rose Garden", "Total Fat 13g", "KATE_MAIN"]
+    "text",
+    [
+        "Martin Luther Street",
+        "CONTOSO LTD.",
+        "Will You Come",
+        "Paris Hotel",
+        "Rose Garden",
+        "Total Fat 13g",
+        "KATE_MAIN",
+    ],
 )
 def test_places_firms_and_words_are_no_people(text: str) -> None:
     assert not vocabulary.names_person(text)
