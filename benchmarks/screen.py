@@ -72,7 +72,7 @@ def fitted(
     names: tuple[ModalityName, ...] = NAMES,
 ) -> MadeScreen:
     identities = {name: {"features": "planted"} for name in names}
-    settings = FitSettings(target, 0.95, None, False, 0.01, seed)
+    settings = FitSettings(target, 0.95, None, 0.01, seed)
     labelled = planted(generator, num_private, num_public)
     return made_screen(labelled, identities, dict.fromkeys(names, LENGTH), settings, "0" * 64, "evenly")
 
@@ -83,7 +83,7 @@ def true_miss(made: MadeScreen, generator: np.random.Generator) -> float:
 
 
 def _share_screened(made: MadeScreen, pictures: LabelledFeatures) -> float:
-    return float(is_screened(pictures, scores_of(pictures, made.predictor), made.record).mean())
+    return float(is_screened(scores_of(pictures, made.predictor), made.record).mean())
 
 
 @dataclass(frozen=True)

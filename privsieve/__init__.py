@@ -304,15 +304,7 @@ def fetch_weights(weights: Url) -> FetchedWeights:
 
 
 @takes(VerifyRequest)
-def verify(
-    release: Url,
-    *,
-    signer: Url | None = None,
-    labels: Url | None = None,
-    contact_sheet: str | os.PathLike[str] | None = None,
-    source: Url | None = None,
-    per_rule: int = VerifyRequest.per_rule,
-) -> Verified:
+def verify(release: Url, *, signer: Url | None = None, labels: Url | None = None) -> Verified:
     """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
 
     StorageError or PrivsieveError if there is no release that could be verified.

@@ -51,7 +51,6 @@ def evaluate(
     *,
     split: str | None = None,
     compare: Url | None = None,
-    runs: Sequence[Url] = (),
     by: Literal["class", "category"] | None = None,
     groups: Url | None = None,
     threshold: float | None = None,
@@ -89,11 +88,9 @@ def screen_fit(
     run: Url | None = None,
     drawn: Drawn | None = None,
     source_format: str | None = None,
-    category: str | None = None,
     target_miss: float = 0.01,
     confidence: float = 0.95,
     target_miss_level_1: float | None = None,
-    per_category: bool = False,
     modality: Sequence[str] = (),
     encoder: Url | None = None,
     guard: float = 0.01,
@@ -210,7 +207,6 @@ def agreement(
     *inputs: Url,
     attention_checks: Url | None = None,
     min_attention: float | None = None,
-    against: Url | None = None,
     paper_rule: bool = False,
 ) -> AgreementTable:
     """Return how far annotators agree, as `privsieve labels agreement`.

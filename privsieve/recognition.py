@@ -13,14 +13,12 @@ from reports.similarity.results import Similarity
 @takes(CompareRequest)
 def similarity(
     originals: Url,
-    changed: Sequence[Url] = (),
+    changed: Sequence[Url],
     *,
-    methods: Sequence[str] = (),
     sample: int | None = None,
     seed: int = 0,
     part: Literal["areas", "whole"] = "areas",
     encoder: Url | None = None,
-    look_again: bool = False,
     hash_list: Url | None = None,
     html: Url | None = None,
     out: Url | None = None,

@@ -30,7 +30,6 @@ def tune_set(
     validation_share: float = 0.1,
     seed: int = 0,
     exclude: Sequence[Url] = (),
-    drop_list: Url | None = None,
     keep_ambiguous: bool = False,
     licence: str | None = None,
     hash_list: Url | None = None,
@@ -53,8 +52,6 @@ def tune(
     seed: int = 0,
     micro_batch_size: int = 8,
     steps_per_checkpoint: int | None = None,
-    num_gpus: int = 1,
-    ray_address: str | None = None,
     keep_checkpoints: bool = False,
 ) -> Card:
     """Tune a vision-language model on a training set, as `privsieve tune fit`, and return the card of the adapter.

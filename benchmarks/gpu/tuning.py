@@ -133,7 +133,7 @@ class Bench:
             micro,
             steps_per_checkpoint,
         )
-        result = arguments(request, batches(chosen, num_pictures, micro, 1), has_held_back=False)
+        result = arguments(request, batches(chosen, num_pictures, micro), has_held_back=False)
         if steps_per_checkpoint > num_steps:
             result.save_strategy = SaveStrategy.NO  # else there is one at the end
         result.dataloader_num_workers, result.dataloader_persistent_workers = 0, False

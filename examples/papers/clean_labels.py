@@ -9,8 +9,7 @@ before the network learns from the picture. A third of the labels at a time beco
 label is suspicious below a percentile of the areas of these. PrivacyAlert takes the 99th, which takes away half of a
 planted set (docs/measured/labels.md), so a self-test turns 3 % of the labels over on purpose, three times, and by
 default takes the largest percentile of which half of what it finds was turned over. OUT names the pictures without
-their labels, the most suspicious first, for `privsieve review RUN --queue OUT` or `privsieve tune set … --drop-list
-OUT`.
+their labels, the most suspicious first, for `privsieve review RUN --queue OUT` or `privsieve tune set … --exclude OUT`.
 
 Sources: Pleiss et al., "Identifying Mislabeled Data using the Area Under the Margin Ranking"; Zhao et al.,
 "PrivacyAlert", who fine-tune whole networks. Here it is one hidden layer over the vectors of an encoder.

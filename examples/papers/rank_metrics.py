@@ -1,7 +1,7 @@
 """Say how well each metric of similarity follows what people recognise, as SemSim does.
 
     python examples/papers/recognised.py votes STUDY
-    privsieve similarity compare ORIGINALS --method all --sample 100 --out pairs.parquet
+    privsieve similarity compare ORIGINALS CHANGED/* --part whole --out pairs.parquet
     python examples/papers/rank_metrics.py STUDY/votes.csv pairs.parquet
 
 VOTES: a CSV file with set, key, annotator and recognised (1 or 0). The majority of a pair counts, ties are left out.

@@ -1,10 +1,11 @@
 r"""Ask people whether they recognise changed pictures, and count their answers, as the study of SemSim does.
 
-    python examples/papers/recognised.py ask ORIGINALS STUDY --method all --sample 100
+    python examples/papers/change.py ORIGINALS CHANGED all --sample 100
+    python examples/papers/recognised.py ask ORIGINALS STUDY CHANGED/*
     privsieve review STUDY/run --queue true --n 3000 --for question \
       --question "Do both halves show the same person or thing?"
     python examples/papers/recognised.py votes STUDY
-    privsieve similarity compare ORIGINALS --method all --sample 100 --out pairs.parquet
+    privsieve similarity compare ORIGINALS CHANGED/* --part whole --out pairs.parquet
     python examples/papers/rank_metrics.py STUDY/votes.csv pairs.parquet
 
 `ask` writes STUDY/pictures: the changed picture on the left, an original on the right. --decoys is the share of
@@ -29,8 +30,7 @@ import privsieve
 from ingest.errors import PrivsieveError
 from ingest.storage.place import place
 from jobs.runtime.hash_list import hash_list_of
-from jobs.similarity.changing import METHODS, methods_of
-from jobs.similarity.comparing import Corpus, drawn, read_picture, reduced, sets_of
+from jobs.similarity.comparing import Corpus, corpora_of, drawn, read_picture, reduced
 from scoring.labels.reviews import read_reviews, standing
 
 QUESTIONS, COLUMNS = "questions.csv", ("name", "set", "key", "is_decoy")
@@ -50,15 +50,16 @@ def halves(changed: np.ndarray, original: np.ndarray) -> bytes:
 def ask(args: argparse.Namespace) -> None:
     """Write the pictures, what each asks, and a run of them that people can be asked about."""
     hash_list, originals = hash_list_of(args.hash_list), Corpus(args.originals)
-    sets = sets_of(args.changed, methods_of(args.method), originals, hash_list, args.seed)
+    sets = corpora_of(args.changed)
     random, rows = np.random.default_rng(args.seed), []
     wanted = drawn(originals.places, args.sample, args.seed)
     folder = Path(args.study) / "pictures"
     folder.mkdir(parents=True)
     for number, where in enumerate(wanted):
         original = read_picture(originals, where, hash_list)
-        for each in sets:
-            changed = each.changed(where, original)
+        for set_name, corpus in sets.items():
+            partner = corpus.partner_of(where, originals)
+            changed = None if partner is None else read_picture(corpus, partner, hash_list)
             if changed is None or changed.is_withheld or original.is_withheld:
                 continue
             if changed.pixels is None or original.pixels is None or np.array_equal(changed.pixels, original.pixels):
@@ -71,7 +72,7 @@ def ask(args: argparse.Namespace) -> None:
                     continue
             name = f"{len(rows):06}.jpg"
             (folder / name).write_bytes(halves(changed.pixels, right.pixels))
-            rows.append((name, each.name, originals.key_of(where), int(is_decoy)))
+            rows.append((name, set_name, originals.key_of(where), int(is_decoy)))
     if not rows:
         raise PrivsieveError("no changed picture can be shown beside an original")
     with open(folder.parent / QUESTIONS, "w", newline="", encoding="utf-8") as file:
@@ -111,8 +112,7 @@ def main(argv: list[str]) -> None:
     for names, of in (("originals study", asking), ("study", counting)):
         for name in names.split():
             of.add_argument(name)
-    asking.add_argument("changed", nargs="*", help="the same pictures after, as for similarity compare")
-    asking.add_argument("--method", action="append", default=[], help=f"all, or of {', '.join(METHODS)}")
+    asking.add_argument("changed", nargs="+", help="the same pictures after, as for similarity compare")
     asking.add_argument("--sample", type=int)
     asking.add_argument("--decoys", type=float, default=0.2)
     asking.add_argument("--seed", type=int, default=0)

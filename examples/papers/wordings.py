@@ -20,6 +20,8 @@ from pathlib import Path
 import yaml
 
 import privsieve
+from reports.evaluation.compute import METRICS
+from reports.statistics.binary import spread
 
 WORDINGS = ("ours-1", "ours-2", "ours-3", "ours-4")
 LANGUAGES = ("ours-1", "ours-1,de", "ours-1,ru", "ours-1,zh")
@@ -39,10 +41,9 @@ def ask(
 
 
 def compare(found: dict[str, privsieve.Evaluation], labels: str) -> privsieve.Evaluation:
-    """Evaluate the run with the highest MCC: against that with the lowest, and with the spread of all runs."""
+    """Evaluate the run with the highest MCC against that with the lowest."""
     ordered = sorted(found.values(), key=lambda each: _mcc(each) or 0.0)
-    others = [each.run for each in found.values() if each is not ordered[-1]]
-    return privsieve.evaluate(ordered[-1].run, labels, compare=ordered[0].run, runs=others)
+    return privsieve.evaluate(ordered[-1].run, labels, compare=ordered[0].run)
 
 
 def _mcc(evaluation: privsieve.Evaluation) -> float | None:
@@ -62,9 +63,10 @@ def show(found: dict[str, privsieve.Evaluation], compared: privsieve.Evaluation)
                 f"{variant}: MCC {_number(private.mcc)}{interval}, F1 {_number(private.f1)}; "
                 f"{private.num_rejected} pictures without an answer count as wrong"
             )
-    if compared.spread is not None:
-        for metric, spread in compared.spread.private.items():
-            print(f"{metric}: mean {_number(spread.mean)}, sd {_number(spread.sd)}")
+    results = [each.private for each in found.values()]
+    for metric in METRICS if any(results) else ():
+        of_runs = spread([None if each is None else getattr(each, metric) for each in results])
+        print(f"{metric}: mean {_number(of_runs.mean)}, sd {_number(of_runs.sd)}")
     if compared.comparison is not None and (change := compared.comparison.private.get("mcc")) is not None:
         ends = change.interval
         interval = "" if ends is None else f" (95 %: {ends.low:.3f} to {ends.high:.3f})"

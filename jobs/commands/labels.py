@@ -31,7 +31,7 @@ MAX_SHOWN = 12
 
 @click.group(cls=Commands)
 def labels() -> None:
-    """Import, join, compare, count and export labels: what people, benchmarks and models say about pictures."""
+    """Import, join, compare and export labels: what people, benchmarks and models say about pictures."""
 
 
 @labels.command("import")
@@ -40,9 +40,9 @@ def labels() -> None:
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
-    NAME is vispr, privacyalert, privacyalert-curated, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench,
-    places365, csv or label-studio. ROOT is its folder, or for csv and label-studio its file. Pictures that are there
-    are hashed; the others are rows without sha256. privsieve help labels shows the layouts.
+    NAME is vispr, privacyalert, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench, csv or label-studio.
+    ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed; the others are rows
+    without sha256. privsieve help labels shows the layouts.
 
     Example: privsieve labels import privbench PrivBench --out labels.parquet
     """
@@ -133,16 +133,6 @@ def agreement(request: AgreementRequest, output: str) -> None:
             for group in groups
         ]
         write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
-    if result.prevalences:
-        rows = [
-            [
-                *(row.name, row.annotator, f"{row.num_pictures:,}"),
-                *(percent(row.share), percent(row.share_of_people), _points(row.difference)),
-                f"{_points(row.low)} to {_points(row.high)}",
-            ]
-            for row in result.prevalences
-        ]
-        write_table(["", "annotator", "pictures", "finds it", "people", "points more", "95 %"], rows, {2, 3, 4, 5, 6})
 
 
 @labels.command()
@@ -179,10 +169,6 @@ def export(request: ExportRequest) -> None:
         write_line(f"labelling interface: {result.interface}")
     corrected = "EXPORTED.json" if result.interface else request.out
     write_line(f"next: privsieve labels import {request.format} {corrected} --out labels.parquet")
-
-
-def _points(difference: float) -> str:
-    return number(100 * difference, "+.1f")
 
 
 def _agreement_cells(row: Agreement) -> list[str]:

@@ -31,8 +31,8 @@ def release() -> None:
 def verify(request: VerifyRequest, quiet: bool) -> None:
     """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
 
-    It does not judge what the pictures show. --labels bounds how many may be private after all, --contact-sheet shows
-    people what was covered; to let an engine look again, scan RELEASE. The exit code is 1 if anything is wrong.
+    It does not judge what the pictures show. --labels bounds how many may be private after all; to let an engine look
+    again, scan RELEASE. The exit code is 1 if anything is wrong.
 
     Example: privsieve release verify my-release
     """
@@ -53,12 +53,6 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
         write_line("it has a signature, which was not checked; --signer ALLOWED_SIGNERS does that")
     if result.left is not None:
         write_line(str(result.left))
-    if result.num_on_sheet is not None:
-        pictures = number_of(result.num_on_sheet, "covered picture")
-        write_line(
-            f"{pictures} before and after: {request.contact_sheet}; it shows private pictures uncovered, so keep it as "
-            "you keep the source"
-        )
 
 
 @release.command()

@@ -19,14 +19,12 @@ def similarity() -> None:
 @TEXT_OR_JSON
 @QUIET
 def compare(request: CompareRequest, output: str, quiet: bool) -> None:
-    """Compare ORIGINALS with CHANGED pictures of the same keys, or with versions made in memory.
+    """Compare ORIGINALS with CHANGED pictures of the same keys.
 
-    Each CHANGED, and each method at each strength, is a set with a row of figures: how many pictures can be found again
-    among all originals, SemSim, SSIM, PSNR, MSE and FID.
+    Each CHANGED is a set with a row of figures: how many pictures can be found again among all originals, SemSim, SSIM,
+    PSNR, MSE and FID.
 
     Example: privsieve similarity compare photos/ release/
-
-    Example: privsieve similarity compare photos/ --method blur --method pixelate=8 --sample 500
     """
     from jobs.similarity.run import run_compare
 

@@ -13,7 +13,6 @@ from jobs.tuning.training_set import TuneSetRequest, run_tune_set
 from jobs.tuning.tuning import TuneRequest, run_tune
 from scoring.engines.vlm.adapter import scan_command
 from scoring.tuning.targets import RECIPES, WITHOUT
-from scoring.tuning.training_set import DROP_LIST
 
 
 @click.group(cls=Commands)
@@ -40,8 +39,6 @@ def set_(request: TuneSetRequest, quiet: bool) -> None:
             f"{excluded['sha256']} left out because an evaluation set has the same file, {excluded['phash']} because "
             "it has a near duplicate"
         )
-    if DROP_LIST in excluded:
-        which += f"; {excluded[DROP_LIST]} left out by --drop-list"
     listed = f", {record.num_listed} on the hash list" if record.num_listed else ""
     if record.num_not_compared:
         listed += f", {record.num_not_compared} not to be compared with the hash list"

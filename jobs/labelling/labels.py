@@ -204,10 +204,6 @@ class AgreementRequest:
     min_attention: Share | None = None
     """Annotators with a smaller share of these right are dropped; PrivacyAlert's rule is 1. [default: 0.75]"""
 
-    against: Annotated[Url | None, Option(metavar="LABELS")] = None
-    """Labels of people, whose majority is the reference: how much more often each other annotator finds each
-    attribute."""
-
     paper_rule: bool = False
     """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
 
@@ -222,23 +218,12 @@ MIN_ATTENTION = 0.75
 
 def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
     """Return how far annotators agree. LabelsError or RunError in one line."""
-    people, urls = list[str](), request.inputs
-    if request.against is not None:
-        if place(request.against).path not in {place(url).path for url in urls}:
-            urls = (*urls, request.against)
-        people = pc.unique(labels_of(request.against)["annotator"]).to_pylist()
-        people += [f"{name} ({request.against})" for name in people]  # as `judgements` names those of several files
-    tables = tables_of(urls)
+    tables = tables_of(request.inputs)
     warn_of_contradictions(tables, feedback)
     judged, checks = _judged(tables, request.paper_rule), None
     if request.attention_checks is not None:
         judged, checks = _attentive(request, tables, feedback)
-    table = agreement_table(judged, checks, people)
-    if request.against is not None and not table.prevalences:
-        raise LabelsError(
-            f"--against {request.against}: no other annotator judged an attribute of a picture that these people judged"
-        )
-    return table
+    return agreement_table(judged, checks)
 
 
 def _attentive(

@@ -11,13 +11,11 @@ from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 
 from ingest.errors import IncompleteError, OutageError, PrivsieveError, StorageError, number_of
 from ingest.formats.released import (
     DECISIONS,
     PRIVATE,
-    REDACTIONS,
     RELEASE,
     RELEASE_LEASE,
     REMOVED,
@@ -32,8 +30,7 @@ from ingest.formats.released import (
 from ingest.formats.shard import storage_faults
 from ingest.sample import printable
 from ingest.storage.place import Place, place
-from jobs.console.requests import Option, PagePath, Url, checked_request
-from jobs.releases.contact_sheet import write_contact_sheet
+from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.destination import everything_below
 from jobs.releases.entries import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.files import (
@@ -44,7 +41,6 @@ from jobs.releases.files import (
     record_of,
     refuse_published_copy,
     sha256_of,
-    source_of,
     sums,
 )
 from jobs.releases.plan import counts_in
@@ -76,24 +72,6 @@ class VerifyRequest:
     labels: Annotated[Url | None, Option(metavar="FILE")] = None
     """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
 
-    contact_sheet: Annotated[PagePath | None, Option(metavar="FILE")] = None
-    """Write a page with covered pictures before and after, by rule. It shows private pictures uncovered."""
-
-    source: Url | None = None
-    """Where the scanned pictures of --contact-sheet are now. [default: where they were scanned]"""
-
-    per_rule: Annotated[Annotated[int, Field(ge=1, le=50)], Option(metavar="N")] = 12
-    """Pictures of each rule on --contact-sheet."""  # at most: a pair takes up to 100 kB of the page
-
-    def __post_init__(self) -> None:
-        if self.source is not None and self.contact_sheet is None:
-            raise PrivsieveError("--source is of --contact-sheet FILE; give it")
-        if self.contact_sheet is not None and place(str(self.contact_sheet)).is_within(place(self.release)):
-            raise PrivsieveError(
-                f"--contact-sheet {self.contact_sheet} is inside of the release, and the page shows private pictures "
-                "uncovered; write it to another folder"
-            )
-
 
 @dataclass(frozen=True)
 class Verified:
@@ -121,9 +99,6 @@ class Verified:
     left: MayBeLeft | None = None
     """What labels say of the pictures; None without --labels, and of a release with faults."""
 
-    num_on_sheet: int | None = None
-    """Pictures on the contact sheet; None without --contact-sheet, and of a release with faults."""
-
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     """Compare every file with its hash, the decisions with the counts, and the pictures with the decisions.
@@ -139,10 +114,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     release = record_of(content, url)
     if root.at(TAKEDOWN_JOURNAL).exists():
         return Verified(len(release.sha256), faults=("a takedown is unfinished; run the same takedown again",))
-    if request.contact_sheet is not None and REDACTIONS not in release.own_sha256:
-        raise PrivsieveError(f"--contact-sheet: {url} holds no picture that was covered")
     is_copy, kind = is_published_copy(root), kind_of(release.urls)
-    if request.contact_sheet is not None or request.labels is not None:
+    if request.labels is not None:
         refuse_published_copy(root, url)
     expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}
     of_files = list(_file_faults(root, expected, feedback))
@@ -163,14 +136,9 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
             faults += [] if signed_by else [f"{SIGNATURE}: no one whom --signer names has signed this release"]
         else:
             faults.append(f"{SIGNATURE}: it is not there, so no one has signed the release")
-    may_be = num_on_sheet = None
+    may_be = None
     if not faults and request.labels is not None and decisions is not None:
         may_be = may_be_left(request.labels, decisions)
-    if not faults and request.contact_sheet is not None:
-        source = request.source or source_of(root, url)
-        num_on_sheet = write_contact_sheet(
-            request.contact_sheet, url, request.per_rule, source, release.source_format, release.image_columns, feedback
-        )
     return Verified(
         len(release.sha256),
         num_pictures,
@@ -180,7 +148,6 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         signed_by,
         has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
         left=may_be,
-        num_on_sheet=num_on_sheet,
     )
 
 

@@ -25,7 +25,6 @@ from ingest.formats.released import (
     REMOVED,
     SHA256SUMS,
     SIGNATURE,
-    SOURCE,
     TAKEN_DOWN,
 )
 from ingest.sample import printable
@@ -209,14 +208,6 @@ def read_own(root: Place, name: str, what: str, columns: Collection[str] | None 
     if table is None or not table.schema.equals(wanted):
         raise IncompleteError(f"{what}: {name} cannot be read; privsieve release verify {what} says more")
     return table
-
-
-def source_of(root: Place, what: str) -> str:
-    """Return the URL of the scanned pictures. IncompleteError if the file that says it is damaged."""
-    try:
-        return str(json.loads(root.at(SOURCE).read())["source"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise IncompleteError(f"{what}: {SOURCE} cannot be read; privsieve release verify {what} says more") from None
 
 
 def sha256_of(file: Place) -> str:

@@ -11,13 +11,13 @@ from pydantic import Field
 from ingest.errors import LabelsError, PrivsieveError
 from ingest.sample import printable
 from ingest.storage.place import place
-from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, Urls, checked_request
+from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, checked_request
 from jobs.reporting.gallery import SIDE_PX, thumbnail
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS, PictureRef, clear_of, first_frames
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import wrong_answers
-from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of, judged, spread_of
+from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of, judged
 from reports.evaluation.page import render
 from reports.evaluation.results import Evaluation, WrongAnswer
 from reports.pages import write_page
@@ -45,10 +45,6 @@ class EvaluateRequest:
 
     compare: Annotated[Url | None, Option(metavar="BEFORE")] = None
     """The run before, on the same pictures: what changed, and by how much. Gains of RUN are positive."""
-
-    runs: Annotated[Urls, Option(metavar="RUN3")] = ()
-    """One more run on the same pictures, such as another wording; may be given several times. Gives mean and standard
-    deviation over all."""
 
     by: Literal["class", "category"] | None = None
     """Also per class of the labels, or category."""
@@ -79,7 +75,7 @@ class EvaluateRequest:
     """Write one self-contained page as well, to this file."""
 
     def __post_init__(self) -> None:
-        if self.run in (self.compare, *self.runs):
+        if self.run == self.compare:
             raise PrivsieveError(f"{self.run} is given twice; compare it with another run")
         if self.groups is not None and self.by is not None:
             raise PrivsieveError("--by and --groups exclude each other: give one of them")
@@ -117,11 +113,6 @@ def run_evaluate(request: EvaluateRequest, feedback: Feedback = SILENT) -> Evalu
     if request.errors:
         errors, left_out = may_be_named(request.run, wrong_answers(judged_run), request.errors, hash_list, feedback)
         evaluation = replace(evaluation, errors=errors, errors_note=left_out)
-    if request.runs:
-        without_draws = replace(options, num_draws=0, by=None, groups=None)
-        others = (judged(url, labels, without_draws) for url in request.runs)
-        spread = spread_of([evaluation, *(evaluation_of(other, without_draws) for other in others)])
-        evaluation = replace(evaluation, spread=spread)
     if request.compare is not None:
         comparison = compare(judged_run, judged(request.compare, labels, options), options)
         evaluation = replace(evaluation, comparison=comparison)

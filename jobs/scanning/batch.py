@@ -264,9 +264,9 @@ class BatchScorer:
         facts, image = seen
         if self._screen is None or self._screener is None or not isinstance(image, DecodedImage):
             return NO_LOOK
-        sha256, threshold = facts.sha256 or "", self._screen.record.threshold_of(facts.category)
+        sha256, threshold = facts.sha256 or "", self._screen.record.bound.threshold
         probability = self._screener.probability(picture_views(image, sha256, sample.caption))
-        if probability is None or threshold is None or probability >= threshold:
+        if probability is None or probability >= threshold:
             return FirstLook(FULL, probability)
         stage = GUARD if is_guarded(sha256, self._screen.record.guard_share) else SCREEN
         return FirstLook(stage, probability)

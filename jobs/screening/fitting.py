@@ -72,12 +72,15 @@ class _Labels:
 
 
 def labelled_pictures(
-    request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
+    request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback, category: str | None = None
 ) -> ScreenPictures:
-    """Return the labelled pictures and their features. LabelsError if no labelled picture is found, or labels
-    contradict each other; SourceError, StorageError and RunError of corpus and run."""
+    """Return the labelled pictures and their features. category: as in `EvaluateScreenRequest`.
+
+    LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and RunError
+    of corpus and run.
+    """
     labels = _labels(request, feedback)
-    source = open_source(request.source, request.source_format, request.category)
+    source = open_source(request.source, request.source_format, category)
     hash_list = hash_list_of(request.hash_list)
     limits = replace(LIMITS, has_pdq=True) if hash_list.needs_pdq else LIMITS
     places, hashes, categories, phashes = dict[str, int](), list[str](), list[str | None](), list[str | None]()
@@ -233,7 +236,6 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
         target_miss=request.target_miss,
         confidence=request.confidence,
         target_miss_level_1=request.target_miss_level_1,
-        is_per_category=request.per_category,
         guard_share=request.guard,
         seed=request.seed,
     )
@@ -268,7 +270,7 @@ def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SIL
         feedback.notice(
             "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
         )
-    labelled = labelled_pictures(request.look, modalities, feedback)
+    labelled = labelled_pictures(request.look, modalities, feedback, request.category)
     learnt = learnt_pictures(request.screen)
     is_learnt = np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
     if is_learnt.all():

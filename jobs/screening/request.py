@@ -33,9 +33,6 @@ class LookRequest:
     source_format: str | None = None
     """webdataset, tree or parquet; recognised by default."""
 
-    category: Name | None = None
-    """JSON field (a.b: inside of a), cls, or Parquet column that names a picture's class."""
-
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); no picture on it is shown to the screen."""
 
@@ -90,9 +87,6 @@ class FitRequest:
     target_miss_level_1: Share | None = None
     """The same for the private pictures of level 1 alone; by default their miss rate is only shown."""
 
-    per_category: bool = False
-    """A bound for each category; what has none is not screened."""
-
     sees: SeenRequest = SeenRequest()
 
     guard: Annotated[float, Field(gt=0, le=1)] = 0.01
@@ -110,3 +104,6 @@ class EvaluateScreenRequest:
     """Folder that `screen fit` wrote."""
 
     look: LookRequest
+
+    category: Name | None = None
+    """JSON field (a.b: inside of a), cls, or Parquet column that names a picture's class: what is missed in each."""

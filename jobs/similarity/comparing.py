@@ -11,9 +11,8 @@ pair is compared.
 import hashlib
 import heapq
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,6 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Locator, Sample, Slice, printable
 from jobs.runtime.hash_list import HashList
-from jobs.similarity.changing import MadeSet
 from reports.similarity.compute import PairFigures
 from reports.statistics.likeness import Features, distance, mean_squared_error, psnr, ssim
 from scoring.picture_encoders import PictureEncoder
@@ -122,7 +120,7 @@ def compared(original: EncodedPicture, changed: Pixels, is_whole: bool, encoder:
     (a, features_a), (b, features_b) = min(parts, key=lambda pair: distance(pair[0][1], pair[1][1]))
     mse = mean_squared_error(a, b)
     metrics = {"mse": mse, "psnr": psnr(mse), "ssim": ssim(a, b), "semsim": distance(features_a, features_b)}
-    return PairFigures(metrics, features_a, features_b, len(parts), had_other_size, still_detected=None)
+    return PairFigures(metrics, features_a, features_b, len(parts), had_other_size)
 
 
 def reduced(pixels: Pixels) -> Pixels:
@@ -234,27 +232,13 @@ def _unique(named: Iterator[tuple[str, PicturePlace]]) -> dict[str, PicturePlace
 @dataclass(frozen=True)
 class ReadPicture:
     sha256: str
-    """Hash of the file, or of the original's file if the picture was made in memory."""
+    """Hash of the file."""
 
     is_withheld: bool
     """Whether it is on the hash list, or cannot be compared with it."""
 
     pixels: Pixels | None
     """Pixels of its first frame; None if it cannot be decoded."""
-
-
-@dataclass(frozen=True)
-class ChangedSet:
-    name: str
-
-    changed: Callable[[PicturePlace, ReadPicture], ReadPicture | None]
-    """Original -> its changed picture; None if there is none."""
-
-    corpus: Corpus | None
-    """None if the pictures are made in memory."""
-
-    is_everywhere: bool
-    """Whether the whole picture is known to be changed."""
 
 
 def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> ReadPicture:
@@ -268,42 +252,15 @@ def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> Re
     return ReadPicture(sha256, clearance != "clear", image.views[0] if image else None)
 
 
-def sets_of(
-    changed: Sequence[str], made: Sequence[MadeSet], originals: Corpus, hash_list: HashList, seed: int
-) -> list[ChangedSet]:
-    """Return a set for each corpus, then one for each method and strength.
+def corpora_of(urls: Sequence[str]) -> dict[str, Corpus]:
+    """Return a corpus for each URL, by its name: the end of the URL, as long as it takes to tell it from the others.
 
-    changed: URLs. SourceError or StorageError if a corpus cannot be listed, or is given twice.
+    SourceError or StorageError if a corpus cannot be listed, or is given twice.
     """
-    corpora = {name: Corpus(url) for name, url in _names_of(changed).items()}
-    return [
-        *(
-            ChangedSet(name, partial(_found, corpus, originals, hash_list), corpus, is_everywhere=False)
-            for name, corpus in corpora.items()
-        ),
-        *(ChangedSet(each.name, partial(_made, each, seed), None, each.method.is_everywhere) for each in made),
-    ]
-
-
-def _names_of(urls: Sequence[str]) -> dict[str, str]:
-    """Return name of a set -> URL. The name is the end of the URL, as long as it takes to tell it from the others."""
     parts = [url.rstrip("/").split("/") for url in urls]
     depth = 1
     while len({tuple(each[-depth:]) for each in parts}) < len(urls) and depth < max(map(len, parts)):
         depth += 1
     if len(set(urls)) < len(urls):
         raise SourceError("CHANGED names one corpus twice; give each once")
-    return {"/".join(each[-depth:]): url for each, url in zip(parts, urls, strict=True)}
-
-
-def _found(
-    corpus: Corpus, originals: Corpus, hash_list: HashList, place: PicturePlace, original: ReadPicture
-) -> ReadPicture | None:
-    partner = corpus.partner_of(place, originals)
-    return None if partner is None else read_picture(corpus, partner, hash_list)
-
-
-def _made(made: MadeSet, seed: int, place: PicturePlace, original: ReadPicture) -> ReadPicture:
-    if original.pixels is None or original.is_withheld:
-        return original
-    return ReadPicture(original.sha256, False, made.of(original.pixels, place.path, seed))
+    return {"/".join(each[-depth:]): Corpus(url) for each, url in zip(parts, urls, strict=True)}

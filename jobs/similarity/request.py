@@ -5,23 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ingest.errors import PrivsieveError
-from jobs.console.requests import (
-    FROM_LIST,
-    HashListUrl,
-    LocalFile,
-    Name,
-    Option,
-    PagePath,
-    Seed,
-    Url,
-    Urls,
-    checked_request,
-)
-from jobs.similarity.changing import methods_of
+from jobs.console.requests import HashListUrl, LocalFile, Option, PagePath, Seed, Url, Urls, checked_request
 
 MAX_PAIRS_PER_SET = 10_000_000
-
-Texts = Annotated[tuple[Name, ...], FROM_LIST]
 
 
 @checked_request
@@ -29,26 +15,20 @@ class CompareRequest:
     originals: Annotated[Url, Option(argument="ORIGINALS")]
     """The pictures before: a folder, tar, Parquet file, glob or URL, as for scan."""
 
-    changed: Annotated[Urls, Option(argument="CHANGED")] = ()
+    changed: Annotated[Urls, Option(argument="CHANGED")]
     """The same pictures after, under the same keys: releases, or any other corpora. Each is a set of its own."""
-
-    methods: Annotated[Texts, Option("--method", metavar="NAME=STRENGTH")] = ()
-    """Also change the originals in memory, such as blur=3; several times, or "all"."""
 
     sample: Annotated[int, Field(ge=1, le=MAX_PAIRS_PER_SET)] | None = None
     """Compare only this many originals, drawn at random."""
 
     seed: Seed = 0
-    """Seed of the draw, and of made noise."""
+    """Seed of the draw."""
 
     part: Literal["areas", "whole"] = "areas"
     """Compare the areas in which two pictures differ, or the whole pictures."""
 
     encoder: Annotated[LocalFile | None, Option(metavar="FILE")] = None
     """A trained head over the frozen features, for SemSim (safetensors)."""
-
-    look_again: bool = False
-    """Detectors examine both pictures: what share of what they find in the original is still found. Slow."""
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); pairs with a picture on it are counted and not named."""
@@ -60,8 +40,7 @@ class CompareRequest:
     """Write a row of each pair to this Parquet file."""
 
     def __post_init__(self) -> None:
-        if not self.changed and not self.methods:
-            raise PrivsieveError("there is nothing to compare with: give CHANGED, or --method, such as --method all")
-        methods_of(self.methods)
+        if not self.changed:
+            raise PrivsieveError("there is nothing to compare with: give CHANGED")
         if self.out is not None and not self.out.endswith(".parquet"):
             raise PrivsieveError(f"--out {self.out}: the rows are written as Parquet; give a name that ends so")

@@ -2,7 +2,7 @@
 
 labelled_pictures.py   the pictures, their labels, and those to leave out
 training_set.py        `run_tune_set`
-tuning.py              `run_tune`; on_ray.py: on several GPUs
+tuning.py              `run_tune`
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
 Start at: `training_set.py`.

@@ -4,7 +4,7 @@ What the labels say of a picture, what the model should answer about it, and whi
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -71,14 +71,8 @@ class LabelOf:
     def of(self, sample: Sample, sha256: str) -> Label | None:
         """Return the label. LabelsError if two pictures have the key of one, or two annotators label a picture."""
         row = self.index.row_of(sample.shard, sample.key, sha256)
-        return None if row is None else self._label(row)
-
-    def every(self) -> Iterator[Label]:
-        """Yield every label, in the order of the file."""
-        for row in range(len(self.private)):
-            yield self._label(row)
-
-    def _label(self, row: int) -> Label:
+        if row is None:
+            return None
         private, score = float(self.private[row]), float(self.score[row])
         return Label(
             self.values[row],

@@ -28,13 +28,12 @@ from jobs.tuning.labelled_pictures import (
     labels_by_picture,
     targets_of,
 )
-from scoring.labels.table import contradictions_of, labels_sha256, read_labels
+from scoring.labels.table import contradictions_of, labels_sha256
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol, ProtocolOptions
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, Draw, TargetKind, differ, drawn, splits
 from scoring.tuning.training_set import (
-    DROP_LIST,
     RECORD,
     SHARD_NAME,
     SPLITS,
@@ -92,11 +91,8 @@ class TuneSetRequest:
     """How many pictures of which kind are drawn."""
 
     exclude: Annotated[Urls, Option(metavar="RUN|LABELS")] = ()
-    """An evaluation set, as a run or labels file: its pictures, and near duplicates of those in runs, are left out.
-    Repeatable."""
-
-    drop_list: Annotated[Url | None, Option(metavar="LABELS")] = None
-    """Labels file of pictures to leave out, such as those whose labels are probably wrong."""
+    """An evaluation set, as a run or labels file, or labels that are probably wrong: its pictures, and near duplicates
+    of those in runs, are left out. Repeatable."""
 
     keep_ambiguous: bool = False
     """For slots: 0.5 is a class of its own, not 0."""
@@ -131,8 +127,6 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
             f"{request.dialogues}: {targets.num_unused} conversations are of no labelled picture of the source"
         )
     usable, num_excluded = _without(pictures, excluded)
-    if request.drop_list is not None:
-        usable, num_excluded[DROP_LIST] = _without_listed(usable, request.drop_list)
     chosen = drawn(usable, request.draw)
     parts = splits(chosen, request.draw)
     _refuse_useless(chosen, parts["train"], request)
@@ -217,19 +211,6 @@ def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[
             f"{counts['phash']} near duplicates); tune on others, or leave out --exclude"
         )
     return remaining, counts
-
-
-def _without_listed(candidates: list[Candidate], url: str) -> tuple[list[Candidate], int]:
-    """Return the pictures that the list does not name, and how many it names. LabelsError if that is all or none."""
-    named = read_labels(url)["sha256"].drop_null().to_pylist()
-    listed = set(named)
-    remaining = [candidate for candidate in candidates if candidate.sha256 not in listed]
-    if not remaining or len(remaining) == len(candidates):
-        which = "all" if not remaining else "none"
-        raise LabelsError(
-            f"--drop-list {url} names {which} of the {len(candidates):,} pictures by sha256; give another"
-        )
-    return remaining, len(candidates) - len(remaining)
 
 
 def _refuse_useless(chosen: Sequence[Candidate], train: Sequence[Candidate], request: TuneSetRequest) -> None:

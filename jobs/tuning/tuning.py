@@ -19,7 +19,6 @@ from ingest.storage.place import Place, place
 from ingest.storage.web import named
 from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.runtime.progress import Feedback, weights_shown
-from jobs.tuning.on_ray import StepsDone, train_on_ray
 from reports.words import percent
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import (
@@ -54,7 +53,6 @@ SAID = {
     "max_pixels": "--max-pixels",
     "seed": "--seed",
     "micro_batch_size": "--micro-batch-size",
-    "num_processes": "--num-gpus",
 }
 """A fact of a request -> its name on the command line."""
 
@@ -91,8 +89,7 @@ class TuneRequest:
     """A folder, a hub name such as owner/name, or a URL."""
 
     out: Url
-    """Folder of the adapter: a new one, or that of a killed run to continue. With several machines, a folder that all
-    of them share."""
+    """Folder of the adapter: a new one, or that of a killed run to continue."""
 
     recipe: Annotated[Url, Option(fill=", ".join(SHIPPED))]
     """Hyper-parameters: {}, or a YAML file (privsieve help tuning)."""
@@ -104,16 +101,10 @@ class TuneRequest:
     """Seed of the tuning."""
 
     micro_batch_size: Count = 8
-    """Pictures at once on a device; the recipe's batch is made of several."""
+    """Pictures at once on the device; the recipe's batch is made of several."""
 
     steps_per_checkpoint: Count | None = None
     """After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps."""
-
-    num_gpus: Count = 1
-    """GPUs that share the work, on Ray; processes if the cluster has no GPU."""
-
-    ray_address: str | None = None
-    """Ray cluster, as for scan."""
 
     keep_checkpoints: bool = False
     """Keep the checkpoints when the adapter is done."""
@@ -145,7 +136,6 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         "max_pixels": request.max_pixels,
         "seed": request.seed,
         "micro_batch_size": request.micro_batch_size,
-        "num_processes": request.num_gpus,
     }
     if (card := _finished(out, request.out, content, feedback)) is not None:
         return card
@@ -162,7 +152,7 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         request.micro_batch_size,
         request.steps_per_checkpoint,
     )
-    check(work, request.num_gpus)
+    check(work)
     with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:
         own_lease.confirm()  # if two commands began at once, the last one holds it
         # Another command may have ended just now.
@@ -267,16 +257,19 @@ def _short(value: object) -> str:
 
 
 def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, feedback: Feedback) -> "Trained":
-    if request.num_gpus > 1:
-        return train_on_ray(work, request.num_gpus, request.ray_address, feedback)
     from scoring.tuning.training import train
 
     with feedback.meter("tuning", None) as meter:
-        steps_done = StepsDone(meter, work.recipe.batch_size)
+        num_done: int | None = None
 
         def on_step(step: int, steps: int) -> None:
+            nonlocal num_done
             own_lease.check()
-            steps_done.show(step, steps)
+            if num_done is None:  # of a continued run only the rest counts, so that the time left is right
+                num_done = step - 1
+                meter.expect((steps - num_done) * work.recipe.batch_size)
+            meter.advance((step - num_done) * work.recipe.batch_size)
+            num_done = step
 
         return train(work, on_step)
 
@@ -312,7 +305,6 @@ def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", sec
         recipe=work.recipe.stored(),
         set_sha256=work.training_set.digest,
         seed=request.seed,
-        num_processes=request.num_gpus,
         seconds=round(seconds, 1),
         packages=installed_packages(),
         cautions=tuple(cautions),

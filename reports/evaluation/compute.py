@@ -13,7 +13,6 @@ from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
 from reports.evaluation.answers import ROW_COLUMNS, JudgedRun, answers_of, near_duplicates, truth_of
 from reports.evaluation.metrics import (
-    SEVERITY_METRICS,
     Ambiguous,
     as_four_levels,
     attribute_metrics,
@@ -26,7 +25,6 @@ from reports.evaluation.results import (
     Flips,
     GroupResult,
     PrivateResult,
-    RunsSpread,
     ScoreResult,
 )
 from reports.labels.joining import join
@@ -35,13 +33,11 @@ from reports.statistics import binary
 from reports.statistics.binary import (
     FRACTIONS,
     Numbers,
-    Spread,
     binary_metrics,
     cells,
     classwise,
     per_class,
     rejections_as_wrong,
-    spread,
     stability,
 )
 from reports.statistics.calibration import calibration
@@ -360,23 +356,4 @@ def _flips(
         key: Flips(int(nums[index]), int(fixed[index]), int(broken[index]))
         for index, key in enumerate(KEYS)
         if nums[index]
-    }
-
-
-def spread_of(evaluations: Sequence[Evaluation]) -> RunsSpread:
-    """Return the spread of the metrics over evaluations by the same labels; there must be at least one."""
-    return RunsSpread(
-        runs=tuple(evaluation.run for evaluation in evaluations),
-        private=_spreads([evaluation.private for evaluation in evaluations], METRICS),
-        score=_spreads([evaluation.score for evaluation in evaluations], SEVERITY_METRICS),
-    )
-
-
-def _spreads(results: Sequence[PrivateResult | ScoreResult | None], metrics: Sequence[str]) -> dict[str, Spread]:
-    """Return the spread of each metric; empty if no run has a result."""
-    if not any(results):
-        return {}
-    return {
-        metric: spread([None if result is None else getattr(result, metric) for result in results])
-        for metric in metrics
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 from reports.evaluation.metrics import AttributeMetrics, AttributeSummary, ScoreMetrics
 from reports.labels.joining import JoinCounts
-from reports.statistics.binary import BinaryMetrics, Classwise, PrivateClass, Spread, Stability
+from reports.statistics.binary import BinaryMetrics, Classwise, PrivateClass, Stability
 from reports.statistics.calibration import Calibration
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import Difference, McNemar
@@ -109,17 +109,6 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class RunsSpread:
-    """Several runs on the same labels, such as one per wording of the question, the evaluated run first: the spread of
-    each metric."""
-
-    runs: tuple[str, ...]
-    private: Mapping[str, Spread]
-
-    score: Mapping[str, Spread]
-
-
-@dataclass(frozen=True)
 class WrongAnswer:
     """A picture that the run calls private and the labels public, or the other way round."""
 
@@ -177,7 +166,6 @@ class Evaluation:
     num_draws: int
     """Number of draws of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
 
-    spread: RunsSpread | None = None
     comparison: Comparison | None = None
     errors: tuple[WrongAnswer, ...] = ()
     """The wrong answers that were asked for, the surest first; none of a picture that may not be named."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from ingest.errors import number_of
 from reports.evaluation.metrics import SEVERITY_METRICS
-from reports.evaluation.results import Comparison, Evaluation, PrivateResult, RunsSpread, ScoreResult
+from reports.evaluation.results import Comparison, Evaluation, PrivateResult, ScoreResult
 from reports.statistics import binary
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.words import Document, Table, number, percent, shortened, table
@@ -56,8 +56,6 @@ def tables(evaluation: Evaluation) -> Iterator[Table]:
         yield _attributes(evaluation)
     if evaluation.groups:
         yield _groups(evaluation)
-    if evaluation.spread:
-        yield _spread(evaluation.spread)
     if evaluation.comparison:
         yield from _comparison(evaluation.comparison)
     if evaluation.errors or evaluation.errors_note:
@@ -230,17 +228,6 @@ def _groups(evaluation: Evaluation) -> Table:
                 group.mae,
             ]
             for group in evaluation.groups
-        ],
-    )
-
-
-def _spread(spread: RunsSpread) -> Table:
-    return table(
-        f"Spread over {len(spread.runs)} runs",
-        ["metric", "mean", "standard deviation (n − 1)", *(f"run {index}" for index in range(1, len(spread.runs) + 1))],
-        [
-            [_name(metric), spread_of_metric.mean, spread_of_metric.sd, *spread_of_metric.values]
-            for metric, spread_of_metric in {**spread.private, **spread.score}.items()
         ],
     )
 

@@ -2,14 +2,10 @@
 
 Answers have the shape (A annotators, N items); NaN is no answer. Items with one answer are left out. A figure is None
 where it is not defined, as where all answers are the same: chance then explains every agreement.
-
-`prevalences`: how much more or less often annotators find each attribute than the majority of people. Source:
-Tsaprazlis et al., "Rethinking Visual Privacy": over- and under-prediction of models. The paper does not print its unit;
-here it is a difference of shares of the same pictures.
 """
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,8 +15,7 @@ from ingest.errors import LabelsError, number_of
 from reports.statistics.agreement import cohen, fleiss, intervals_of, nominal_alpha, ordinal_alpha, share_of_same_pairs
 from reports.statistics.binary import known as known_number
 from reports.statistics.intervals import Interval
-from reports.statistics.paired import interval_of_mean
-from scoring.labels.consensus import majority_vote, most_common, most_common_text, yes_of_most
+from scoring.labels.consensus import majority_vote, most_common, most_common_text
 from scoring.labels.judgements import AttentionChecks, Judgements
 from scoring.labels.label_files import VOTES, votes_of
 from scoring.taxonomy import ATTRIBUTES, LEVELS
@@ -45,61 +40,6 @@ BANDS = {"none": 0.25, "poor": 0.5, "moderate": 0.75, "high": 1.0}
 
 SEVERITY_ORDER = np.array([0, 4, 3, 2, 1], np.float32)
 """Level 0–4 -> its place from harmless to severe."""
-
-
-@dataclass(frozen=True)
-class AttributePrevalence:
-    """An attribute, or the mean of the attributes of a level, in the pictures that an annotator and people judged."""
-
-    name: str
-    annotator: str
-    num_pictures: int
-    share: float
-    """Share of these pictures in which the annotator finds it; an unclear cue (0.5) does not count."""
-
-    share_of_people: float
-    """Share in which more than half of the people find it; a tie does not count."""
-
-    difference: float
-    """share − share_of_people, with its 95 % interval: above 0 where the annotator finds it too often."""
-
-    low: float
-    high: float
-
-
-def prevalences(judged: Judgements, people: Collection[str]) -> Iterator[AttributePrevalence]:
-    """Yield the prevalences of each annotator not in `people`: the attributes in the order of the taxonomy, then the
-    levels."""
-    is_person = np.array([name in people for name in judged.annotators])
-    truth = yes_of_most(judged.values[is_person])
-    for name, values in zip(judged.annotators, judged.values, strict=True):
-        if name in people:
-            continue
-        both = ~np.isnan(values) & ~np.isnan(truth)
-        says, is_there = np.where(both, values == 1, np.nan), np.where(both, truth, np.nan)
-        for index, attribute in enumerate(ATTRIBUTES):
-            yield from _compared(attribute.key, name, says[:, [index]], is_there[:, [index]])
-        for level in sorted(set(LEVELS) - {0}):
-            places = [index for index, attribute in enumerate(ATTRIBUTES) if attribute.level == level]
-            yield from _compared(f"mean of level {level}", name, says[:, places], is_there[:, places])
-
-
-def _compared(what: str, annotator: str, says: Floats, is_there: Floats) -> Iterator[AttributePrevalence]:
-    """Yield the prevalence, or nothing if there is no picture that both judged.
-
-    says, is_there: shape (pictures, attributes), NaN if not judged.
-    """
-    is_judged = ~np.isnan(says).any(axis=1)
-    if not is_judged.any():
-        return
-    shares, of_people = says[is_judged].mean(axis=1), is_there[is_judged].mean(axis=1)
-    differences = shares - of_people
-    deviation = float(differences.std(ddof=1)) if len(differences) > 1 else 0.0
-    mean = float(differences.mean())
-    ends = interval_of_mean(len(differences), mean, deviation)
-    yield AttributePrevalence(
-        what, annotator, len(differences), float(shares.mean()), float(of_people.mean()), mean, *ends
-    )
 
 
 @dataclass(frozen=True)
@@ -185,17 +125,12 @@ class AgreementTable:
     rows: tuple[Agreement, ...]
     pairwise: PairwiseAgreement
     checks: AttentionChecks | None = None
-    prevalences: tuple[AttributePrevalence, ...] = ()
-    """How often each annotator finds each attribute, compared with the majority of people."""
 
 
-def agreement_table(
-    judged: Judgements, checks: AttentionChecks | None = None, people: Collection[str] = ()
-) -> AgreementTable:
+def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
     """Return the agreement on each attribute, each level's attributes, all attributes, the level, `private`, `vote` and
     `class`.
 
-    people: annotators whose majority the prevalences of the others are compared with.
     LabelsError if there are fewer than two annotators, or one shares no picture with the others.
     """
     if len(judged.annotators) < 2:
@@ -226,7 +161,6 @@ def agreement_table(
         tuple(row for row in rows if row.num_items),
         replace(pairwise_agreement(answers, compared), groups=tuple(_groups(judged, answers))),
         checks,
-        tuple(prevalences(judged, people)) if people else (),
     )
 
 

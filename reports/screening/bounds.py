@@ -1,8 +1,8 @@
 """Thresholds of a screen, and bounds of its miss rate: the share of private pictures that it leaves out.
 
 The threshold is that of a guarantee of `filter` (`reports.statistics.shares`): the largest for which the exact
-one-sided upper bound of the miss rate is at most the target. Level 1 and each category can have bounds of their own,
-since a small miss rate over all can hide a large one of a few.
+one-sided upper bound of the miss rate is at most the target. Level 1 can have a bound of its own, since a small miss
+rate over all can hide a large one of the worst.
 
 A scan checks the bound by two signs. Guarded pictures (`scoring.screen.guard`) that the engine calls private may show
 what the screen misses. But 1 % of false alarms would "prove" a miss rate of 16 % where it is 0.3 % (simulated). So
@@ -14,12 +14,9 @@ so this sign alone proves nothing about the miss rate.
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
-from ingest.errors import LabelsError
 from reports.screening.pictures import LabelledFeatures
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.shares import bound_of, clopper_pearson, num_missed_allowed, num_needed
+from reports.statistics.shares import bound_of, clopper_pearson, num_missed_allowed
 from reports.words import percent, spread
 from scoring.labels.reviews import GuardLooks
 from scoring.screen.guard import GuardCounts
@@ -65,11 +62,6 @@ def miss_bound(
     )
 
 
-def no_bound(scores: Numbers) -> MissBound:
-    """Return the bound of a category with too few labels: nothing of it is screened."""
-    return MissBound(threshold=None, num_private=len(scores), num_missed=0, miss_high=0.0)
-
-
 def miss_high(num_missed: int, num_private: int, confidence: float) -> float:
     """Return the exact one-sided upper end of the miss rate (Clopper and Pearson 1934); 1 without a picture."""
     return float(clopper_pearson(num_missed, num_private, 2 * confidence - 1)[1]) if num_private else 1.0
@@ -105,61 +97,6 @@ def promised_levels(
             high = None if allowed is None else miss_high(allowed, bound.num_private, confidence)
         promised.append(bound.model_copy(update={"miss_high": high}))
     return tuple(promised)
-
-
-def category_bounds(
-    pictures: LabelledFeatures,
-    members: Flags,
-    scores: Numbers,
-    target: float,
-    target_level_1: float | None,
-    confidence: float,
-) -> dict[str, MissBound]:
-    """Return the bound of each category. LabelsError if no category has enough labels, or none is known.
-
-    scores: shape (n,). Each bound holds with the confidence on its own.
-    """
-    names = sorted({name for name in pictures.categories if name is not None})
-    if not names:
-        raise LabelsError("--per-category, but no labelled picture has a category: name what gives it with --category")
-    bounds = dict[str, MissBound]()
-    for name in names:
-        inside = members & np.array([category == name for category in pictures.categories], dtype=np.bool_)
-        private = inside & pictures.is_private
-        level_1 = scores[private & (pictures.levels == 1)]
-        undecided = scores[inside & pictures.is_undecided]
-        bound = miss_bound(scores[private], undecided, level_1, target, target_level_1, confidence)
-        bounds[name] = no_bound(scores[private]) if bound is None else bound
-    if all(bound.threshold is None for bound in bounds.values()):
-        most = max(bounds.values(), key=lambda bound: bound.num_private)
-        needed = num_needed(1 - target, confidence) or 0
-        raise LabelsError(
-            f"--per-category: each category needs {needed:,} labelled private pictures that the screen has not learnt "
-            f"from, and the largest has {most.num_private:,}, so {needed - most.num_private:,} are missing; label "
-            "more, or leave out --per-category for one bound over all"
-        )
-    return bounds
-
-
-def together(bounds: Iterable[MissBound], target: float, confidence: float) -> MissBound:
-    """Return the miss rate over all categories that are screened; it has no threshold of its own.
-
-    Each threshold was chosen by the pictures that are counted here, so their sum proves nothing. If five thresholds are
-    at the lowest score of 59 pictures, none of 295 is missed, although the mean true miss rate is 1/60. The rate over
-    all is at most that of the worst category, whose bound here holds for all categories at once (Bonferroni).
-    """
-    screened = [bound for bound in bounds if bound.threshold is not None]
-    at_once = 1 - (1 - confidence) / max(1, len(screened))
-    ends = [
-        miss_high(num_missed_allowed(bound.num_private, 1 - target, confidence) or 0, bound.num_private, at_once)
-        for bound in screened
-    ]
-    return MissBound(
-        threshold=None,
-        num_private=sum(bound.num_private for bound in screened),
-        num_missed=sum(bound.num_missed for bound in screened),
-        miss_high=max(ends, default=1.0),
-    )
 
 
 def labelled_counts(pictures: LabelledFeatures, members: Flags, is_screened: Flags) -> Labelled:

@@ -13,14 +13,7 @@ from scipy.special import expit
 
 from ingest import __version__
 from ingest.errors import LabelsError, number_of
-from reports.screening.bounds import (
-    category_bounds,
-    labelled_counts,
-    level_bounds,
-    miss_bound,
-    promised_levels,
-    together,
-)
+from reports.screening.bounds import labelled_counts, level_bounds, miss_bound, promised_levels
 from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.calibration import NUM_FOLDS, Points, folds_of, logits, platt
@@ -187,7 +180,6 @@ class FitSettings:
     target_miss: float
     confidence: float
     target_miss_level_1: float | None
-    is_per_category: bool
     guard_share: float
     seed: int
 
@@ -226,7 +218,7 @@ def made_screen(
     predictor, tried = _fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.seed)
     members = np.asarray(part == BOUND)
     scores = scores_of(pictures, predictor)
-    bound, categories = _bounds(pictures, members, scores, settings)
+    bound = _bound(pictures, members, scores, settings)
     record = ScreenRecord(
         privsieve=__version__,
         modalities=predictor.modalities,
@@ -236,7 +228,6 @@ def made_screen(
         confidence=settings.confidence,
         target_miss_level_1=settings.target_miss_level_1,
         bound=bound,
-        categories=categories,
         levels=(),  # this and `labelled` are set below: they count what a screen with these thresholds leaves out
         labelled=labelled_counts(pictures, members, members & False),
         guard_share=settings.guard_share,
@@ -247,12 +238,12 @@ def made_screen(
         files={},  # set, with the hash, when the screen is written
         sha256="0" * 64,
     )
-    screened = is_screened(pictures, scores, record)
+    screened = is_screened(scores, record)
     record = record.model_copy(
         update={
             "levels": promised_levels(
                 level_bounds(pictures, members, screened, settings.confidence),
-                None if settings.is_per_category else settings.target_miss_level_1,
+                settings.target_miss_level_1,
                 settings.confidence,
             ),
             "labelled": labelled_counts(pictures, members, screened),
@@ -278,27 +269,20 @@ def scores_of(pictures: LabelledFeatures, predictor: Predictor) -> Numbers:
     return np.array([np.inf if score is None else score for score in scores], dtype=np.float64)
 
 
-def is_screened(pictures: LabelledFeatures, scores: Numbers, record: ScreenRecord) -> Flags:
+def is_screened(scores: Numbers, record: ScreenRecord) -> Flags:
     """Return whether a scan would leave out each picture, apart from its guard. Shape (n,)."""
-    thresholds = [record.threshold_of(category) for category in pictures.categories]
-    limits = np.array([-np.inf if threshold is None else threshold for threshold in thresholds], dtype=np.float64)
-    return np.asarray(scores < limits)
+    return np.asarray(scores < record.bound.threshold)
 
 
-def _bounds(
-    pictures: LabelledFeatures, members: Flags, scores: Numbers, settings: FitSettings
-) -> tuple[MissBound, dict[str, MissBound] | None]:
-    target, level_1, confidence = settings.target_miss, settings.target_miss_level_1, settings.confidence
-    if settings.is_per_category:
-        categories = category_bounds(pictures, members, scores, target, level_1, confidence)
-        return together(categories.values(), target, confidence), categories
+def _bound(pictures: LabelledFeatures, members: Flags, scores: Numbers, settings: FitSettings) -> MissBound:
     private = members & pictures.is_private
-    of_level_1 = private & (pictures.levels == 1)
+    level_1 = scores[private & (pictures.levels == 1)]
     undecided = scores[members & pictures.is_undecided]
-    bound = miss_bound(scores[private], undecided, scores[of_level_1], target, level_1, confidence)
+    target, target_level_1 = settings.target_miss, settings.target_miss_level_1
+    bound = miss_bound(scores[private], undecided, level_1, target, target_level_1, settings.confidence)
     if bound is None:
-        raise _too_few(int(private.sum()), int(of_level_1.sum()), settings)
-    return bound, None
+        raise _too_few(int(private.sum()), len(level_1), settings)
+    return bound
 
 
 def _too_few(num_private: int, num_level_1: int, settings: FitSettings) -> LabelsError:

@@ -93,7 +93,7 @@ def evaluated(pictures: LabelledFeatures, screen: FittedScreen, is_learnt: Flags
     """
     members = ~is_learnt & ~pictures.is_undecided
     scores = scores_of(pictures, screen.predictor)
-    screened = is_screened(pictures, scores, screen.record)
+    screened = is_screened(scores, screen.record)
     return ScreenEvaluation(
         num_pictures=int(members.sum()),
         num_learnt=int(is_learnt.sum()),

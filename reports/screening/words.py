@@ -7,7 +7,7 @@ from reports.screening.compute import MadeScreen, Tried
 from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation
 from reports.statistics.binary import SideRates
 from reports.words import Document, Table, number, percent, shortened, spread, table
-from scoring.screen.record import LevelBound, MissBound, ScreenRecord
+from scoring.screen.record import LevelBound, ScreenRecord
 
 
 def fit_document(made: MadeScreen, num_labelled: int) -> Document:
@@ -29,16 +29,10 @@ HARDLY_ANYTHING_LEFT_OUT = 0.95
 def bound_lines(record: ScreenRecord) -> Iterator[str]:
     """Yield what the labels prove, one line each."""
     bound, confidence = record.bound, percent(record.confidence, decimals=0)
-    if record.categories is None:
-        yield f"misses   {_bound(bound)} of the private pictures, with {confidence} confidence"
-    else:
-        screened = [name for name, each in record.categories.items() if each.threshold is not None]
-        others = [name for name in record.categories if name not in screened]
-        for name in screened:
-            yield f"misses   {_bound(record.categories[name])} in {_category(name)}, with {confidence} confidence"
-        if others:
-            named = ", ".join(map(_category, others))
-            yield f"not screened, since too few labels prove nothing: {named}, and pictures of no category"
+    yield (
+        f"misses   at most {percent(bound.miss_high)} (below {number(bound.threshold, '.4f')}: {bound.num_missed:,} of "
+        f"{bound.num_private:,} labelled) of the private pictures, with {confidence} confidence"
+    )
     for level in record.levels:
         yield f"level {level.level}  {_level(level)}"
     if not record.levels:
@@ -51,13 +45,6 @@ def bound_lines(record: ScreenRecord) -> Iterator[str]:
             "caution  it leaves hardly anything out, so a scan with it takes longer than one without; let it see more "
             "of the pictures (--modality), or allow a higher --target-miss"
         )
-
-
-def _bound(bound: MissBound) -> str:
-    return (
-        f"at most {percent(bound.miss_high)} (below {number(bound.threshold, '.4f')}: {bound.num_missed:,} of "
-        f"{bound.num_private:,} labelled)"
-    )
 
 
 def _level(level: LevelBound) -> str:

@@ -20,7 +20,6 @@ class PairFigures:
     changed_features: Features
     num_areas: int
     had_other_size: bool
-    still_detected: float | None
 
 
 class SetPairs:
@@ -39,8 +38,7 @@ class SetPairs:
         self._counts[state] += 1
         row: dict[str, object] = {"set": self.name, "key": None if state == "withheld" else key, "state": state}
         if figures is not None:
-            row |= figures.metrics
-            row |= {"still_detected": figures.still_detected, "num_areas": figures.num_areas}
+            row |= {**figures.metrics, "num_areas": figures.num_areas}
             self._num_other_size += figures.had_other_size
             for moments, features in zip(self._moments, (figures.original_features, figures.changed_features)):  # noqa: B905
                 moments.add(features)
@@ -61,7 +59,6 @@ class SetPairs:
             self._columns["is_nearest"][row] = answer
         num_nearest = int(is_nearest.sum())
         low, high = wilson(num_nearest, num_asked) if num_asked > 1 else (None, None)
-        detected = self._known("still_detected")
         similarity = SetSimilarity(
             name=self.name,
             counts=dict(self._counts),
@@ -72,8 +69,6 @@ class SetPairs:
             num_nearest_of=num_asked,
             nearest_low=low,
             nearest_high=high,
-            still_detected=_mean(detected),
-            num_detected_in=len(detected),
             num_other_size=self._num_other_size,
         )
         return similarity, pa.table(self._columns, schema=PAIRS_SCHEMA)

@@ -20,13 +20,12 @@ PAIRS_SCHEMA = pa.schema(
         pa.field("ssim", pa.float64()),
         pa.field("semsim", pa.float64()),
         pa.field("is_nearest", pa.bool_()),
-        pa.field("still_detected", pa.float64()),
         pa.field("num_areas", pa.int32()),
     ]
 )
 """The rows of `similarity compare --out`, one for each changed picture. Null: not known, or not defined; `key` is null
 if the picture is withheld. `is_nearest`: among the originals of its set, `MAX_NEAREST` at most, its own one is the
-nearest. `still_detected`: share of what detectors find in the original that they find in the changed picture, too."""
+nearest."""
 
 MAX_NEAREST = 1000
 """Number of pairs of a set for which the nearest original is looked for: the first ones."""
@@ -37,7 +36,7 @@ METRICS: Mapping[str, bool] = {"mse": False, "psnr": True, "ssim": True, "semsim
 
 @dataclass(frozen=True)
 class SetSimilarity:
-    """The pairs of one set: a corpus of changed pictures, or one method at one strength."""
+    """The pairs of one corpus of changed pictures."""
 
     name: str
     counts: Mapping[PairState, int]
@@ -60,12 +59,6 @@ class SetSimilarity:
     """Lower end of the 95 % interval of their share."""
 
     nearest_high: float | None
-
-    still_detected: float | None
-    """Mean share of the detected kinds that are still detected; None if that was not asked, or nothing was detected."""
-
-    num_detected_in: int
-    """Pairs in whose original anything was detected."""
 
     num_other_size: int
     """Changed pictures that were resized to compare them."""

@@ -1,7 +1,6 @@
 """Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from ingest.errors import number_of
 from reports.pages import fill
@@ -41,12 +40,6 @@ def tables(similarity: Similarity) -> Iterator[Table]:
     heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "FID"]
     rows: list[list[Cell]] = [[shortened(of_set.name), *_figures(of_set)] for of_set in similarity.sets]
     yield table("How alike changed pictures and originals are", heads, rows)
-    if any(of_set.num_detected_in for of_set in similarity.sets):
-        cells: list[list[Cell]] = [
-            [shortened(of_set.name), of_set.num_detected_in, percent(of_set.still_detected)]
-            for of_set in similarity.sets
-        ]
-        yield table("What detectors still find of what they find in the originals", ["set", "pairs", "found"], cells)
     if any(set(of_set.counts) - {"compared"} or of_set.num_originals_without for of_set in similarity.sets):
         names = ["compared", "same", "unreadable", "withheld", "no_original"]
         rows = [
@@ -82,14 +75,6 @@ def notes(similarity: Similarity) -> Iterator[str]:
             f"nearest: changed pictures that are nearer to their own original than to any other of up to {asked:,}, by "
             f"SemSim; by chance it would be {percent(1 / asked)}. Such pictures can be found again."
         )
-    named = [(each.name.partition("=")[2], each) for each in similarity.sets if each.name.startswith("solid=")]
-    blocks = sorted(((int(size), each) for size, each in named if size.isdecimal()), key=lambda block: block[0])
-    for (_, smaller), (_, larger) in pairwise(blocks):
-        if larger.num_nearest > smaller.num_nearest:
-            yield (
-                f"{larger.name} leads back to the original more often than {smaller.name}, although it covers more: "
-                "compare sets by this column, not by their strength."
-            )
     yield "SemSim, MSE and FID are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
     yield (
         "FID is the Fréchet distance of these features: it is not that of other tools, and only sets of about as many "

@@ -27,7 +27,6 @@ from scoring.labels.source_files import (
     has_picture_name,
     inside,
     json_of,
-    lines_of,
     names_in,
 )
 from scoring.labels.table import label_batches
@@ -124,54 +123,6 @@ def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
             )
 
 
-_CURATED_LISTS = ("labels_splits.csv", "labels.csv")
-_CURATED_PRIVATE = {"0": 0, "1": 1, "-1": None}
-_CURATED_SPLITS = {"0": "train", "1": "validation", "2": "test"}
-_OF_IPD = "ipd_imgs_curated.json"
-
-
-def _privacyalert_curated(root: Place) -> Iterator[LabelledPicture]:
-    """Read the curated re-issue of PrivacyAlert, or of PicAlert or VISPR in the same form.
-
-    Layout as in graphnex/privacy-from-visual-entities:
-    `annotations/labels_splits.csv` or `annotations/labels.csv` with the columns `Image Name`, `batch` and `Label
-    2-class` (0 public, 1 private, -1 unusable), and columns with 0 train, 1 validation, 2 test; `imgs/batchK/NAME.jpg`
-    or `.png`, with two digits in large data sets. Tables that went through pandas have 1.0 for 1.
-    """
-    names = names_in(root.at("annotations"))
-    if _OF_IPD in names:
-        raise LabelsError(
-            f"{root.path}: is IPD (annotations/{_OF_IPD}), whose 0 is private; import PicAlert and VISPR, its parts"
-        )
-    name = next((name for name in _CURATED_LISTS if name in names), None)
-    if name is None:
-        raise LabelsError(f"{root.path}: has no annotations/{_CURATED_LISTS[0]} and no annotations/{_CURATED_LISTS[1]}")
-    rows = csv_rows(root.at("annotations", name), f"annotations/{name}")
-    where, heads = next(rows, ("", []))
-    columns = {head.strip(): index for index, head in enumerate(heads)}
-    for column in ("Image Name", "batch", "Label 2-class"):
-        if column not in columns:
-            raise LabelsError(f'annotations/{name}, line 1: has no column "{column}"')
-    pictures: dict[str, dict[str, str]] = {}
-    for where, row in rows:
-        if len(row) != len(heads):
-            raise LabelsError(f"{where}: has {len(row)} cells instead of {len(heads)}")
-        cells = {head: row[index].strip() for head, index in columns.items()}
-        if (label := cells["Label 2-class"].removesuffix(".0")) not in _CURATED_PRIVATE:
-            raise LabelsError(f'{where}: "Label 2-class" is not 0, 1 or -1')
-        batch = cells["batch"].removeprefix("batch")
-        folders = [inside(f"imgs/batch{number}", where) for number in (batch, batch.zfill(2))]
-        for folder in folders:
-            if folder not in pictures:
-                pictures[folder] = _pictures_by_stem(root.at(folder))
-        folder = next(filter(pictures.__getitem__, folders), folders[0])
-        image = cells["Image Name"]
-        stem = _stem(image) if has_picture_name(image) else image
-        path = inside(f"{folder}/{pictures[folder].get(stem, f'{stem}.jpg')}", where)
-        split = _CURATED_SPLITS.get((cells.get("Final") or cells.get("Original") or "").removesuffix(".0"))
-        yield LabelledPicture(path, private=_CURATED_PRIVATE[label], split=split, key=stem, where=where)
-
-
 def _privbench(root: Place) -> Iterator[LabelledPicture]:
     """Read PrivBench, PrivBench-H or PrivTune: a flat folder of `passport_12.jpg`, `public_3.jpg`, ….
 
@@ -218,52 +169,6 @@ def _biv_priv(root: Place) -> Iterator[LabelledPicture]:
 
 def _letters(text: str) -> str:
     return "".join(c for c in text.lower() if c.isalnum())
-
-
-_PLACES365_CATEGORIES = "categories_places365.txt"
-_PLACES365_LISTS = {
-    "places365_train_standard.txt": ("train", ("data_256_standard", "data_256", "data_large_standard", "data_large")),
-    "places365_train_challenge.txt": ("train", ("data_256", "data_challenge", "data_large")),
-    "places365_val.txt": ("validation", ("val_256", "val_large")),
-}
-"""Name of a list -> its split, and the folders that may hold its pictures."""
-
-
-def _places365(root: Place) -> Iterator[LabelledPicture]:
-    """Read the lists `places365_val.txt`, `places365_train_standard.txt`, …: a picture and the number of its category.
-
-    Layout as in CSAILVision/places365 and torchvision: `categories_places365.txt` has `/a/airfield 0`. The class is the
-    category without its first letter: `airfield`, `bus_station/indoor`. It says nothing about privacy.
-    """
-    names = names_in(root)
-    lists = [name for name in _PLACES365_LISTS if name in names]
-    if not lists or _PLACES365_CATEGORIES not in names:
-        wanted = ", ".join(_PLACES365_LISTS)
-        raise LabelsError(f"{root.path}: needs {_PLACES365_CATEGORIES} and one of these lists: {wanted}")
-    categories = {}
-    for where, line in lines_of(root.at(_PLACES365_CATEGORIES), _PLACES365_CATEGORIES):
-        category, number = _name_and_number(line, where)
-        categories[number] = category[3:] if category[:1] == "/" and category[2:3] == "/" else category
-    read: set[tuple[str, str]] = set()
-    for name in reversed(lists):
-        split, folders = _PLACES365_LISTS[name]
-        folder = next((folder for folder in folders if root.at(folder).is_dir()), folders[0])
-        if (split, folder) in read:
-            continue  # the challenge's list of training pictures has all of the standard one
-        read.add((split, folder))
-        for where, line in lines_of(root.at(name), name):
-            picture, number = _name_and_number(line, where)
-            if number not in categories:
-                raise LabelsError(f"{where}: {_PLACES365_CATEGORIES} has no category {number}")
-            path = inside(f"{folder}/{picture.lstrip('/')}", where)
-            yield LabelledPicture(path, class_=categories[number], split=split, where=where)
-
-
-def _name_and_number(line: str, where: str) -> tuple[str, int]:
-    name, _, number = line.strip().rpartition(" ")
-    if not name or not number.isascii() or not number.isdigit() or len(number) > 6:
-        raise LabelsError(f"{where}: is not a name with the number of a category")
-    return name.strip(), int(number)
 
 
 _CPRT_SPLITS = {"cprt_train.json": "train", "cprt_test.json": "test"}
@@ -362,13 +267,6 @@ IMPORTERS = {
             "A quarter of the data set is private by design, so its private share is no rate of any population.",
         ),
     ),
-    "privacyalert-curated": Importer(
-        _privacyalert_curated,
-        (
-            "The label -1 (unusable) is null.",
-            'The split is that of the column "Final", else of "Original"; folds of the cross-validation are left out.',
-        ),
-    ),
     "privbench": Importer(
         _privbench,
         (
@@ -383,9 +281,6 @@ IMPORTERS = {
         _cprt_bench,
         ("The pictures are those of VISPR; rows are found by their names.", "0.5 counts as 0, as in the paper."),
         licence="MIT",
-    ),
-    "places365": Importer(
-        _places365, ("The class is the scene category; whether a picture is private was not judged.",)
     ),
     "csv": Importer(_csv),
     "label-studio": Importer(

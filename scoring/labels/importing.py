@@ -5,34 +5,25 @@ A mapping says which attributes a label of another source means; it is shipped a
 
 import hashlib
 import os
-import pickle
 import stat
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ingest.errors import LabelsError, did_you_mean, number_of
 from ingest.formats.shard import MAX_IMAGE_BYTES
 from ingest.sample import printable
 from ingest.storage.place import Place
-from ingest.storage.retries import storage_error
-from scoring.labels.label_files import LABELS_SCHEMA, PRIVATE_VOTES, with_private_of_votes
+from scoring.labels.label_files import LABELS_SCHEMA, PRIVATE_VOTES
 from scoring.labels.source_files import Importer, LabelledPicture, folder_and_file, key_of
-from scoring.labels.table import Contradictions, LabelsOrigin, check_cells, write_label_batches
-from scoring.sql.limits import spilling_database
+from scoring.labels.table import LabelsOrigin, contradictions, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import load_yaml, shipped_or_given
-
-if TYPE_CHECKING:
-    import duckdb
 
 SHIPPED = ("vispr", "privbench", "biv-priv", "privacyalert")
 
@@ -135,12 +126,6 @@ def _refuse_unknown(keys: Collection[str]) -> None:
 JUDGED = ("private", "class", "score", "vote", *KEYS)
 """Columns in which two rows of one picture can contradict each other."""
 
-_ROWS_AT_ONCE = 10_000
-
-_ROWS_WRITTEN_AT_ONCE = 50_000
-
-_MAX_MEMORY_BYTES = 128 * 2**20
-
 
 @dataclass(frozen=True)
 class Imported:
@@ -182,169 +167,62 @@ def import_labels(
     annotator: who gave the labels, if the source does not name anyone; None for the name of the data set.
     advance: called with the number of pictures done and of all, for a display of progress.
     LabelsError if a file of labels is wrong or lists no picture, or the mapping or annotator would change nothing.
-    Nothing is written then. Memory does not grow with the number of pictures: they are in temporary files.
+    Nothing is written then.
     """
-    with spilling_database("the import of labels", _MAX_MEMORY_BYTES) as database:
-        database.execute("SET preserve_insertion_order = true; SET threads = 2")
-        is_of_split = (
-            picture for picture in importer.pictures(root) if split is None or picture.split in (None, split)
-        )
-        listed = _Listed(database, is_of_split)
-        if not listed.num_pictures:
-            which = f" of the split {split}" if split else ""
-            raise LabelsError(
-                f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts"
-            )
-        if mapping is not None and importer.mapping is None and not listed.has_labels:
-            raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
-        if annotator is not None and listed.names_annotators:
-            raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
-        folder, _ = folder_and_file(root, "")
-        rows, unmapped = _Rows(database), Counter[str]()
-        for pictures in listed.batches():
-            cells = []
-            for picture, is_shared in pictures:
-                row = _row(picture, folder, mapping, is_shared)
-                row |= {"annotator": picture.annotator or annotator or name, "split": picture.split or split}
-                cells.append(row | {"licence": picture.licence or importer.licence})
-                unmapped.update(mapping.unmapped(picture.labels) if mapping else picture.labels)
-                advance(rows.num_added + len(cells), listed.num_pictures)
-            rows.add(cells)
-        num_contradictions = rows.merge()
-        num_rows, num_pictures, num_missing = rows.counts()
-        counts = (num_missing, listed.num_pictures - num_rows, num_contradictions, listed.num_shared_names)
-        origin = LabelsOrigin(
-            source=name,
-            mapping=mapping.title if mapping else None,
-            num_pictures=num_pictures,
-            unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
-            notes=(*importer.notes, *_notes(*counts)),
-        )
-        contradictory = Contradictions()
-        write_label_batches(map(contradictory.counted, rows.labels()), out, origin)
-        return Imported(origin, num_rows, listed.num_pictures, *counts), contradictory.caution()
+    listed = [picture for picture in importer.pictures(root) if split is None or picture.split in (None, split)]
+    if not listed:
+        which = f" of the split {split}" if split else ""
+        raise LabelsError(f"{root.path}: no labelled picture{which} was found; privsieve help labels shows the layouts")
+    if mapping is not None and importer.mapping is None and not any(picture.labels for picture in listed):
+        raise LabelsError(f"--mapping changes nothing: {name} has no labels of its own here to map; leave it out")
+    if annotator is not None and all(picture.annotator for picture in listed):
+        raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
+    _refuse_labelled_twice(listed)
+    shared = _shared_names(listed)
+    num_shared_names = sum(picture.path is not None and key_of(picture.path) in shared for picture in listed)
+    folder, _ = folder_and_file(root, "")
+    unmapped, rows = Counter[str](), dict[tuple[object, object], dict[str, object]]()
+    contradictory = set[tuple[object, object]]()
+    for number, picture in enumerate(listed, 1):
+        row = _row(picture, folder, mapping, picture.path is not None and key_of(picture.path) in shared)
+        row |= {"annotator": picture.annotator or annotator or name, "split": picture.split or split}
+        row["licence"] = picture.licence or importer.licence
+        unmapped.update(mapping.unmapped(picture.labels) if mapping else picture.labels)
+        named = row["sha256"] or row["key"], row["annotator"]
+        first = rows.setdefault(named, row)  # pictures with the same bytes are one row, without what they differ in
+        differing = {column for column in (*JUDGED, "split", "licence") if first.get(column) != row.get(column)}
+        first |= dict.fromkeys(differing)
+        if not differing.isdisjoint(JUDGED):
+            contradictory.add(named)
+        advance(number, len(listed))
+    columns = {column: [row.get(column) for row in rows.values()] for column in LABELS_SCHEMA.names}
+    labels = to_labels(columns, len(rows))
+    num_missing = labels["sha256"].null_count
+    counts = (num_missing, len(listed) - len(rows), len(contradictory), num_shared_names)
+    origin = LabelsOrigin(
+        source=name,
+        mapping=mapping.title if mapping else None,
+        num_pictures=len({picture for picture, _ in rows}),
+        unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
+        notes=(*importer.notes, *_notes(*counts)),
+    )
+    write_labels(labels, out, origin)
+    return Imported(origin, len(rows), len(listed), *counts), contradictions(labels)
 
 
-class _Listed:
-    """The pictures that a data set lists, in a temporary file, and what must be known of all before the first row."""
-
-    def __init__(self, database: "duckdb.DuckDBPyConnection", pictures: Iterator[LabelledPicture]):
-        """LabelsError if a picture is labelled twice; StorageError if the disk is full."""
-        self.num_pictures, self.has_labels, self.names_annotators = 0, False, True
-        self._database = database
-        self._file = tempfile.TemporaryFile(prefix="privsieve-")  # noqa: SIM115 - it goes with this object
-        database.execute("CREATE TABLE listed (number BIGINT, label BLOB, name BLOB, path BLOB)")
-        while batch := list(islice(pictures, _ROWS_AT_ONCE)):
-            self._keep(batch)
-        database.execute(
-            "CREATE TABLE shared AS SELECT number FROM listed WHERE path IS NOT NULL AND name IN "
-            "(SELECT name FROM listed GROUP BY name HAVING min(path) <> max(path)) ORDER BY number"
-        )
-        self.num_shared_names = _only_row(database, "SELECT count(*) FROM shared")[0]
-        second = _only_row(
-            database,
-            "SELECT min(number) FROM (SELECT number, row_number() OVER (PARTITION BY label ORDER BY number) AS nth "
-            "FROM listed WHERE label IN (SELECT label FROM listed GROUP BY label HAVING count(*) > 1)) WHERE nth = 2",
-        )[0]
-        if second is not None:
-            picture = next(islice(chain.from_iterable(self.batches()), second, None))[0]
+def _refuse_labelled_twice(listed: Sequence[LabelledPicture]) -> None:
+    seen = set[tuple[object, ...]]()
+    for picture in listed:
+        named = (picture.path, picture.sha256 or picture.key, picture.annotator)
+        if named in seen:
             raise LabelsError(f"{picture.where}: the same picture is labelled a second time; keep one of them")
-
-    def _keep(self, pictures: list[LabelledPicture]) -> None:
-        self.has_labels |= any(picture.labels for picture in pictures)
-        self.names_annotators &= all(picture.annotator for picture in pictures)
-        columns = {
-            "number": range(self.num_pictures, self.num_pictures + len(pictures)),
-            "label": [_digest(each.path, each.sha256 or each.key, each.annotator) for each in pictures],
-            "name": [None if each.path is None else _digest(key_of(each.path)) for each in pictures],
-            "path": [None if each.path is None else _digest(each.path) for each in pictures],
-        }
-        self.num_pictures += len(pictures)
-        _insert(self._database, "listed", pa.table(columns))
-        try:
-            pickle.dump(pictures, self._file)
-            self._file.flush()
-        except OSError as error:
-            raise storage_error(f"cannot write a temporary file in {tempfile.gettempdir()}", error) from None
-
-    def batches(self) -> Iterator[list[tuple[LabelledPicture, bool]]]:
-        """Yield the pictures in order, each with whether a scan would give its key to another one, too."""
-        self._file.seek(0)
-        for start in range(0, self.num_pictures, _ROWS_AT_ONCE):
-            pictures: list[LabelledPicture] = pickle.load(self._file)
-            statement = f"SELECT number FROM shared WHERE number BETWEEN {start} AND {start + _ROWS_AT_ONCE - 1}"
-            shared = {number for (number,) in self._database.execute(statement).fetchall()}
-            yield [(picture, start + place in shared) for place, picture in enumerate(pictures)]
+        seen.add(named)
 
 
-class _Rows:
-    """Rows of the labels table. Pictures with the same bytes are merged to one row per annotator."""
-
-    def __init__(self, database: "duckdb.DuckDBPyConnection"):
-        self._database, self.num_added = database, 0
-        _insert(database, "rows", self._table([]), is_new=True)
-
-    def _table(self, rows: Sequence[Mapping[str, object]]) -> pa.Table:
-        cells = [pa.array([row.get(f.name) for row in rows], f.type, from_pandas=True) for f in LABELS_SCHEMA]
-        digests = [_digest(row["sha256"] or row["key"], row["annotator"]) for row in rows]
-        numbers = range(self.num_added, self.num_added + len(rows))
-        columns = [pa.array(numbers, pa.int64()), pa.array(digests, pa.binary()), *cells]
-        return pa.table(columns, names=["number", "of", *LABELS_SCHEMA.names])
-
-    def add(self, rows: Sequence[Mapping[str, object]]) -> None:
-        _insert(self._database, "rows", self._table(rows))
-        self.num_added += len(rows)
-
-    def merge(self) -> int:
-        """Keep the first row of each picture and annotator; what others say differently becomes null. Return of how
-        many rows anything judged became null."""
-        columns = (*JUDGED, "split", "licence")
-        differs = ", ".join(
-            f'min("{name}") IS DISTINCT FROM max("{name}") OR count("{name}") NOT IN (0, count(*)) AS "{name}"'
-            for name in columns
-        )
-        nulled = ", ".join(
-            f'"{name}" = CASE WHEN differing."{name}" THEN NULL ELSE rows."{name}" END' for name in columns
-        )
-        self._database.execute(
-            "CREATE TABLE repeated AS SELECT of, min(number) AS first FROM rows GROUP BY of HAVING count(*) > 1; "
-            f"CREATE TABLE differing AS SELECT first, {differs} FROM rows JOIN repeated USING (of) GROUP BY first; "
-            f"UPDATE rows SET {nulled} FROM differing WHERE number = first; "
-            "DELETE FROM rows USING repeated WHERE rows.of = repeated.of AND number <> first"
-        )
-        judged = " OR ".join(f'"{name}"' for name in JUDGED)
-        return int(_only_row(self._database, f"SELECT count(*) FROM differing WHERE {judged}")[0])
-
-    def counts(self) -> tuple[int, int, int]:
-        """Return the number of rows, of pictures, and of rows without sha256."""
-        rows, missing = _only_row(self._database, "SELECT count(*), count(*) - count(sha256) FROM rows")
-        pictures = "SELECT count(*) FROM (SELECT DISTINCT coalesce(sha256, key) FROM rows)"
-        return rows, _only_row(self._database, pictures)[0], missing
-
-    def labels(self) -> Iterator[pa.Table]:
-        """Yield the rows in order, checked."""
-        names = ", ".join(f'"{name}"' for name in LABELS_SCHEMA.names)
-        num_before = 0
-        for batch in self._database.sql(f"SELECT {names} FROM rows").to_arrow_reader(_ROWS_WRITTEN_AT_ONCE):
-            labels = with_private_of_votes(pa.table(batch).cast(LABELS_SCHEMA), "the labels", num_before)
-            yield check_cells(labels, "the labels", num_before)
-            num_before += labels.num_rows
-
-
-def _insert(database: "duckdb.DuckDBPyConnection", table: str, rows: pa.Table, is_new: bool = False) -> None:
-    database.register("batch", rows)
-    database.execute(f"CREATE TABLE {table} AS FROM batch" if is_new else f"INSERT INTO {table} FROM batch")
-    database.unregister("batch")
-
-
-def _only_row(database: "duckdb.DuckDBPyConnection", statement: str) -> tuple[Any, ...]:
-    (row,) = database.execute(statement).fetchall()
-    return tuple(row)
-
-
-def _digest(*texts: object) -> bytes:
-    """Return a short hash by which texts are compared: millions of the texts themselves take gigabytes."""
-    return hashlib.blake2b(repr(texts).encode(), digest_size=16).digest()
+def _shared_names(listed: Sequence[LabelledPicture]) -> frozenset[str]:
+    """Return the file names that pictures in several folders have."""
+    paths = {picture.path for picture in listed if picture.path is not None}
+    return frozenset(name for name, num in Counter(map(key_of, paths)).items() if num > 1)
 
 
 def sha256_of(picture: Place) -> str | None:

@@ -198,7 +198,7 @@ def unescaped(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA_STARTS) else cell
 
 
-def as_csv(table: pa.Table, has_header: bool = True) -> bytes:
+def as_csv(table: pa.Table) -> bytes:
     """Write a header and one line per row; null is an empty cell. Cells of text are escaped."""
     columns = []
     for column in table.columns:
@@ -206,8 +206,7 @@ def as_csv(table: pa.Table, has_header: bool = True) -> bytes:
             column = pa.array([None if cell is None else escaped(cell) for cell in column.to_pylist()], pa.string())
         columns.append(column)
     sink = pa.BufferOutputStream()
-    options = pyarrow.csv.WriteOptions(include_header=has_header)
-    pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), sink, options)
+    pyarrow.csv.write_csv(pa.table(columns, names=table.column_names), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 

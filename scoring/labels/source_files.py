@@ -130,14 +130,6 @@ def _text_of(file: Place, name: str, newline: str | None) -> Iterator[io.TextIOW
         raise LabelsError(f"{name}: is not text in UTF-8") from None
 
 
-def lines_of(file: Place, name: str) -> Iterator[tuple[str, str]]:
-    """Yield (file and line number, text) of each line that is not blank. LabelsError if it is not UTF-8."""
-    with _text_of(file, name, newline=None) as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield f"{name}, line {number}", line.rstrip("\n")
-
-
 def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (file and line number, cells) of each row that is not blank. LabelsError if it is not CSV in UTF-8."""
     with _text_of(file, name, newline="") as lines:

@@ -11,7 +11,7 @@ labeler may hold another definition of private, so such labels are counted and n
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import BinaryIO
@@ -90,22 +90,13 @@ def write_labels(labels: pa.Table, url: str, origin: LabelsOrigin) -> None:
 
     Parquet with the origin in its footer; CSV without an origin if the name ends in `.csv`.
     """
-    write_label_batches([checked(labels, url)], url, origin)
-
-
-def write_label_batches(batches: Iterable[pa.Table], url: str, origin: LabelsOrigin) -> None:
-    """Write checked tables as one file, as `write_labels` does. No picture may have two labels of one annotator."""
+    labels = checked(labels, url)
     with place(url).create() as file:
         if url.lower().endswith(".csv"):
-            for number, labels in enumerate(batches):
-                file.write(as_csv(labels, has_header=number == 0))
-            return
-        schema = LABELS_SCHEMA.with_metadata(
-            {FOOTER_KEY: json.dumps({"format": FORMAT, **asdict(origin)}, sort_keys=True)}
-        )
-        with pq.ParquetWriter(file, schema) as writer:
-            for labels in batches:
-                writer.write_table(labels.replace_schema_metadata(schema.metadata))
+            file.write(as_csv(labels))
+        else:
+            footer = json.dumps({"format": FORMAT, **asdict(origin)}, sort_keys=True)
+            pq.write_table(labels.replace_schema_metadata({FOOTER_KEY: footer}), file)
 
 
 def read_labels(url: str) -> pa.Table:
@@ -369,50 +360,24 @@ def contradictions(labels: pa.Table) -> str | None:
 
 def contradictions_of(private: npt.NDArray[np.floating], values: Floats) -> str | None:
     """Return the same for arrays. private: shape (rows,), 0, 1 or NaN. values: shape (rows, attributes)."""
-    counts = Contradictions()
-    counts.count(private, values)
-    return counts.caution()
-
-
-class Contradictions:
-    """Counts of labels that contradict themselves, for tables that are not in memory as a whole."""
-
-    def __init__(self) -> None:
-        self._num_labels = self._num_public = self._num_private = 0
-        self._shown = np.zeros(len(KEYS), np.int64)
-
-    def counted(self, labels: pa.Table) -> pa.Table:
-        """Count and return a table of `LABELS_SCHEMA`."""
-        self.count(numbers_of(labels, "private"), attribute_values(labels))
-        return labels
-
-    def count(self, private: npt.NDArray[np.floating], values: Floats) -> None:
-        """Count labels; arrays as in `contradictions_of`."""
-        is_shown = (values == 1) & IS_DECISIVE
-        is_public = (private == 0) & is_shown.any(axis=1)
-        self._num_labels += len(private)
-        self._num_public += int(is_public.sum())
-        self._num_private += int(((private == 1) & (values[:, IS_DECISIVE] == 0).all(axis=1)).sum())
-        self._shown += is_shown[is_public].sum(axis=0)
-
-    def caution(self) -> str | None:
-        """Return what to say about them; None if there are none."""
-        if not self._num_public and not self._num_private:
-            return None
-        parts = []
-        if self._num_public:
-            counts = {key: int(num) for key, num in zip(KEYS, self._shown, strict=True) if num}
-            common = sorted(counts, key=lambda key: -counts[key])
-            named = ", ".join(f"{key} {counts[key]:,}" for key in common[:MAX_NAMED])
-            named += f", {len(common) - MAX_NAMED} more" if len(common) > MAX_NAMED else ""
-            parts.append(
-                f"{self._num_public:,} with private 0 next to an attribute of level 1 or 2 that is 1 ({named})"
-            )
-        if self._num_private:
-            parts.append(f"{self._num_private:,} with private 1 although every attribute of level 1 and 2 is 0")
-        num_all = self._num_public + self._num_private
-        contradict = "contradicts itself" if num_all == 1 else "contradict themselves"
-        return (
-            f"{num_all:,} of {number_of(self._num_labels, 'label')} {contradict} by the taxonomy: "
-            f"{' and '.join(parts)}. Each column counts as it is labelled; check how the labelers defined private"
-        )
+    is_shown = (values == 1) & IS_DECISIVE
+    is_public = (private == 0) & is_shown.any(axis=1)
+    num_public = int(is_public.sum())
+    num_private = int(((private == 1) & (values[:, IS_DECISIVE] == 0).all(axis=1)).sum())
+    if not num_public and not num_private:
+        return None
+    parts = []
+    if num_public:
+        counts = {key: int(num) for key, num in zip(KEYS, is_shown[is_public].sum(axis=0), strict=True) if num}
+        common = sorted(counts, key=lambda key: -counts[key])
+        named = ", ".join(f"{key} {counts[key]:,}" for key in common[:MAX_NAMED])
+        named += f", {len(common) - MAX_NAMED} more" if len(common) > MAX_NAMED else ""
+        parts.append(f"{num_public:,} with private 0 next to an attribute of level 1 or 2 that is 1 ({named})")
+    if num_private:
+        parts.append(f"{num_private:,} with private 1 although every attribute of level 1 and 2 is 0")
+    num_all = num_public + num_private
+    contradict = "contradicts itself" if num_all == 1 else "contradict themselves"
+    return (
+        f"{num_all:,} of {number_of(len(private), 'label')} {contradict} by the taxonomy: {' and '.join(parts)}. Each "
+        "column counts as it is labelled; check how the labelers defined private"
+    )

@@ -45,8 +45,8 @@ class ModalityRecord(_Part):
 class MissBound(_Part):
     """What labels prove of the miss rate: the share of the private pictures that are screened out."""
 
-    threshold: Share | None
-    """Pictures below it are screened out; None if the labels prove nothing, so that none is."""
+    threshold: Share
+    """Pictures below it are screened out."""
 
     num_private: Count
     """Labelled private pictures, none of which the screen has learnt from; those that people could not decide count
@@ -97,11 +97,10 @@ class ScreenRecord(_Part):
     """The bound that level 1 has apart; None if only the bound of all private pictures was asked for."""
 
     bound: MissBound
-    """Bound for all private pictures; where categories have bounds of their own, of these together."""
+    """Bound for all private pictures."""
 
-    categories: dict[str, MissBound] | None
-    """Category of the corpus -> its bound; None if one bound is for all pictures. A picture of a category without a
-    threshold is not screened."""
+    categories: None = None
+    """Version 1.0 had bounds of single categories; such a screen is refused."""
 
     levels: tuple[LevelBound, ...]
     """From labels that give attributes; labels that say only private or public have no level."""
@@ -130,10 +129,3 @@ class ScreenRecord(_Part):
         if len(set(names)) < len(names):
             raise ValueError("a modality is named twice")
         return self
-
-    def threshold_of(self, category: str | None) -> float | None:
-        """Return the threshold for a picture of this category; None if it is not screened."""
-        if self.categories is None:
-            return self.bound.threshold
-        bound = None if category is None else self.categories.get(category)
-        return None if bound is None else bound.threshold

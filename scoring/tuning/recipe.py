@@ -35,7 +35,7 @@ class Recipe(BaseModel):
     """Share of the steps in which the learning rate rises from 0."""
 
     batch_size: Annotated[int, Field(ge=1, le=65536)]
-    """Pictures per step, over all devices."""
+    """Pictures per step."""
 
     epochs: Annotated[float, Field(gt=0, le=10_000)] | None = None
     """How often the training set is gone through; None if `max_steps` says how long."""

@@ -107,9 +107,8 @@ class TensorBoard(TrainerCallback):  # type: ignore[misc]  # of an untyped packa
     def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         from tensorboardX import SummaryWriter
 
-        if state.is_world_process_zero:
-            # What a killed run wrote after its last checkpoint is computed again, and hidden.
-            self._writer = SummaryWriter(str(self._folder), purge_step=state.global_step + 1)
+        # What a killed run wrote after its last checkpoint is computed again, and hidden.
+        self._writer = SummaryWriter(str(self._folder), purge_step=state.global_step + 1)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **others: Any) -> None:
         for name in CURVES:

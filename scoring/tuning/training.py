@@ -1,4 +1,4 @@
-"""LoRA tuning with transformers' Trainer and peft: one process, or one of several that share the work.
+"""LoRA tuning with transformers' Trainer and peft.
 
 A killed run continues from its last whole checkpoint and ends with the same weights: on the CPU bit by bit.
 
@@ -65,7 +65,7 @@ class TrainingRequest:
     max_pixels: int
     seed: int
     micro_batch_size: int
-    """Number of pictures at once on one device; the recipe's batch size is reached over several."""
+    """Number of pictures at once on the device; the recipe's batch size is reached over several."""
 
     steps_per_checkpoint: int | None = None
     """None: as many as make `NUM_CHECKPOINTS` in a run."""
@@ -73,47 +73,37 @@ class TrainingRequest:
 
 @dataclass(frozen=True)
 class Batches:
-    """Division of the pictures of a step among devices."""
+    """Division of the pictures of a step into micro-batches."""
 
     micro: int
-    """Number of pictures at once on one device."""
+    """Number of pictures at once on the device."""
 
     accumulated: int
-    """Number of micro-batches of a device per step."""
+    """Number of micro-batches per step."""
 
-    num_processes: int
     num_steps: int
 
 
-def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int, num_processes: int) -> Batches:
-    """Return the largest micro-batch, up to micro_batch_size, with which a step has exactly the recipe's pictures.
-
-    LabelsError if the processes cannot share them evenly.
-    """
-    share, rest = divmod(recipe.batch_size, num_processes)
-    if rest:
-        raise LabelsError(
-            f"{num_processes} processes cannot share the recipe's batch_size of {recipe.batch_size} evenly; give a "
-            "--num-gpus that divides it"
-        )
-    micro = max(size for size in range(1, min(share, micro_batch_size) + 1) if share % size == 0)
+def batches(recipe: Recipe, num_pictures: int, micro_batch_size: int) -> Batches:
+    """Return the largest micro-batch, up to micro_batch_size, with which a step has exactly the recipe's pictures."""
+    size = recipe.batch_size
+    micro = max(part for part in range(1, min(size, micro_batch_size) + 1) if size % part == 0)
     if recipe.epochs is None:
         assert recipe.max_steps is not None
-        return Batches(micro, share // micro, num_processes, recipe.max_steps)
-    num_batches = math.ceil(num_pictures / (micro * num_processes))
-    steps_per_epoch = math.ceil(num_batches / (share // micro))
-    return Batches(micro, share // micro, num_processes, math.ceil(recipe.epochs * steps_per_epoch))
+        return Batches(micro, size // micro, recipe.max_steps)
+    steps_per_epoch = math.ceil(math.ceil(num_pictures / micro) / (size // micro))
+    return Batches(micro, size // micro, math.ceil(recipe.epochs * steps_per_epoch))
 
 
-def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_processes: int = 1) -> Trained:
+def train(request: TrainingRequest, on_step: Callable[[int, int], None]) -> Trained:
     """Tune, or continue a killed run of the same request, and save the adapter into the folder.
 
-    on_step: called with the steps done and all steps. num_processes: of this run; each of them calls this function.
-    IncompleteError if the loss or the weights are not finite, which keeps the last checkpoint; LabelsError or
-    EngineError as the set, the model, its prompt or the memory of the GPU demand.
+    on_step: called with the steps done and all steps. IncompleteError if the loss or the weights are not finite, which
+    keeps the last checkpoint; LabelsError or EngineError as the set, the model, its prompt or the memory of the GPU
+    demand.
     """
     try:
-        return _trained(request, on_step, num_processes)
+        return _trained(request, on_step)
     except torch.OutOfMemoryError:
         raise EngineError(
             "tuning takes more memory than the GPU has; lower --micro-batch-size, --max-pixels or the recipe's rank, "
@@ -121,7 +111,7 @@ def train(request: TrainingRequest, on_step: Callable[[int, int], None], num_pro
         ) from None
 
 
-def _trained(request: TrainingRequest, on_step: Callable[[int, int], None], num_processes: int) -> Trained:
+def _trained(request: TrainingRequest, on_step: Callable[[int, int], None]) -> Trained:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else tokenizers warn when reading processes start
     set_seed(request.seed)
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
@@ -129,7 +119,7 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None], num_
     pictures, held_back = (
         Examples(request.training_set.items(split), encoder, request.max_pixels) for split in ("train", "validation")
     )
-    shared = batches(request.recipe, len(pictures), request.micro_batch_size, num_processes)
+    shared = batches(request.recipe, len(pictures), request.micro_batch_size)
     precision = "bfloat16" if torch.cuda.is_available() else "float32"
     model = adapted(model_of(request.checkpoint, precision), request.recipe)
     tuner = Tuner(
@@ -151,15 +141,12 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None], num_
     except LabelsError as error:  # of a reading process, with its traceback
         raise LabelsError(str(error).strip().splitlines()[-1].removeprefix(_ERROR_NAME)) from None
     result = outcome(tuner, pictures, held_back)
-    if tuner.is_world_process_zero():
-        # Else the adapter's files would name a folder of this machine.
-        model.peft_config["default"].base_model_name_or_path = request.checkpoint.name.partition("@")[0]
-        model.save_pretrained(request.folder, save_embedding_layers=False)  # none is tuned; else peft looks for changes
-        (request.folder / "README.md").unlink(missing_ok=True)  # peft's, which says nothing yet
-        saved = adapter(str(request.folder))
-        difference = difference_when_loaded(tuner, pictures, request.checkpoint, saved)
-        result = replace(result, max_probability_difference=difference)
-    return result
+    # Else the adapter's files would name a folder of this machine.
+    model.peft_config["default"].base_model_name_or_path = request.checkpoint.name.partition("@")[0]
+    model.save_pretrained(request.folder, save_embedding_layers=False)  # none is tuned; else peft looks for changes
+    (request.folder / "README.md").unlink(missing_ok=True)  # peft's, which says nothing yet
+    difference = difference_when_loaded(tuner, pictures, request.checkpoint, adapter(str(request.folder)))
+    return replace(result, max_probability_difference=difference)
 
 
 def _stopped(error: NotANumberError, folder: Path) -> str:
@@ -181,8 +168,7 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def _remove_half_written(folder: Path) -> None:
-    """Remove the checkpoints that a killed run left half-written. Only before training: later, another process of this
-    run may be writing one."""
+    """Remove the checkpoints that a killed run left half-written."""
     for checkpoint in (folder / CHECKPOINTS).glob("checkpoint-*"):
         if not _is_complete(checkpoint):
             shutil.rmtree(checkpoint, ignore_errors=True)
@@ -248,9 +234,6 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
         max_grad_norm=recipe.max_grad_norm,
         bf16=on_gpu,
         use_cpu=not on_gpu,
-        ddp_backend=None if on_gpu or shared.num_processes == 1 else "gloo",
-        # All linear layers of the language model take part in every step; of a vision tower, the last ones may not.
-        ddp_find_unused_parameters=recipe.vision,
         seed=request.seed,
         data_seed=request.seed,
         save_strategy="steps",
@@ -273,14 +256,12 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
     return arguments
 
 
-def check(request: TrainingRequest, num_processes: int) -> None:
-    """Raise EngineError if the model cannot be asked; LabelsError if the set teaches nothing, is damaged, or cannot be
-    shared out."""
+def check(request: TrainingRequest) -> None:
+    """Raise EngineError if the model cannot be asked; LabelsError if the set teaches nothing or is damaged."""
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
     prompter.check(request.protocol)
     items = request.training_set.items("train")
     check_targets(
         [*items, *request.training_set.items("validation")], is_slots=isinstance(request.protocol.prompt.wanted, Slots)
     )
-    batches(request.recipe, len(items), request.micro_batch_size, num_processes)
     Encoder(prompter, request.protocol.prompt, request.recipe.text_tokens).example(items[0], request.max_pixels)

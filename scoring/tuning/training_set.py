@@ -33,8 +33,6 @@ UNFINISHED = "unfinished"
 
 SPLITS = ("train", "validation")
 SHARD_NAME = re.compile(r"(train|validation)-[0-9]{6,9}\.tar")
-DROP_LIST = "drop_list"
-"""Name in `SetRecord.num_excluded`."""
 
 MAX_RECORD_BYTES = 2**26
 MAX_ITEM_BYTES = 2**20
@@ -96,8 +94,7 @@ class SetRecord(BaseModel):
     """Number of labels without a picture in the source."""
 
     num_excluded: dict[str, int]
-    """Numbers left out since an evaluation set holds the same file (`sha256`) or a near duplicate of it (`phash`), or,
-    if there was a `--drop-list`, since that names them."""
+    """Numbers left out since an evaluation set holds the same file (`sha256`) or a near duplicate of it (`phash`)."""
 
     num_groups: int
     """Number of groups of near duplicates among the pictures of the set."""
@@ -122,7 +119,7 @@ class SetRecord(BaseModel):
         total = self.num_labelled + self.num_copies + self.num_without_target
         total += self.num_unreadable + self.num_unlabelled + self.num_listed + self.num_not_compared
         has_counts = set(self.counts) == set(SPLITS) and all("pictures" in numbers for numbers in self.counts.values())
-        if not has_counts or set(self.num_excluded) - {DROP_LIST} != {"sha256", "phash"}:
+        if not has_counts or not set(self.num_excluded) >= {"sha256", "phash"}:
             raise ValueError("counts are missing")
         if total != self.num_pictures or self.num_not_drawn < 0:
             raise ValueError("the counts do not add up")

@@ -3,7 +3,6 @@
 import csv
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -43,35 +42,12 @@ def test_coco_has_boxes_in_pixels_and_attributes_as_categories(person: Person) -
     assert [a["id"] for a in found["annotations"]] == [1, 2, 3, 4]
 
 
-def test_fiftyone_has_boxes_as_shares_and_classes_by_number(person: Person) -> None:
-    found = json.loads(export(person, "fiftyone", category="beach"))
-    assert found["classes"] == list(KEYS)
-    face = {"label": KEYS.index("biometrics"), "bounding_box": [0.25, 0.125, 0.25, 0.625]}
-    name = {"label": KEYS.index("full_legal_name"), "bounding_box": [0.5, 0.5, 0.25, 0.125]}
-    assert found["labels"] == {"0.tar/face": [face], "0.tar/walker": [], "0.tar/<b>both</b>": [face, name]}
-
-
-def test_cvat_has_corners_in_pixels(person: Person) -> None:
-    root = ElementTree.fromstring(export(person, "cvat", attributes={"biometrics": "1"}))
-    assert root.findtext("version") == "1.1"
-    assert [label.text for label in root.findall("meta/task/labels/label/name")] == list(KEYS)
-    images = root.findall("image")
-    assert [image.get("name") for image in images] == ["0.tar/<b>both</b>", "0.tar/face"]
-    assert [(image.get("width"), image.get("height")) for image in images] == [("256", "256")] * 2
-    sides = [[box.get(side) for side in ("label", "xtl", "ytl", "xbr", "ybr")] for box in images[0]]
-    assert sides == [
-        ["biometrics", "64.00", "32.00", "128.00", "192.00"],
-        ["full_legal_name", "128.00", "128.00", "192.00", "160.00"],
-    ]
-
-
 def test_names_of_a_tree_are_paths_below_the_source(tmp_path: Path) -> None:
     (tmp_path / "corpus" / "beach").mkdir(parents=True)
     (tmp_path / "corpus" / "beach" / "0.png").write_bytes(content(0))
     run = made_of_tree(tmp_path)
     with served(run) as server:
         person = Person(server.address)
-        assert list(json.loads(export(person, "fiftyone"))["labels"]) == ["beach/0"]
         assert json.loads(export(person, "coco"))["images"][0]["file_name"] == "beach/0.png"
 
 
@@ -82,7 +58,7 @@ def made_of_tree(folder: Path) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("format", ["csv", "coco", "fiftyone", "cvat"])
+@pytest.mark.parametrize("format", ["csv", "coco"])
 def test_no_export_holds_what_an_engine_wrote(person: Person, format: str) -> None:
     assert FOUND in str(person.get("/api/details/0").json)
     assert FOUND.encode() not in export(person, format)

@@ -137,3 +137,17 @@ def test_labels_are_right_where_three_people_say_the_same(tmp_path: Path, capsys
     with pytest.raises(SystemExit, match="60 pictures could be drawn, not 31 of each side"):
         script("label_quality").main([file, str(tmp_path / "more.csv"), "--n", "31"])
     assert not (tmp_path / "more.csv").exists()
+
+
+def test_a_model_that_finds_more_than_people_is_named_with_its_points(tmp_path: Path, capsys: Capture) -> None:
+    heads = "key,annotator,biometrics,gov_ids,unique_body_markings"
+    people, model = tmp_path / "people.csv", tmp_path / "model.csv"
+    people.write_text(f"{heads}\na,p,1,0,0\nb,p,1,0,0\na,q,1,1,0\n")
+    model.write_text(f"{heads}\na,m,1,1,0\nb,m,0.5,1,1\n")
+    script("prevalence").main([str(people), str(model)])
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "m, biometrics: 2 pictures, 50.0%, people 100.0%, -50.0 points (-100.0 to +100.0)",
+        "m, gov_ids: 2 pictures, 100.0%, people 0.0%, +100.0 points (-100.0 to +100.0)",
+    ]
+    assert said[-1].startswith("m, mean of level 1: 2 pictures, 66.7%, people 33.3%, +33.3 points")

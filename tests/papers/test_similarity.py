@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from jobs.similarity.changing import methods_of
 from tests.jobs.made import privsieve
 from tests.making import Capture
 from tests.papers.test_scripts import script
@@ -18,8 +17,9 @@ METHODS = ("noise=5", "blur=3", "downscale=3")
 
 def test_people_say_which_halves_are_the_same_and_the_metrics_are_ranked_by_it(tmp_path: Path, capsys: Capture) -> None:
     originals, study = folder(tmp_path / "photos", 4), tmp_path / "study"
-    methods = [part for name in METHODS for part in ("--method", name)]
-    script("recognised").main(["ask", str(originals), str(study), *methods, "--decoys", "0.5"])
+    script("change").main([str(originals), str(tmp_path / "changed"), *METHODS])
+    changed = [str(tmp_path / "changed" / name) for name in METHODS]
+    script("recognised").main(["ask", str(originals), str(study), *changed, "--decoys", "0.5"])
     lines = (study / "questions.csv").read_text().splitlines()
     questions = dict(line.split(",", 1) for line in lines[1:])
     num_decoys = sum(asked.endswith(",1") for asked in questions.values())
@@ -54,7 +54,7 @@ def test_people_say_which_halves_are_the_same_and_the_metrics_are_ranked_by_it(t
     assert "yes" not in votes
 
     pairs = tmp_path / "pairs.parquet"
-    assert privsieve("similarity", "compare", originals, *methods, "--out", pairs, "--quiet") == 0
+    assert privsieve("similarity", "compare", originals, *changed, "--part", "whole", "--out", pairs, "--quiet") == 0
     capsys.readouterr()
     script("rank_metrics").main([str(study / "votes.csv"), str(pairs)])
     said = capsys.readouterr().out.splitlines()
@@ -66,10 +66,10 @@ def labelled(path: Path, numbers: range) -> Path:
     """Negatives count as recognised, a handful of blurred spots does not; and a file that is neither."""
     for name in ("scene", "-scene", "others"):
         (path / name).mkdir(parents=True)
-    spots = methods_of(["downscale=3"])[0]
+    spots, strength = script("change").methods_of(["downscale=3"])["downscale=3"]
     for number in numbers:
         image = scene(number)
-        few = Image.fromarray(spots.of(np.asarray(image), "", 0))
+        few = Image.fromarray(spots.changed(strength, np.asarray(image), "", 0))
         (path / "scene" / f"{number}_scene_ori.png").write_bytes(png(image))
         (path / "scene" / f"{number}_scene_rec.png").write_bytes(png(ImageOps.invert(image)))
         (path / "-scene" / f"{number}_scene_rec.png").write_bytes(png(few))
@@ -85,7 +85,9 @@ def test_a_head_learns_that_negatives_are_recognised_and_serves_compare(tmp_path
     assert said[2] == "in order: 1.000 of those of 2 held-back originals"
 
     originals, results = folder(tmp_path / "new", 6), []
-    compare = ("similarity", "compare", originals, "--method", "invert=1", "--method", "downscale=3")
+    ways = ("invert=1", "downscale=3")
+    script("change").main([str(originals), str(tmp_path / "changed"), *ways])
+    compare = ("similarity", "compare", originals, *(tmp_path / "changed" / name for name in ways), "--part", "whole")
     for more in ([], ["--encoder", head]):
         assert privsieve(*compare, *more, "--format", "json", "--quiet") == 0
         results.append(json.loads(capsys.readouterr().out))

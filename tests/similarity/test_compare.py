@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from jobs.similarity.changing import METHODS, methods_of
 from jobs.similarity.comparing import changed_areas
 from tests.jobs.made import privsieve, tar
 from tests.making import Capture, Folders
+from tests.papers.test_scripts import script
 from tests.similarity.made import FACE, blurred, covered_face, folder, png, scene, unchanged
 
 compare = ("similarity", "compare")
@@ -51,10 +51,9 @@ def test_a_covered_face_is_compared_with_the_face_and_not_with_the_scene_around_
 def test_a_slight_blur_is_found_again_and_nearer_than_a_strong_one(
     originals: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    result = found(
-        capsys, originals, folder(tmp_path / "soft", 4, blurred), "--method", "downscale=4", "--part", "whole"
-    )
-    soft, strong = result["sets"]
+    script("change").main([str(originals), str(tmp_path), "downscale=4"])
+    folders = (folder(tmp_path / "soft", 4, blurred), tmp_path / "downscale=4")
+    soft, strong = found(capsys, originals, *folders, "--part", "whole")["sets"]
     assert (soft["name"], strong["name"]) == ("soft", "downscale=4")
     assert soft["num_nearest"] == soft["num_nearest_of"] == 4
     assert soft["means"]["semsim"] < strong["means"]["semsim"]
@@ -145,7 +144,11 @@ def test_a_picture_on_the_hash_list_is_counted_and_not_named(originals: Path, tm
 def test_the_same_seed_draws_the_same_originals_and_the_same_noise(originals: Path, tmp_path: Path) -> None:
     drawn = [tmp_path / f"{n}.parquet" for n in range(3)]
     for out, seed in zip(drawn, (1, 1, 2), strict=True):
-        arguments = ["--method", "noise=40", "--sample", 2, "--seed", seed, "--out", out, "--quiet"]
+        draw = ["--sample", "2", "--seed", str(seed)]
+        changed = tmp_path / out.stem
+        script("change").main([str(originals), str(changed), "noise=40", *draw])
+        assert len([*changed.rglob("*.png")]) == 2
+        arguments = [changed / "noise=40", *draw, "--out", out, "--quiet"]
         assert privsieve(*compare, originals, *arguments) == 0
     first, again, other = (rows(out) for out in drawn)
     assert first == again != other
@@ -179,23 +182,20 @@ def test_a_picture_that_changed_a_little_everywhere_is_compared_as_a_whole() -> 
     assert changed_areas(a, a ^ np.uint8(1)) == [(0, 0, 320, 240)]
 
 
-@pytest.mark.parametrize("made", methods_of(["all"]), ids=lambda made: made.name)
-def test_each_method_keeps_the_shape_and_changes_the_picture(made: Any) -> None:
-    before = np.asarray(scene(3))
-    after = made.of(before, "a/3", 0)
-    assert after.shape == before.shape
-    assert after.dtype == np.uint8
-    assert not np.array_equal(after, before)
-    assert np.array_equal(after, made.of(before, "a/3", 0))
+def test_each_way_keeps_the_shape_and_changes_the_picture(originals: Path, tmp_path: Path) -> None:
+    script("change").main([str(originals / "a"), str(tmp_path), "all", "--sample", "1"])
+    files = [*tmp_path.rglob("*.png")]
+    assert len(files) == 25
+    before = np.asarray(scene(int(files[0].stem)))
+    for file in files:
+        after = np.asarray(Image.open(file))
+        assert after.shape == before.shape
+        assert not np.array_equal(after, before)
 
 
-def test_all_methods_are_at_least_fourteen_sets() -> None:
-    assert len(methods_of(["all"])) >= 14
-    assert [made.name for made in methods_of(["blur", "blur=3"])] == [f"blur={s:g}" for s in METHODS["blur"].tried]
-
-
-def test_pixelated_pictures_have_as_many_squares_as_asked() -> None:
-    image = Image.fromarray(methods_of(["pixelate=4"])[0].of(np.asarray(scene(2)), "a", 0))
+def test_pixelated_pictures_have_as_many_squares_as_asked(originals: Path, tmp_path: Path) -> None:
+    script("change").main([str(originals / "a"), str(tmp_path), "pixelate=4"])
+    image = Image.open(tmp_path / "pixelate=4" / "2.png")
     assert len(set(image.crop((0, 0, 60, 60)).get_flattened_data())) == 1
 
 
@@ -204,6 +204,7 @@ def test_other_safetensors_are_no_head(tmp_path: Path, capsys: Capture) -> None:
 
     other = tmp_path / "other.safetensors"
     other.write_bytes(save({"weight": np.zeros((2, 2), np.float32)}))
-    arguments = (folder(tmp_path / "new", 2), "--method", "noise=5", "--encoder", other, "--quiet")
+    photos = folder(tmp_path / "new", 2)
+    arguments = (photos, photos, "--encoder", other, "--quiet")
     assert privsieve(*compare, *arguments) == 2
     assert "other.safetensors: is no head over the frozen features" in capsys.readouterr().err

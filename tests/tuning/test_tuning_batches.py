@@ -1,35 +1,29 @@
-"""How a step is shared out among processes and devices, and what is said where it does not fit."""
+"""How a step is divided into micro-batches, and what is said where one does not fit."""
 
 import pytest
 import torch
 
-from ingest.errors import EngineError, LabelsError
+from ingest.errors import EngineError
 from scoring.tuning import training
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training import Batches, batches
 
 
 @pytest.mark.parametrize(
-    ("micro", "processes", "wanted"),
+    ("micro", "wanted"),
     [
-        (8, 1, Batches(micro=8, accumulated=16, num_processes=1, num_steps=80)),
-        (6, 1, Batches(micro=4, accumulated=32, num_processes=1, num_steps=80)),
-        (500, 1, Batches(micro=128, accumulated=1, num_processes=1, num_steps=80)),
-        (8, 4, Batches(micro=8, accumulated=4, num_processes=4, num_steps=80)),
+        (8, Batches(micro=8, accumulated=16, num_steps=80)),
+        (6, Batches(micro=4, accumulated=32, num_steps=80)),
+        (500, Batches(micro=128, accumulated=1, num_steps=80)),
     ],
 )
-def test_a_step_has_exactly_the_recipes_pictures(micro: int, processes: int, wanted: Batches) -> None:
+def test_a_step_has_exactly_the_recipes_pictures(micro: int, wanted: Batches) -> None:
     """2,048 pictures, 128 at a time, five times: 80 steps, as in the paper of the recipe cprt."""
-    assert batches(recipe("cprt"), 2048, micro, processes) == wanted
+    assert batches(recipe("cprt"), 2048, micro) == wanted
 
 
 def test_the_last_step_of_an_epoch_may_have_fewer_pictures() -> None:
-    assert batches(recipe("cprt"), 2049, 8, 1).num_steps == 85
-
-
-def test_processes_that_cannot_share_a_batch_are_refused() -> None:
-    with pytest.raises(LabelsError, match="5 processes cannot share the recipe's batch_size of 128 evenly"):
-        batches(recipe("cprt"), 2048, 8, 5)
+    assert batches(recipe("cprt"), 2049, 8).num_steps == 85
 
 
 def test_a_gpu_without_room_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

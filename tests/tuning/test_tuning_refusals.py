@@ -151,14 +151,6 @@ def test_an_option_of_peft_that_vllm_cannot_load(
     assert f'has an unknown field "{option}"' in capsys.readouterr().err
 
 
-def test_a_batch_that_processes_cannot_share(
-    few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert privsieve(*tune_command(few_set, short_recipe, tmp_path / "out"), "--num-gpus", 3) == 2
-    assert "3 processes cannot share the recipe's batch_size of 8 evenly" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_folder_with_something_else(
     few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

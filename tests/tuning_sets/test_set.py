@@ -295,19 +295,3 @@ def test_a_picture_on_the_hash_list_and_its_copies_are_never_copied_into_a_set(
             written += [file.read() for file in files if file is not None]
     assert len(written) == 10
     assert not {pictures["001.png"], pictures["004.png"]} & set(written)
-
-
-def test_a_training_set_leaves_out_what_the_list_names_and_counts_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pictures = made.files(8)
-    source, truth = made.tree(tmp_path / "source", pictures), made.by_hash(tmp_path / "truth.parquet", pictures)
-    dropped = made.by_hash(tmp_path / "drop.parquet", {"x": pictures["003.png"]}, annotator=["to check"])
-    command = ("tune", "set", source, "--labels", truth, "--target", "binary", "--quiet", "--validation", 0)
-    assert privsieve(*command, "--drop-list", dropped, "--out", tmp_path / "set") == 0
-    assert "; 1 left out by --drop-list; 0 not drawn, 7 to tune on" in capsys.readouterr().out
-    record = json.loads((tmp_path / "set" / "set.json").read_text())
-    assert record["num_excluded"] == {"sha256": 0, "phash": 0, "drop_list": 1}
-    elsewhere = made.by_hash(tmp_path / "elsewhere.parquet", {"x": b"x"}, annotator=["to check"])
-    assert privsieve(*command, "--drop-list", elsewhere, "--out", tmp_path / "other") == 2
-    assert "names none of the 8 pictures by sha256" in capsys.readouterr().err

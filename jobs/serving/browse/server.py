@@ -1,12 +1,11 @@
-"""The addresses of the page, the decisions of policies that it shows, and its exports: CSV, COCO, FiftyOne, CVAT."""
+"""The addresses of the page, the decisions of policies that it shows, and its exports: CSV and COCO."""
 
 import json
 import posixpath
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
-from xml.etree import ElementTree
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,14 +30,9 @@ from scoring.policies.policy import Policy
 from scoring.table import Col
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
-Format = Literal["csv", "coco", "fiftyone", "cvat"]
+Format = Literal["csv", "coco"]
 
-MEDIA_TYPES: Mapping[Format, str] = {
-    "csv": "text/csv",
-    "coco": "application/json",
-    "fiftyone": "application/json",
-    "cvat": "application/xml",
-}
+MEDIA_TYPES: Mapping[Format, str] = {"csv": "text/csv", "coco": "application/json"}
 
 
 PAGE_ROWS = 60
@@ -47,13 +41,9 @@ MAX_BODY_BYTES = 2**17
 
 def exported(rows: pa.Table, format: Format, source_format: str) -> bytes:
     """Return the file's content. rows: of `BrowsedRows.table`. source_format: of the corpus, such as "tree"."""
-    writers: Mapping[Format, Callable[[pa.Table, str], bytes]] = {
-        "csv": lambda rows, source_format: as_csv(rows.drop_columns(["number", Col.BOXES, Col.NUM_FRAMES])),
-        "coco": _coco,
-        "fiftyone": _fiftyone,
-        "cvat": _cvat,
-    }
-    return writers[format](rows, source_format)
+    if format == "csv":
+        return as_csv(rows.drop_columns(["number", Col.BOXES, Col.NUM_FRAMES]))
+    return _coco(rows, source_format)
 
 
 def _images(rows: pa.Table, source_format: str) -> Iterator[tuple[str, int, int, list[dict[str, Any]]]]:
@@ -77,18 +67,13 @@ def _path(shard: str, key: str, source_format: str) -> str:
     return printable(posixpath.normpath(path) if source_format == "tree" else path)
 
 
-def _in_pixels(box: Mapping[str, Any], width: int, height: int) -> list[float]:
-    """Return x_min, y_min, x_max, y_max."""
-    return [round(box[side] * (width if side[0] == "x" else height), 2) for side in SIDES]
-
-
 def _coco(rows: pa.Table, source_format: str) -> bytes:
     ids = {key: number for number, key in enumerate(KEYS, 1)}
     images, annotations = list[dict[str, Any]](), list[dict[str, Any]]()
     for path, width, height, boxes in _images(rows, source_format):
         images.append({"id": len(images) + 1, "file_name": path, "width": width, "height": height})
         for box in boxes:
-            x_min, y_min, x_max, y_max = _in_pixels(box, width, height)
+            x_min, y_min, x_max, y_max = (round(box[side] * (width if side[0] == "x" else height), 2) for side in SIDES)
             sides = [x_min, y_min, round(x_max - x_min, 2), round(y_max - y_min, 2)]
             annotations.append(
                 {
@@ -108,48 +93,6 @@ def _coco(rows: pa.Table, source_format: str) -> bytes:
         "categories": categories,
     }
     return json.dumps(content).encode()
-
-
-def _fiftyone(rows: pa.Table, source_format: str) -> bytes:
-    """Return labels by picture. FiftyOne finds a picture by its path below the source, without extension."""
-    labels = {}
-    for path, _, _, boxes in _images(rows, source_format):
-        name = posixpath.splitext(path)[0] if source_format == "tree" else path
-        labels[name] = [
-            {
-                "label": KEYS.index(box["attribute"]),
-                "bounding_box": [
-                    box["x_min"],
-                    box["y_min"],
-                    round(box["x_max"] - box["x_min"], 4),
-                    round(box["y_max"] - box["y_min"], 4),
-                ],
-            }
-            for box in boxes
-        ]
-    return json.dumps({"classes": KEYS, "labels": labels}).encode()
-
-
-def _cvat(rows: pa.Table, source_format: str) -> bytes:
-    root = ElementTree.Element("annotations")
-    ElementTree.SubElement(root, "version").text = "1.1"
-    meta = ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task")
-    labels = ElementTree.SubElement(meta, "labels")
-    for attribute in ATTRIBUTES:
-        label = ElementTree.SubElement(labels, "label")
-        ElementTree.SubElement(label, "name").text = attribute.key
-        ElementTree.SubElement(label, "type").text = "rectangle"
-    for number, (path, width, height, boxes) in enumerate(_images(rows, source_format)):
-        sizes = {"id": str(number), "name": path, "width": str(width), "height": str(height)}
-        image = ElementTree.SubElement(root, "image", sizes)
-        for box in boxes:
-            sides = zip(("xtl", "ytl", "xbr", "ybr"), _in_pixels(box, width, height), strict=True)
-            more = {name: f"{value:.2f}" for name, value in sides}
-            ElementTree.SubElement(
-                image, "box", {"label": box["attribute"], "source": "auto", "occluded": "0", **more, "z_order": "0"}
-            )
-    content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return content
 
 
 class _Query(BaseModel):

@@ -164,7 +164,7 @@ WARNING = (
 class Card(BaseModel):
     """The content of privsieve.json."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     format: Format = FORMAT
     privsieve_version: str
@@ -189,7 +189,6 @@ class Card(BaseModel):
     counts: dict[str, dict[str, int]]
     num_excluded: dict[str, int]
     seed: int
-    num_processes: int
     num_steps: int
     num_parameters: int
     seconds: float

@@ -8,7 +8,7 @@ import pytest
 
 from ingest.errors import Fault
 from reports.evaluation.answers import JudgedRun, answers_of, truth_of
-from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of, spread_of
+from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of
 from reports.evaluation.page import render
 from reports.evaluation.results import as_json
 from reports.evaluation.words import tables
@@ -92,4 +92,3 @@ def test_counts_add_up_whatever_is_missing(protocol: str, seed: int) -> None:
     assert "<script>" not in render(found)
     compared = compare(both[0], both[1], OPTIONS)
     assert compared.num_pictures <= min(one.joined.counts.num_joined_labels for one in both)
-    assert len(spread_of([found, found]).runs) == 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import LabelsError
-from reports.evaluation.compute import DEFAULTS, compare, evaluate_run, judged, spread_of
+from reports.evaluation.compute import DEFAULTS, compare, judged
 from tests.records import engine_record
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found
 
@@ -69,15 +69,3 @@ def test_a_run_that_does_not_say_what_is_private_is_compared_by_nothing_of_that(
     result = compare(first, second, DEFAULTS)
     assert result.mcnemar is None
     assert result.private == {}
-
-
-def test_the_spread_is_over_all_runs(make_run: MakeRun) -> None:
-    labels = by_hash("abcd", private=[1, 1, 0, 0])
-    right = [("a", answered(True)), ("b", answered(True)), ("c", answered(False)), ("d", answered(False))]
-    half = [*right[:3], ("d", answered(True))]
-    runs = [str(make_run(right, BINARY)), str(make_run(half, BINARY, name="second"))]
-    result = spread_of([evaluate_run(run, labels) for run in runs])
-    assert result.private["specificity"].values == (1.0, 0.5)
-    assert result.private["specificity"].mean == 0.75
-    assert result.private["specificity"].sd == pytest.approx(0.5 / 2**0.5)
-    assert result.score == {}

@@ -9,8 +9,8 @@ const NULL = "null", MISSING = "not known", ALL = "all";
 const SELECTS = { category: "category", level: "level", kind: "kind", policy: "policy", action: "action",
   status: "status-filter", reason: "reason" };
 const NO_CATEGORY = "no_category", PLAIN = ["category", "level", "kind", "policy", "action", "status", "reason", "condition"];
-const FILES = { csv: "rows.csv", coco: "coco.json", fiftyone: "labels.json", cvat: "annotations.xml" };
-const NAMES = { csv: "CSV", coco: "COCO JSON", fiftyone: "FiftyOne JSON", cvat: "CVAT XML" };
+const FILES = { csv: "rows.csv", coco: "coco.json" };
+const NAMES = { csv: "CSV", coco: "COCO JSON" };
 
 let state, titles = {}, shown = [], numRows = 0, focused = 0, opened = null, loading = new AbortController(), urls = [];
 let counted = null, asked = 0;
