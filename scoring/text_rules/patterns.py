@@ -92,8 +92,8 @@ CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\
 _EMAIL = re.compile(r"(?<![\w.+%-])([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
 _HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
 _SHELL = re.compile(
-    r"(?<![\w.@-])([^\W\d_][\w.-]{1,30})@[\w-]{1,60}(?:\.[\w-]{1,60}){0,4}"
-    r"(?::\s?[~/]|[:\s]\s?[^\s@$#%]{0,60}\s?[$#%](?:\s|$))"
+    r"(?<![\w.@-])([^\W\d_][\w.-]{1,30})@[\w-]{1,60}"
+    r"(?:(?:\.[\w-]{1,60}){0,4}:\s?[~/]|[:\s]\s?[^\s@$#%]{0,60}\s?[$#%](?:\s|$))"
 )
 _CHANNEL = re.compile(r"\(~([^\W\d_][\w.-]{1,30})@")
 """Who joins a channel of Internet Relay Chat: an account that the server has not verified, and a host."""

@@ -155,7 +155,7 @@ def only_title(text: str) -> bool:
 
 
 _IDENTIFIER = re.compile(r"[^\W_]_[^\W_]")
-"""In a name of code, or an address: "MAIN_WINDOW"."""
+"""Inside of a name in code, or of a mailbox: "MAIN_WINDOW"."""
 _MAX_LABELS = 8
 """Labels of one line that names are looked for behind."""
 

@@ -165,7 +165,7 @@ def test_a_booking_number_identifies_somebody(booking: tuple[str, ...]) -> None:
         ("Name", "ON / OFF", "Input AC / DC"),
         ("Name", "Local Folders", "Size"),
         ("root@mill:/etc# exit", "Ubuntu (~ubuntu@10.0.0.7) has joined this channel"),
-        ("All for 5 % @ mill: see the price list",),
+        ("info@mill.example 20 % off",),
     ],
 )
 def test_slips_and_panels_identify_nobody(texts: tuple[str, ...]) -> None:
