@@ -20,8 +20,9 @@ import numpy as np
 
 from ingest.formats.released import CoverStep, NotReleased, Rewritten
 from ingest.images.decode import DecodedImage, decode
+from ingest.images.files import formats
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.images.rewriting import COVERED_FORMATS, TARGETS, Area, CoverMethod, covered, share_of
+from ingest.images.rewriting import TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
 from scoring.engines.detectors.findings import fractions, holds_middle
@@ -200,7 +201,7 @@ def cover_targets(
 
 
 def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
-    can_be = f"{', '.join(COVERED_FORMATS)} of one frame can be, if it takes at most 1 GiB of memory"
+    can_be = f"{', '.join(formats.COVERED)} of one frame can be, if it takes at most 1 GiB of memory"
     message = f"a file of this kind or size cannot be covered ({can_be})"
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
