@@ -222,7 +222,7 @@ def _lora(base: Any, folder: Path, rank: int, side_px: int, sizes: tuple[int, in
         micro_batch,
         num_steps + 1,
     )
-    settings = arguments(request, batches(chosen, num_pictures, micro_batch, 1), has_held_back=False)
+    settings = arguments(request, batches(chosen, num_pictures, micro_batch), has_held_back=False)
     settings.save_strategy = SaveStrategy.NO
     settings.dataloader_num_workers, settings.dataloader_persistent_workers = 0, False
     set_seed(0)
