@@ -13,7 +13,7 @@ that may be one, also what is too small or too unsure to count in a row.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -306,9 +306,9 @@ def _shows(box: Mapping[str, Any], targets: Sequence[str]) -> bool:
 def _possible_faces(pixels: Pixels, is_wider: bool) -> list[Area]:
     """Return all that may be a face in the picture or in its mirror image, without margins."""
     finder, width = _engine().faces, pixels.shape[1]
-    least = {"least": _WIDER_CONFIDENCE} if is_wider else {}
-    faces = [(face.x_min, face.y_min, face.x_max, face.y_max) for face in finder.possible(pixels, **least)]
-    mirrored = finder.possible(np.ascontiguousarray(pixels[:, ::-1]), **least)
+    possible = partial(finder.possible, least=_WIDER_CONFIDENCE) if is_wider else finder.possible
+    faces = [(face.x_min, face.y_min, face.x_max, face.y_max) for face in possible(pixels)]
+    mirrored = possible(np.ascontiguousarray(pixels[:, ::-1]))
     faces += [(width - face.x_max, face.y_min, width - face.x_min, face.y_max) for face in mirrored]
     return [fractions(*face, *pixels.shape[1::-1]) for face in faces]
 
