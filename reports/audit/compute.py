@@ -15,6 +15,7 @@ from reports.audit.results import (
     FEW_LABELS,
     IN_SOURCE,
     NO_LABELS,
+    ONLY_PRESENT,
     SCORED,
     SCREENED,
     TOO_FEW_FOR_CATEGORIES,
@@ -126,6 +127,9 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     )
     if not num_labels:
         return rates, []
+    # As of a data set whose classes name what a picture shows, or of a list that was filled in with 1 only.
+    if rates.num_positive == num_labels and num_labels < basis.labels.counts.num_labelled / 2:
+        return replace(rates, note=ONLY_PRESENT), []
     is_complete = bool((labels.probabilities >= 1).all()) and num_labels == basis.counts.raw(subject).num_scored
     names = basis.counts.categories
     whole, *of_categories = fitted(subject, basis, with_categories=bool(names) and not is_complete)

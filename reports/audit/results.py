@@ -17,6 +17,7 @@ FEW_SHARDS = 30
 """With fewer drawn shards a sentence warns: a rare kind of shard is easily in none of them."""
 
 NO_LABELS = "no labels"
+ONLY_PRESENT = "labels say only where it is present"
 UNDECIDED = "the interval covers undecided labels"
 FEW_LABELS = f"fewer than {MIN_LABELS} labels"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"

@@ -1,5 +1,6 @@
 """Where the detectors look for writing, and people on real photographs. All names are fictitious."""
 
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from PIL import Image
 from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import detectors
-from scoring.engines.detectors.faces import FACE_CONFIDENCE, FaceFinder
+from scoring.engines.detectors.faces import FACE_CONFIDENCE, SURE_FACE, FaceFinder
 from scoring.engines.detectors.objects import PERSON, ObjectFinder
 from tests.engines.pages import CORPUS, drawn, picture
 from tests.making import Patch
@@ -151,8 +152,18 @@ def test_a_picture_and_its_mirror_image_show_the_same_faces(path: Path) -> None:
     mirrored = [face for face in mirrored if face.confidence >= FACE_CONFIDENCE]
     assert len(faces) == len(mirrored) == (path.parts[0] == "portrait")
     for face, other in zip(faces, mirrored, strict=True):
-        assert face.confidence == pytest.approx(other.confidence, abs=1e-5)
         assert face.x_min == pytest.approx(width - other.x_max, abs=0.15 * face.width)
+
+
+def test_only_a_face_in_doubt_is_looked_at_in_the_mirror_and_the_less_sure_look_counts() -> None:
+    finder = FaceFinder()
+    with tarfile.open(CORPUS.parent / "shards" / "00000.tar") as shard:
+        photo = Image.open(shard.extractfile("000000009.jpg") or "").convert("RGB").resize((400, 266))
+    doubtful, sure = np.asarray(photo), picture(CORPUS / "portrait" / "man.jpg")
+    (seen,), (in_mirror,) = finder.possible(doubtful), finder.possible(np.ascontiguousarray(doubtful[:, ::-1]))
+    assert FACE_CONFIDENCE < in_mirror.confidence < seen.confidence < SURE_FACE
+    assert [face.confidence for face in finder.find(doubtful)] == [in_mirror.confidence]
+    assert finder.find(sure) == finder.possible(sure)
 
 
 def test_a_small_vehicle_is_enlarged_before_its_plate_is_looked_for(reader: TextReader, monkeypatch: Patch) -> None:

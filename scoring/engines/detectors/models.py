@@ -18,7 +18,7 @@ TEXT_RECOGNIZER = "PP-OCRv6_rec_small.onnx"
 SHA256: dict[str, str] = {
     "centerface.onnx": "5aaf17b351911ad4a27f126d2de45809710c458b95cba4a6478c4fd4e2e9d978",
     "nanodet_g_coco.onnx": "27d8ea900d57cc38ca10dc99a3937947adbb4767139c713afc853845e7204a5c",
-    TEXT_DETECTOR: "55cd7c23a9c46167f79130636288f6aa26b2e04db43dfc8d62d82a061dc60899",
+    TEXT_DETECTOR: "8c7d373852e5ce8c4aaec7b2d9923ce4122d3bff0eea2c6cd7c46964d66f98f4",
     TEXT_RECOGNIZER: "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
     "open-nsfw.onnx": "864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa",
 }

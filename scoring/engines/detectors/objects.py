@@ -53,18 +53,20 @@ class ObjectFinder:
         seen_size = [max(32, round(side * scale / 32) * 32) for side in (height, width)]
         image = cv2.resize(pixels, (seen_size[1], seen_size[0]), interpolation=cv2.INTER_AREA)
         scores, distances = self._session.run(["scores", "dist"], {"image": image[None]})
-        boxes = _boxes(distances, (seen_size[0], seen_size[1]))
+        cells = np.flatnonzero(scores[0].max(axis=1) >= CONFIDENCE)
+        boxes = _boxes(distances[0, cells], cells, (seen_size[0], seen_size[1]))
         boxes *= np.array([width / seen_size[1], height / seen_size[0]] * 2, np.float32)
-        return _distinct(scores[0], boxes)
+        return _distinct(scores[0, cells], boxes)
 
 
-def _boxes(distances: Floats, size: tuple[int, int]) -> Floats:
-    """Decode distances, (cells, 44) -> (cells, 4): x_min, y_min, x_max, y_max in pixels.
+def _boxes(distances: Floats, cells: npt.NDArray[np.intp], size: tuple[int, int]) -> Floats:
+    """Decode distances, (n, 44) -> (n, 4): x_min, y_min, x_max, y_max in pixels.
 
-    size: height and width of the picture as the model sees it.
+    cells: numbers of their cells, shape (n,). size: height and width of the picture as the model sees it.
     """
-    centres = np.concatenate([_centres(size, stride) for stride in STRIDES_PX])
-    strides = np.concatenate([np.full(len(_centres(size, stride)), stride) for stride in STRIDES_PX])
+    of_strides = [_centres(size, stride) for stride in STRIDES_PX]
+    centres = np.concatenate(of_strides)[cells]
+    strides = np.repeat(STRIDES_PX, [len(part) for part in of_strides])[cells]
     logits = distances.reshape(-1, 4, NUM_STEPS)
     weights = np.exp(logits - logits.max(axis=2, keepdims=True))
     steps = (weights * np.arange(NUM_STEPS)).sum(axis=2) / weights.sum(axis=2)

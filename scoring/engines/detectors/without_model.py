@@ -99,7 +99,8 @@ def ridge_share(pixels: Pixels) -> tuple[float, float]:
         return 0.0, 0.0
     inked = tiles.std(axis=(1, 2)) > 18
     coherence, direction = _directions(tiles)
-    ridged = inked & (coherence > 0.45) & (_dominance(tiles) > 0.3)
+    ridged = inked & (coherence > 0.45)
+    ridged[ridged] = _dominance(tiles[ridged]) > 0.3
     if not ridged.any():
         return 0.0, 0.0
     spread = 1 - abs(np.exp(2j * direction[ridged]).mean())
@@ -136,7 +137,7 @@ def _dominance(tiles: Floats) -> Floats:
     power = np.abs(np.fft.fft2(centred)) ** 2
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(BLOCK_PX), np.fft.fftfreq(BLOCK_PX)))
     band = (frequency > 1 / 14) & (frequency < 1 / 4)
-    strongest = np.where(band, power, 0).reshape(len(tiles), -1).max(axis=1)
+    strongest = np.where(band, power, 0).max(axis=(1, 2))
     # A windowed wave spreads over about 3x3 bins at two mirrored positions.
     share: Floats = np.minimum(1.0, 6 * strongest / np.maximum(power.sum((1, 2)), 1e-6))
     return share
