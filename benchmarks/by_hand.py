@@ -1,7 +1,7 @@
 """What a careful programmer writes in an hour instead of privsieve; it shares no code with it.
 
 Decode with simplejpeg, SHA-256, a perceptual hash by Pillow and a cosine transform, one Parquet file per tar; and the
-copy of half of the pictures. Two processes take the tars in turn. `benchmarks.overhead` compares with it.
+copy of half of the pictures. The processes take the tars in turn. `benchmarks.overhead` compares with it.
 
     python -m benchmarks.by_hand scan|filter CORPUS OUT NUM_PROCESSES
 """

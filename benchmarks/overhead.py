@@ -3,7 +3,7 @@
     python -m benchmarks.overhead [--num-shards 8] [--num-images 500] [--repeats 3] [--no-ray]
 
 All ways take turns over the same tars of JPEGs, each as a command of its own, with its start. Those by hand
-(`by_hand.py`) decode, take SHA-256 and a perceptual hash in two processes; and copy every second picture in one. The
+(`by_hand.py`) work in two processes: decode, take SHA-256 and a perceptual hash; copy every second picture. The
 engine is `canned`, which costs nothing. Time and CPU time (user and system, of all that the command has started) are
 taken from outside. Only ratios within one run mean anything. Linux only.
 """
@@ -163,8 +163,8 @@ def turn(corpus: Path, folder: Path, with_ray: bool) -> Iterator[tuple[str, Cost
     yield "scan inline", cost_of((*scan, "--run", run, "--executor", "inline", *number))
     if with_ray:
         yield "scan on Ray", cost_of((*scan, "--run", str(folder / "ray"), "--executor", "ray", "--num-engines", "2"))
-    kept = ("--executor", "inline", "--quiet", "--policy")
-    yield "filter by hand", cost_of((*hand, "filter", str(corpus), str(folder / "half"), "1"))
+    kept = ("--executor", "inline", *number, "--quiet", "--policy")
+    yield "filter by hand", cost_of((*hand, "filter", str(corpus), str(folder / "half"), str(NUM_PROCESSES)))
     yield "filter inline", cost_of(("jobs", "filter", run, *kept, str(policy), "--out", str(folder / "release")))
     yield "filter clean", cost_of(("jobs", "filter", run, *kept, str(cleaning), "--out", str(folder / "clean")))
     yield "sql", cost_of(("jobs", "sql", run, "SELECT count(*) FROM images"))

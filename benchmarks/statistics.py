@@ -30,16 +30,7 @@ from benchmarks.statistics_evaluation import agreements, answers, changes, score
 from reports.audit.cells import CellCounts
 from reports.audit.compute import private_rate
 from reports.audit.population import of_source
-from reports.statistics.estimates import (
-    IS_YES,
-    NOT_JUDGED,
-    Counts,
-    Numbers,
-    evidence,
-    prevalence,
-    sensitivity,
-    specificity,
-)
+from reports.statistics.estimates import IS_YES, NOT_JUDGED, Counts, Labels, Numbers, evidence, rates_of
 from reports.statistics.shares import standings
 from scoring.labels.table import JudgedLabels, to_labels
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample
@@ -78,10 +69,11 @@ def audits(num_draws: int) -> Iterator[Row]:
             chance = probabilities_of(corpus.cells, corpus.num_images, num_labels)
             drawn = np.flatnonzero(random.random(len(chance)) < chance)
             truth, is_yes = corpus.truth, IS_YES[corpus.cells]
-            known = evidence(corpus.num_images, corpus.cells[drawn], truth[drawn].astype(np.float64), chance[drawn])
-            estimates = (estimate(known) for estimate in (prevalence, sensitivity, specificity))
+            labels = Labels(corpus.cells[drawn], truth[drawn].astype(np.float64), chance[drawn])
+            rates = rates_of(evidence(corpus.num_images, labels))
             found = is_yes[truth].mean() if truth.any() else np.nan
-            held.append(list(map(holds, estimates, (truth.mean(), found, (~is_yes[~truth]).mean()))))
+            true = truth.mean(), found, (~is_yes[~truth]).mean()
+            held.append(list(map(holds, (rates.prevalence, rates.sensitivity, rates.specificity), true)))
         for figure, coverage in zip(("rate", "sensitivity", "specificity"), np.nanmean(held, axis=0), strict=True):
             if not (name.startswith("engine always") and figure != "rate"):
                 yield Row(name, figure, float(coverage))
@@ -99,8 +91,8 @@ def never_judged(num_draws: int) -> Iterator[Row]:
             drawn = np.flatnonzero(random.random(20_000) < chance)
             num_images = np.bincount([NOT_JUDGED], minlength=NUM_CELLS) * 20_000
             cells = np.full(len(drawn), NOT_JUDGED)
-            known = evidence(num_images, cells, truth[drawn].astype(np.float64), chance[drawn])
-            held.append(holds(prevalence(known), float(truth.mean())))
+            known = evidence(num_images, Labels(cells, truth[drawn].astype(np.float64), chance[drawn]))
+            held.append(holds(rates_of(known).prevalence, float(truth.mean())))
         yield Row(f"never judged, in {rate:.0%} of the {thin:.0%} drawn thinly", "rate", float(np.mean(held)))
 
 
@@ -123,8 +115,8 @@ def sources(num_draws: int) -> Iterator[Row]:
             )
             drawn = np.flatnonzero(random.random(size) < chance)
             labels = corpus.truth[drawn].astype(np.float64)
-            known = evidence(corpus.num_images, corpus.cells[drawn], labels, chance[drawn])
-            held.append(holds(of_source(prevalence(known), size), rate))
+            known = evidence(corpus.num_images, Labels(corpus.cells[drawn], labels, chance[drawn]))
+            held.append(holds(of_source(rates_of(known).prevalence, size), rate))
         yield Row(
             f"run of {size:,} drawn from a source, {num_labels:,} labels, {rate:.0%}",
             "rate of the source",
@@ -221,7 +213,7 @@ def _audited(who: People, random: Random) -> float:
     nothing = np.zeros(len(rows["key"]), np.bool_)
     judged = JudgedLabels(to_labels(rows, len(nothing)), nothing, nothing, nothing)
     return holds(
-        private_rate(sample, CellCounts((), {PRIVATE: corpus.num_images}, {}), judged),
+        private_rate(sample, CellCounts((), {PRIVATE: corpus.num_images[None, None]}), judged),
         float(corpus.truth.mean()),
     )
 

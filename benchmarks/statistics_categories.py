@@ -8,16 +8,9 @@ import numpy as np
 from benchmarks.coverage import Row
 from benchmarks.statistics_corpora import Corpus, Random, binned, holds, probabilities_of
 from reports.audit.population import CategoryWeights
-from reports.statistics.category_rates import LabelsOfCategories, category_estimates
-from reports.statistics.estimates import (
-    ABSENT,
-    PRESENT,
-    Counts,
-    Numbers,
-    evidence,
-    prevalence,
-)
-from reports.statistics.shares import Stratum, post_stratified
+from reports.statistics.category_rates import category_rates
+from reports.statistics.estimates import ABSENT, PRESENT, Counts, Labels, Numbers, evidence, rates_of
+from reports.statistics.shares import post_stratified
 from scoring.runs.audit_files import NUM_CELLS
 
 MARKED = "each such rate says that it is by a model"
@@ -36,15 +29,19 @@ def weighted_source(rates: Sequence[float], sizes: Sequence[float], size: int, n
         drawn = np.flatnonzero(random.random(len(truth)) < chance)
         of_images = weighting.weights[categories]
         num_images = np.bincount(corpus.cells, of_images, NUM_CELLS)
-        labels = truth[drawn].astype(np.float64)
-        known = evidence(num_images, corpus.cells[drawn], labels, chance[drawn], of_images[drawn])
-        estimate = prevalence(known)
+        is_there = truth[drawn].astype(np.float64)
+        labels = Labels(corpus.cells[drawn], is_there, chance[drawn], of_images[drawn], categories[drawn])
+        known = evidence(num_images, labels)
+        estimate = rates_of(known).prevalence
         of_categories = np.zeros((num, NUM_CELLS))
         np.add.at(of_categories, (categories, corpus.cells), 1)
-        drawn_labels = LabelsOfCategories(categories[drawn], corpus.cells[drawn], labels, chance[drawn])
-        found = category_estimates(known, of_categories, drawn_labels)
-        own = np.array([estimate.value if one is None else one.rate.value for one in found], dtype=np.float64)
-        held.append(holds(weighting.with_error_of_draw(estimate, own, np.full(num, float(size))), truth_of_source))
+        found = category_rates(known, of_categories, labels)
+        own = np.array([estimate.value if one is None else one.prevalence.value for one in found], dtype=np.float64)
+        held.append(
+            holds(
+                weighting.with_error_of_draw(estimate, weighting.names, own, np.full(num, float(size))), truth_of_source
+            )
+        )
     return Row(
         f"{size:,} of each of {num} categories, {num_labels} labels, weighted",
         "rate of the source",
@@ -128,16 +125,15 @@ def _category_rates(made: Categories, random: Random) -> Iterator[tuple[int, boo
     corpus = Corpus(truth, cells)
     chance = probabilities_of(corpus.cells, corpus.num_images, made.num_labels)
     drawn = np.flatnonzero(random.random(len(truth)) < chance)
-    labels = truth[drawn].astype(np.float64)
-    known = evidence(corpus.num_images, cells[drawn], labels, chance[drawn])
+    labels = Labels(cells[drawn], truth[drawn].astype(np.float64), chance[drawn], categories=numbers[drawn])
+    known = evidence(corpus.num_images, labels)
     of_categories = np.zeros((len(made.sizes), NUM_CELLS))
     np.add.at(of_categories, (numbers, cells), 1)
-    drawn_labels = LabelsOfCategories(numbers[drawn], cells[drawn], labels, chance[drawn])
-    found = category_estimates(known, of_categories, drawn_labels)
+    found = category_rates(known, of_categories, labels)
     true_rates = np.bincount(numbers, truth) / made.sizes
     for category, (estimate, true_rate) in enumerate(zip(found, true_rates.tolist(), strict=True)):
         if estimate is not None:
-            yield category, estimate.method == "difference", holds(estimate.rate, true_rate)
+            yield category, estimate.method == "difference", holds(estimate.prevalence, true_rate)
 
 
 def category_sizes(num_draws: int) -> Iterator[Row]:
@@ -153,9 +149,7 @@ def category_sizes(num_draws: int) -> Iterator[Row]:
         for _ in range(max(1_000, num_draws)):
             num_judged = random.binomial(size, judged, len(rates))
             num_private = random.binomial(num_judged, rates)
-            counts = zip(sizes, num_judged.tolist(), num_private.tolist(), strict=True)
-            strata = [Stratum(in_source, size, num, private) for in_source, num, private in counts]
-            found = post_stratified(strata)
+            found = post_stratified(np.array(sizes), np.full(len(sizes), size), num_judged, num_private)
             held.append(np.nan if found is None else float(found[1] <= truth <= found[2]))
         yield Row(
             f"{len(rates)} categories, {1 - judged:.0%} not judged", "raw rate of the source", float(np.nanmean(held))

@@ -12,14 +12,13 @@ from reports.statistics.estimates import (
     GUARDED,
     PRESENT,
     Counts,
-    Estimate,
     Flags,
+    Labels,
     Numbers,
+    Rates,
     evidence,
     masses_of,
-    prevalence,
-    sensitivity,
-    specificity,
+    rates_of,
 )
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE
 from scoring.runs.record import ShardDraw
@@ -48,11 +47,12 @@ def screens(num_draws: int) -> Iterator[Row]:
             num_images = np.bincount(cells, minlength=NUM_CELLS) * masses_of(mass)
             chance = probabilities_of(cells, num_images, num_labels, mass)
             drawn = np.flatnonzero(random.random(len(cells)) < chance)
-            labels = truth[is_scored][drawn].astype(np.float64)
-            known = evidence(num_images, cells[drawn], labels, chance[drawn], masses_of(mass)[cells[drawn]], mass)
+            is_there = truth[is_scored][drawn].astype(np.float64)
+            labels = Labels(cells[drawn], is_there, chance[drawn], masses_of(mass)[cells[drawn]])
             found = is_yes & ~is_out
             rates = truth.mean(), found[truth].mean(), (~found[~truth]).mean()
-            estimates = [estimate(known) for estimate in (prevalence, sensitivity, specificity)]
+            corrected = rates_of(evidence(num_images, labels, mass))
+            estimates = (corrected.prevalence, corrected.sensitivity, corrected.specificity)
             num_bounds += estimates[0].value is None
             held.append(list(map(holds, estimates, rates)))
             widths.append((estimates[0].high or 1.0) - (estimates[0].low or 0.0))
@@ -88,9 +88,9 @@ def shards(num_draws: int) -> Iterator[Row]:
         for num, num_images, num_labels in ((40, 4_000, 400), (10, 2_000, 400)):
             random, held, widths = np.random.default_rng(20), list[list[float]](), list[float]()
             for _ in range(num_draws):
-                rate, finds, spares, rates = _audit_of_shards(kind, num, num_images, num_labels, random)
-                held.append(list(map(holds, (rate, finds, spares), rates)))
-                widths.append((rate.high or 1.0) - (rate.low or 0.0))
+                rates, true = _audit_of_shards(kind, num, num_images, num_labels, random)
+                held.append(list(map(holds, (rates.prevalence, rates.sensitivity, rates.specificity), true)))
+                widths.append((rates.prevalence.high or 1.0) - (rates.prevalence.low or 0.0))
             name = f"{kind}, {num_images:,} images of {num} of {NUM_SHARDS} shards, {num_labels} labels"
             for figure, coverage in zip(FIGURES, np.nanmean(held, axis=0), strict=True):
                 if figure == "rate" or kind != "engine always says no":
@@ -101,7 +101,7 @@ def shards(num_draws: int) -> Iterator[Row]:
 
 def _audit_of_shards(
     kind: str, num: int, num_images: int, num_labels: int, random: Random
-) -> tuple[Estimate, Estimate, Estimate, tuple[float, float, float]]:
+) -> tuple[Rates, tuple[float, float, float]]:
     shard, truth, is_yes = _source(kind, random)
     chosen = random.choice(NUM_SHARDS, num, replace=False)
     pool = np.flatnonzero(np.isin(shard, chosen))
@@ -112,16 +112,13 @@ def _audit_of_shards(
     np.add.at(counts, (places, cells), 1)
     chance = probabilities_of(cells, counts.sum(axis=0), num_labels)
     drawn = np.flatnonzero(random.random(len(images)) < chance)
-    labels = truth[images][drawn].astype(np.float64)
-    known = evidence(counts.sum(axis=0), cells[drawn], labels, chance[drawn])
+    labels = Labels(cells[drawn], truth[images][drawn].astype(np.float64), chance[drawn])
+    known = evidence(counts.sum(axis=0), labels)
     names = tuple(map(str, range(num)))
-    of_shards = DrawnShards(ShardDraw(num, NUM_SHARDS, len(images), len(pool)), names, {PRIVATE: counts})
-    residuals = (labels - known.rates[cells[drawn]]) / chance[drawn]
-    of_labels = ([names[place] for place in places[drawn].tolist()], cells[drawn], residuals)
-    rate, finds, spares = of_shards.of_source(
-        counts, known, of_labels, [estimate(known) for estimate in (prevalence, sensitivity, specificity)]
-    )
-    return rate, finds, spares, (truth.mean(), is_yes[truth].mean(), (~is_yes[~truth]).mean())
+    draw = ShardDraw(num, NUM_SHARDS, len(images), len(pool))
+    of_shards = DrawnShards(draw, names, {PRIVATE: counts[:, None]})
+    rates = of_shards.of_source(PRIVATE, known, labels, [names[place] for place in places[drawn]], rates_of(known))
+    return rates, (truth.mean(), is_yes[truth].mean(), (~is_yes[~truth]).mean())
 
 
 def _source(kind: str, random: Random) -> tuple[Counts, Flags, Flags]:

@@ -242,12 +242,11 @@ def filter(
     previous: Url | None = None,
     boxes: Url | None = None,
     sign_key: Url | None = None,
+    processes: int | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,
 ) -> FilterResult:
     """Write the corpus of a run again, in its own layout, without what a policy drops.
-
-    Without executor, small releases are written in this process and large ones on Ray.
 
     IncompleteError where the source changed since the scan, or a copy failed (continue with resume=True); PolicyError,
     RunError, SourceError, StorageError before anything is written.

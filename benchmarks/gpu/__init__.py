@@ -1,0 +1,1 @@
+"""The first minutes on a GPU: README.md has the commands; `call.py` names the steps."""

@@ -11,14 +11,13 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from ingest.images.files.formats import EXTENSIONS
 from ingest.images.files.magic import HEAD_BYTES, picture_format, picture_in_place_of_text
 
 Members = Literal["listed", "image-only", "all"]
 """listed: extensions of `LISTED` with fitting content. image-only: none. all: everything that is not a picture."""
 
-IMAGE_EXTENSIONS = frozenset(
-    ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff", "avif", "ppm", "svg", "heic", "jxl", "jp2"]
-)
+IMAGE_EXTENSIONS = EXTENSIONS | {"svg", "jxl"}
 """Extensions of pictures, in lower case."""
 
 LISTED = ("txt", "json", "cls")

@@ -18,18 +18,18 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images.files import hidden, jpeg, orientation, tiff, unseen
+from ingest.images.files import formats, heif, heif_decoder, hidden, jpeg, jpeg2000, orientation, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.memory import (
     Size,
     TooLargeError,
     Views,
+    canvas_of,
     check_bytes,
     coefficient_bytes,
     decoding_bytes,
     format_name,
-    gif_canvas,
     is_wide,
     opened,
 )
@@ -40,9 +40,6 @@ from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "PPM")
-"""Pillow's names of the formats that are opened; all others are rejected by content."""
-
 MAX_SIDE_PX = 2**63 - 1
 """Largest side that fits into a row; a BigTIFF can claim more."""
 
@@ -52,6 +49,7 @@ MAX_SCANS_OF_LARGEST = 20
 """The limit for a picture with the most pixels allowed; smaller ones may have more, up to `MAX_SCANS`."""
 
 Image.init()
+heif_decoder.register()
 # Size limits are our own and apply to every page (see _check_size); Pillow's would warn at half the limit.
 Image.MAX_IMAGE_PIXELS = None
 
@@ -115,16 +113,18 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     """
     if not encoded:
         return Rejected("empty", "the file has no bytes")
+    recognised = picture_format(encoded[:HEAD_BYTES])
+    name = (recognised or "").lower()
     try:
         metadata, readable = png_metadata(encoded)
-        _check_size(gif_canvas(readable, limits.max_frames) or (0, 0), "gif", limits)
-        image = opened(readable, FORMATS)
+        _check_size(canvas_of(readable, limits.max_frames) or (0, 0), name, limits)
+        image = opened(readable, formats.READ)
     except _RejectionError as rejection:
         return rejection.rejected
     except TooLargeError as error:
-        return _too_large(error, "gif")
+        return _too_large(error, name)
     except UnidentifiedImageError:
-        return _unidentified(encoded)
+        return _unidentified(encoded, recognised)
     except Exception as error:  # the edge: hostile bytes make the parsers raise anything
         if str(error).startswith("Unsupported BMP"):
             return _unread("BMP")
@@ -152,15 +152,24 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     return decode(encoded, replace(limits, max_frames=num_whole))
 
 
-def _unidentified(encoded: bytes) -> Rejected:
-    name = picture_format(encoded[:HEAD_BYTES])
+def _unidentified(encoded: bytes, name: str | None) -> Rejected:
     if name is None:
         return Rejected("not_an_image", "the content is not a known image format")
-    if (name == "TIFF" and tiff.is_sound(encoded)) or (name == "JPEG" and jpeg.is_unusual(encoded)):
+    if name == formats.HEIF and not formats.HAS_HEIF:
+        return Rejected("unsupported_format", 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"')
+    if name in _UNUSUAL and _UNUSUAL[name](encoded):
         return _unread(name)
-    if name in FORMATS:
+    if name in formats.READ:
         return Rejected("corrupt", "the header is damaged or cut")
     return Rejected("unsupported_format", f"{name} is not decoded")
+
+
+_UNUSUAL: dict[str, Callable[[bytes], bool]] = {
+    "TIFF": tiff.is_sound,
+    "JPEG": jpeg.is_unusual,
+    "HEIF": lambda encoded: heif.canvas(encoded) is None,
+}
+"""Format -> whether a file that Pillow cannot open may be sound."""
 
 
 def _unread(name: str, size: Size | tuple[None, None] = (None, None)) -> Rejected:
@@ -195,7 +204,7 @@ def _checked_frame(
 ) -> list[jpeg.Stream]:
     """Return where a frame that is about to be decoded is in a JPEG. _RejectionError or TooLargeError above a limit.
 
-    canvas: of a GIF, with all frames that are decoded. The others: as in `decoding_bytes`.
+    canvas: as in `canvas_of`, with all frames that are decoded. The others: as in `decoding_bytes`.
     """
     _check_size(canvas or image.size, format_name(image), limits)
     streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
@@ -228,7 +237,9 @@ def _decode(
     num_decoded = min(num_frames, limits.max_frames)
     width = height = 0
     stated, doubtful = 1, 1
-    canvas = gif_canvas(encoded, num_decoded)
+    canvas = canvas_of(encoded, num_decoded)
+    if (name == "heif" and canvas is None) or (name == "jpeg2000" and not jpeg2000.is_usual(encoded, image.size)):
+        raise _RejectionError(_unread(name.upper(), image.size))
     views: list[Pixels] = []
     more: list[Pixels] = []
     other_way_up: list[Pixels] = []
@@ -335,7 +346,7 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
                 continue
             try:
                 num_frames = _num_frames(image, file)
-                canvas = gif_canvas(file, min(num_frames, limits.max_frames))
+                canvas = canvas_of(file, min(num_frames, limits.max_frames))
                 for index in range(min(num_frames, limits.max_frames)):
                     image.seek(index)
                     num_pixels_left -= prod(canvas or image.size)

@@ -22,22 +22,19 @@ import numpy as np
 from PIL import Image, ImageCms, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import gif, hidden, jpeg, memory, orientation, png, stored, webp
+from ingest.images.files import formats, gif, heif, hidden, jpeg, memory, orientation, png, stored, webp
 from ingest.images.files.memory import (
     Views,
+    canvas_of,
     check_bytes,
     coefficient_bytes,
     covering_bytes,
     decoding_bytes,
-    gif_canvas,
     is_wide,
 )
 from ingest.images.files.metadata import KeptFacts, png_metadata
 from ingest.images.files.profiles import plain_profile, table_profile
 from ingest.images.pixels import ImageLimits
-
-CLEANED_FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
-"""Pillow's names of the formats that can be cleaned."""
 
 Colours = Literal["converted", "removed"]
 """What became of a colour profile that was not kept."""
@@ -61,7 +58,7 @@ def cleaned(encoded: bytes, num_frames: int) -> Remade | None:
     """Return a file that shows the first `num_frames` frames of another one, and little else. Of a JPEG that holds
     several pictures (MPO), the first one stays; of 16 bits of colour, the eight that viewers show.
 
-    None if the format is not one of `CLEANED_FORMATS`, if the file is damaged, if its pixels would change (but for
+    None if the format is not one of `formats.CLEANED`, if the file is damaged, if its pixels would change (but for
     `Colours`), if they hide others and are not packed without loss, or if it takes more memory than
     `ingest.images.files.memory` allows. encoded: a file that a scan has decoded.
 
@@ -150,7 +147,7 @@ def _is_gentle(before: Image.Image, after: Image.Image) -> bool:
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
     """Open a file that a scan has decoded. Errors are those of Pillow."""
-    return memory.opened(png_metadata(encoded)[1], CLEANED_FORMATS)
+    return memory.opened(png_metadata(encoded)[1], formats.CLEANED)
 
 
 def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
@@ -170,6 +167,8 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
             yield png.cleaned(png_metadata(encoded)[1], num_frames, facts, colours)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)
+        case "AVIF" | formats.HEIF if is_still:
+            yield heif.cleaned(encoded, image.has_transparency_data, facts.profile)
         case "WEBP" if not has_unused_opacity:
             yield webp.cleaned(encoded, num_frames, facts)
     if is_still and _is_lossless(image, encoded):
@@ -232,7 +231,7 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
     """Return a hash of the pixels of each of the first frames, and how they are turned."""
     image, hashes = opened(encoded), list[str]()
     num_all = getattr(image, "n_frames", 1)
-    size = gif_canvas(encoded, num_frames)
+    size = canvas_of(encoded, num_frames)
     for index in range(num_frames):
         image.seek(index)
         coefficients = _coefficients(image, encoded)
@@ -272,9 +271,6 @@ barcodes."""
 Area = tuple[float, float, float, float]
 """x_min, y_min, x_max, y_max in fractions (0–1) of the displayed picture, y down."""
 
-COVERED_FORMATS = ("JPEG", "PNG", "WEBP")
-"""Pillow's names of the formats that can be covered, if they hold one frame."""
-
 _BLACK: dict[str, Any] = {"CMYK": (0, 0, 0, 255), "RGBA": (0, 0, 0, 255), "LA": (0, 255), "YCbCr": (0, 128, 128)}
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 _SQUARES = 6
@@ -291,7 +287,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
     outside of the areas and the blocks around them stay nearly as they were; of one that holds several pictures (MPO),
     the first one stays.
 
-    None for formats that are not in `COVERED_FORMATS`, several frames, unusual pixels such as 16-bit grey, damaged
+    None for formats that are not in `formats.COVERED`, several frames, unusual pixels such as 16-bit grey, damaged
     files, and those that take more memory than `ingest.images.files.memory` allows. encoded: a file that a scan has
     decoded.
     """
@@ -300,7 +296,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
         is_still = _is_still(image) or image.format == "MPO"
         if image.format == "MPO":
             image.format = "JPEG"  # its first picture, which is written like one
-        if image.format not in COVERED_FORMATS or not is_still or image.mode not in _MODES:
+        if image.format not in formats.COVERED or not is_still or image.mode not in _MODES:
             return None
         check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
         drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded))

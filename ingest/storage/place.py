@@ -199,14 +199,11 @@ class Place:
         try:
             self._make_folder()
             with self._aside() if self.is_local else self._deferred() as stream:
-                file = NewFile(stream, self.path, is_local=self.is_local)
                 try:
-                    yield file
+                    yield NewFile(stream, self.path, is_local=self.is_local)
                 except BaseException:
                     block_failed = True
                     raise
-                finally:
-                    file.end_hash()
         except store_errors() as error:
             if block_failed:
                 raise  # may come from reading another file

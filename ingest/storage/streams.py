@@ -10,15 +10,11 @@ import hashlib
 import io
 import os
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO
 
 from ingest.storage.retries import storage_error, store_errors
-
-Piece = TypeVar("Piece")
 
 WRITTEN_BACK_BYTES = 16 * 2**20
 """The system is asked to start writing to disk after this many bytes: else the flush at the end waits for all of
@@ -64,21 +60,11 @@ class NewFile(io.RawIOBase):
         self._stream, self._path, self._is_local = stream, path, is_local
         self._num_bytes = self._num_written_back = 0
         self._digest = hashlib.sha256()
-        self._hash = InOrder(self._update)
 
     @property
     def sha256(self) -> str:
         """Hex hash of the bytes written so far."""
-        self._hash.finish()
         return self._digest.hexdigest()
-
-    def _update(self, pieces: list[bytes]) -> None:
-        for piece in pieces:
-            self._digest.update(piece)
-
-    def end_hash(self) -> None:
-        """End the thread that hashes; the hash can still be read."""
-        self._hash.close()
 
     def writable(self) -> bool:
         return True
@@ -93,7 +79,7 @@ class NewFile(io.RawIOBase):
                 self._write_back()
         except store_errors() as error:
             raise storage_error(f"cannot write {self._path}", error) from None
-        self._hash.add(bytes(content), len(content))  # a copy of a buffer, which its owner may change
+        self._digest.update(content)
         self._num_bytes += len(content)
         return len(content)
 
@@ -104,57 +90,6 @@ class NewFile(io.RawIOBase):
             num_bytes = self._num_bytes - self._num_written_back
             os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
         self._num_written_back = self._num_bytes
-
-
-BATCH_BYTES = 2**20
-"""Bytes hashed at once. Shorter content never starts a thread."""
-
-MAX_WAITING = 8
-"""Limit of waiting batches; then the writer waits too, so that memory stays bounded."""
-
-
-class InOrder(Generic[Piece]):
-    """Work on pieces of bytes, in their order and in a thread of its own. Must be closed."""
-
-    def __init__(self, work: Callable[[list[Piece]], object]):
-        """work: takes some pieces; what it raises is raised by a later call."""
-        self._work = work
-        self._pieces, self._num_bytes = list[Piece](), 0
-        self._thread: ThreadPoolExecutor | None = None
-        self._waiting = deque[Future[object]]()
-
-    def add(self, piece: Piece, num_bytes: int) -> None:
-        self._pieces.append(piece)
-        self._num_bytes += num_bytes
-        if self._num_bytes >= BATCH_BYTES:
-            self._thread = self._thread or ThreadPoolExecutor(1, "sha256")
-            self._wait_until(MAX_WAITING - 1)
-            self._waiting.append(self._thread.submit(self._work, self._taken()))
-
-    def finish(self) -> None:
-        """Wait until the work on all pieces so far is done."""
-        self._wait_until(0)
-        self._work(self._taken())
-
-    def close(self) -> None:
-        """End the thread, once the work that it was given is done."""
-        if self._thread is not None:
-            self._thread.shutdown()
-            self._thread = None
-
-    def _taken(self) -> list[Piece]:
-        pieces, self._pieces, self._num_bytes = self._pieces, [], 0
-        return pieces
-
-    def _wait_until(self, num_waiting: int) -> None:
-        while len(self._waiting) > num_waiting:
-            self._waiting.popleft().result()
-
-
-def check_pieces(pieces: list[tuple[bytes, Callable[[str], object]]]) -> None:
-    """Call the function of each piece with the hash of the piece, in hex."""
-    for piece, check in pieces:
-        check(hashlib.sha256(piece).hexdigest())
 
 
 NUM_BLOCKS = 16

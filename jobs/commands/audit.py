@@ -44,13 +44,15 @@ def sample(request: AuditSampleRequest) -> None:
     drawn, design = result.sample.table.num_rows, result.sample.design
     expected = f"{min(request.n, design.num_scored):,} expected, seed {request.seed}"
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
+    for url, count in result.num_in_others.items():
+        write_line(f"{count:,} of them have a score in {url}, too, and correct its rates")
     if result.earlier is not None:
         _write_replaced(run, result.earlier)
     if result.left_out:
         write_line(f"{result.left_out}; apply counts such pictures as without a label")
-    if result.num_without_score:
-        what = "quarantined or screened-out" if result.is_screened else "quarantined"
-        write_line(f"{number_of(result.num_without_score, f'{what} image')} cannot be drawn")
+    for count, what in ((result.num_quarantined, "quarantined"), (result.num_screened, "screened-out")):
+        if count:
+            write_line(f"{number_of(count, f'{what} image')} cannot be drawn")
     write_line(f"private is: {design.private}")
     write_line(f"{number_of(result.num_pictures, 'row')} to fill in: {out} (1 yes, 0 no, empty if not judged)")
     if result.num_for_second_look:

@@ -42,13 +42,16 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
         shards = [shard for shard in shards if shard.num_slices_done or shard.num_slices_begun or shard.failure]
     gone = shard_ids_of_others(corpus.shards, ledger)
     worker = holder(run.at(RUN_LEASE))
+    counts = image_counts(run, record, listed)
+    is_done = all(shard.state == "done" for shard in shards)
+    if not record.is_whole and isinstance(counts, Tally):
+        is_done = has_all_chosen(record, counts.num_rows, corpus.shards, ledger)
     if format_name == "json":
         scanned_by = worker.model_dump() if worker else None
-        counts = image_counts(run, record, listed)
         damage = counts.damage if isinstance(counts, Tally) else None
         time_of_engines = engine_time(run)
         facts = {
-            "scope": scope_of(record, has_all=False, damage=damage or NO_DAMAGE),
+            "scope": scope_of(record, has_all=False, damage=damage or NO_DAMAGE) if is_done else None,
             "scanned_by": scanned_by,
             "gone": gone,
             "damage": damage and asdict(damage),
@@ -67,7 +70,6 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
         write_line(
             f"  {number_of(len(gone), 'shard')} with results {are} gone from the source ({printable(gone[0])} first)"
         )
-    counts = image_counts(run, record, listed)
     for line in _counted(counts):
         write_line(line)
     for line in _engine_lines(engine_time(run)):
@@ -76,9 +78,6 @@ def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> No
         write_line(f"{number_of(num_verified, 'row')} read: no page of a result is damaged")
     write_line(_who(worker))
     if worker is None:
-        is_done = all(shard.state == "done" for shard in shards)
-        if not record.is_whole and isinstance(counts, Tally):
-            is_done = has_all_chosen(record, counts.num_rows, corpus.shards, ledger)
         again = "run the same scan again to continue"
         write_line(f"next: privsieve report {printable(run_url)}" if is_done else f"next: {again}")
 

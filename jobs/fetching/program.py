@@ -24,7 +24,7 @@ from typing import Any
 
 IMAGE_HEADS = re.compile(
     rb"\xff\xd8\xff|\x89PNG|GIF8|BM|II[*+]\0|MM\0[*+]|RIFF....WEBP|....ftyp|P[1-7]\s"
-    rb"|\xff\x0a|\0\0\0\x0c(?:JXL |jP  )|\xff\x4f\xff\x51",
+    rb"|\xff\x0a|\0\0\0\x0c(?:JXL |jP  )|\xff\x4f\xff\x51|\0\0\x01\0[^\0]\0",
     re.DOTALL,
 )
 """How image files begin, also of formats that a scan will not decode: it separates error pages from pictures."""

@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 from urllib.parse import quote
@@ -45,6 +45,7 @@ from scoring.runs.audit_files import (
     write_sample,
 )
 from scoring.runs.lease import Lease, lease
+from scoring.runs.rows import num_of_images
 from scoring.taxonomy import KEYS
 
 MAX_LABELS = 100_000
@@ -124,15 +125,15 @@ class AuditSampleResult:
     cautions: tuple[str, ...]
     """Why figures of the run are not those of the whole source."""
 
-    num_without_score: int
+    num_quarantined: int
     """Images of the run without a score, which cannot be drawn."""
+
+    num_screened: int
+    """Images that a screen left out, which cannot be drawn either."""
 
     expected: Expected
     earlier: Replaced | None
     """What became of another sample that the run had; None if it had none."""
-
-    is_screened: bool = False
-    """Whether images that a screen left out are among those that cannot be drawn."""
 
     left_out: str | None = None
     """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
@@ -142,6 +143,9 @@ class AuditSampleResult:
 
     second_list: str | None = None
     """The labels file of the second person; None for tasks of Label Studio, of which several people have the same."""
+
+    num_in_others: Mapping[str, int] = field(default_factory=dict)
+    """Run of `also` -> drawn pictures that it has scored, too."""
 
 
 def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -> AuditSampleResult:
@@ -180,7 +184,7 @@ def _sampled(
     shown = pictures.filter(pa.array(is_clear, pa.bool_()))
     labels = _template(shown)
     for_second = labels.filter(pa.array(AuditSample(shown, sample.design).is_for_second_look, pa.bool_()))
-    num_without_score = run.num_images() - sample.design.num_scored
+    num_quarantined = sum(num_of_images(run.checked.reasons).values())
     stem, extension = posixpath.splitext(request.out)
     second_list = f"{stem}.second.csv" if extension == ".csv" else None
     interface_url = None if extension == ".csv" else f"{stem}.xml"
@@ -222,13 +226,14 @@ def _sampled(
         labels.num_rows,
         interface_url,
         opened.cautions,
-        num_without_score,
+        num_quarantined,
+        run.num_images() - sample.design.num_scored - num_quarantined,
         expected,
         replaced,
-        run.record.screen is not None,
         left_out,
         for_second.num_rows,
         second_list if for_second.num_rows else None,
+        {other.url: alike.table.num_rows for other, alike in of_others},
     )
 
 

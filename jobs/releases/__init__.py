@@ -13,6 +13,6 @@ checking.py       `run_verify`
 taking_down.py    `run_takedown`; with entries.py (its list), matching.py (the pictures), journal.py (files in place)
 applying_removals.py   the same for an older copy; looking_up.py: whether a release holds a picture
 
-May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.reporting`, `jobs.runtime`.
+May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
 Start at: `record.py` and `files.py`, then `filtering.py`.
 """

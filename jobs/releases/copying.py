@@ -1,10 +1,11 @@
 """One shard of a release: decide again, copy what is kept, and keep a record of both below `release.unfinished/`."""
 
 import hashlib
-import pickle
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
+from ingest.storage.removal import remove_half_written
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import (
     KeptHash,
@@ -30,6 +32,8 @@ from jobs.releases.decisions import (
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Counts, Share, counts_in
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
+from jobs.runtime.cluster import each_on_ray
+from jobs.runtime.processes import OnProgress, shared
 from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
@@ -75,8 +79,10 @@ class ShardCopier:
     def policy(self) -> Policy:
         return self.decider.policy
 
-    def outcome(self, number: int, share: Share) -> Copied:
-        """Copy a shard. Errors become text: an exception that leaves a worker of Ray arrives without its message."""
+    def outcome(self, task: tuple[int, Share]) -> Copied:
+        """Copy the shard of this number. Errors become text: an exception that leaves a worker arrives without its
+        message, or not at all."""
+        number, share = task
         try:
             return self._copied(number, share)
         except IncompleteError as error:
@@ -181,18 +187,26 @@ def _file_of(out: Place, share: Share, ending: str) -> Place:
     return out.at(DONE, f"{hashlib.sha256(share.shard.encode('utf-8', 'surrogateescape')).hexdigest()}{ending}")
 
 
-MAX_BLOCKS = 1000
+def copied_inline(
+    copier: ShardCopier, shares: Sequence[Share], num_processes: int, further_after_s: float
+) -> Generator[Copied, None, None]:
+    """Yield copies as they are done. num_processes, further_after_s: as of `shared`."""
+    sent = replace(copier, corpus=replace(copier.corpus, shards=()))  # names would take long to send
+    copies = shared(
+        partial(_copying, sent), enumerate(shares), num_processes=num_processes, further_after_s=further_after_s
+    )
+    try:
+        yield from copies
+    except BaseException:
+        if num_processes > 1 and copier.out.is_local:
+            remove_half_written(copier.out)  # what the further processes had begun
+        raise
 
 
-def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Iterator[Copied]:
-    """Yield copies as they are done, with Ray Data. Call this inside `jobs.runtime.cluster.ray_session`."""
-    import ray.data
+def _copying(copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Callable[[tuple[int, Share]], Copied]]:
+    return nullcontext(copier.outcome)
 
-    def copy(row: dict[str, Any]) -> dict[str, Any]:
-        number = int(row["number"])
-        return {"copied": pickle.dumps(copier.outcome(number, shares[number]))}
 
-    numbers = [{"number": n} for n in range(len(shares))]
-    copies = ray.data.from_items(numbers, override_num_blocks=min(len(shares), MAX_BLOCKS)).map(copy)
-    for row in copies.iter_rows():
-        yield pickle.loads(row["copied"])
+def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Generator[Copied, None, None]:
+    """Yield copies as they are done. Call this inside `jobs.runtime.cluster.ray_session`."""
+    return each_on_ray(lambda number: copier.outcome((number, shares[number])), len(shares))

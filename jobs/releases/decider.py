@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import QueryError
-from jobs.releases.decisions import ORIGIN, TAKEN_DOWN_BEFORE, dropped_by
+from jobs.releases.decisions import ORIGIN, TAKEN_DOWN_BEFORE, dropped_by, with_values
 from jobs.releases.files import DECISIONS_SCHEMA
 from reports.report.opened import OpenRun
 from scoring.policies.policy import LIMITS, Policy
@@ -48,11 +48,9 @@ class Overruled:
         places = np.minimum(np.searchsorted(indices, decided), len(indices) - 1)
         is_overruled = indices[places] == decided
         chosen = pa.array(numbers[places], mask=~is_overruled)
-        for part, name in enumerate(("action", "rule", "reason")):
-            values = pa.array([decision[part] for decision in self.decisions], pa.string()).take(chosen)
-            column = decisions.schema.get_field_index(name)
-            decisions = decisions.set_column(column, name, pc.coalesce(values, decisions[name]))
-        return decisions
+        parts = zip(("action", "rule", "reason"), zip(*self.decisions, strict=True), strict=True)
+        values = {name: pa.array(of_decisions, pa.string()).take(chosen) for name, of_decisions in parts}
+        return with_values(decisions, pa.array(is_overruled), values)
 
 
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -190,9 +188,7 @@ def _withheld(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table
     ):
         if pc.any(is_withheld).as_py():
             decisions = dropped_by(decisions, is_withheld, rule, pa.scalar(reason))
-            for name, value in (("key", ""), ("sha256", pa.scalar(None, pa.string()))):
-                column = decisions.schema.get_field_index(name)
-                decisions = decisions.set_column(column, name, pc.if_else(is_withheld, value, decisions[name]))
+            decisions = with_values(decisions, is_withheld, {"key": pa.scalar(""), "sha256": pa.scalar(None)})
     return decisions
 
 

@@ -4,7 +4,9 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -83,15 +85,14 @@ class KeptHash:
 
     def update(self, decisions: pa.Table) -> None:
         """Add decisions. RunError if the rows are not in the order of their index, or one comes twice."""
-        indices = decisions["index"].to_pylist()
-        for before, after in zip([self._last_index, *indices], indices, strict=False):
-            if after <= before:
-                raise RunError(
-                    f"{printable(self._shard)}: the run has index {after} after index {before}; "
-                    "scan the source into a new run"
-                )
-        self._last_index = indices[-1] if indices else self._last_index
-        self._num_rows += len(indices)
+        indices = np.concatenate([[self._last_index], decisions["index"].to_numpy()])
+        for place in np.flatnonzero(np.diff(indices) <= 0)[:1].tolist():
+            raise RunError(
+                f"{printable(self._shard)}: the run has index {indices[place + 1]} after index {indices[place]}; "
+                "scan the source into a new run"
+            )
+        self._last_index = int(indices[-1])
+        self._num_rows += decisions.num_rows
         rows = kept_rows(decisions)
         pairs = list(zip(rows["index"].to_pylist(), rows["sha256"].to_pylist(), strict=True))
         if pairs:
@@ -128,21 +129,18 @@ def as_written(decisions: pa.Table, written: Written, unseen: Mapping[int, list[
         decisions = _with_dropped(decisions, of_rule, rule)
     decisions = _with_dropped(decisions, written.dropped, ReservedRule.UNSAFE_MEMBER)
     rewritten = written.pictures.rewritten
-    is_kept = pc.not_equal(decisions["action"], "drop")
     rows = list(zip(decisions["index"].to_pylist(), decisions["sha256"].to_pylist(), strict=True))
     of_pictures = {
         "released_sha256": [rewritten.get(index, sha256) for index, sha256 in rows],
         "unseen": [unseen.get(index) for index, _ in rows],
         "pdq": [written.pictures.pdq.get(index) for index, _ in rows],
         "colours": [written.pictures.colours.get(index) for index, _ in rows],
-        **{name: decisions[name] for name in ORIGIN},
     }
     for name, values in of_pictures.items():
         field = DECISIONS_SCHEMA.field(name)
-        column = values if isinstance(values, pa.ChunkedArray) else pa.array(values, field.type)
-        column = pc.if_else(is_kept, column, pa.scalar(None, field.type))
-        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
-    return decisions
+        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, pa.array(values, field.type))
+    is_dropped = pc.equal(decisions["action"], "drop")
+    return with_values(decisions, is_dropped, dict.fromkeys((*of_pictures, *ORIGIN), pa.scalar(None)))
 
 
 def redactions_of(decisions: pa.Table, steps: Mapping[int, Sequence[CoverStep]]) -> pa.Table:
@@ -175,7 +173,12 @@ def counted(decisions: pa.Table) -> Counter[tuple[str, str]]:
 
 def dropped_by(decisions: pa.Table, rows: pa.ChunkedArray, rule: str, reasons: pa.ChunkedArray | pa.Scalar) -> pa.Table:
     """Return the decisions, with those where `rows` is true dropped by the rule."""
-    for name, value in (("reason", reasons), ("rule", rule), ("action", "drop")):
-        column = decisions.schema.get_field_index(name)
-        decisions = decisions.set_column(column, name, pc.if_else(rows, value, decisions[name]))
+    return with_values(decisions, rows, {"reason": reasons, "rule": pa.scalar(rule), "action": pa.scalar("drop")})
+
+
+def with_values(decisions: pa.Table, rows: pa.ChunkedArray, values: Mapping[str, Any]) -> pa.Table:
+    """Return the decisions, with other values where `rows` is true. values: column -> Arrow scalar or one per row."""
+    for name, value in values.items():
+        column = pc.if_else(rows, value.cast(DECISIONS_SCHEMA.field(name).type), decisions[name])
+        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), name, column)
     return decisions

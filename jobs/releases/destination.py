@@ -183,7 +183,7 @@ def refuse_loss(out: Place, url: str, source: Place, identity: ReleaseIdentity, 
                 f"--previous {url}, or remove {url}"
             )
     if resume and is_release and begun is None:
-        raise StorageError(f"{url} is finished already; use --overwrite to write it again")
+        raise StorageError(f"{url} is a finished release, with nothing left to resume")
     if resume and begun not in (None, identity):
         raise StorageError(
             f"{url} was begun with another run, policy or guarantee, by another version, or images were scanned "

@@ -20,6 +20,7 @@ from ingest.errors import number_of
 from ingest.formats.members import IMAGE_EXTENSIONS, extension_of
 from ingest.formats.released import CARD, CROISSANT, DATASHEET
 from ingest.formats.tree import RELEASED_WITH_IMAGE
+from ingest.images.files import formats
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.releases.record import ReleaseRecord
@@ -38,7 +39,7 @@ TEXTS = {
 }
 """`members` of a policy -> what the card says of it."""
 
-PICTURE_ENCODINGS = [f"image/{name}" for name in ("jpeg", "png", "webp", "gif", "bmp", "tiff", "avif")]
+PICTURE_ENCODINGS = [form.media_type for form in formats.TABLE]
 """What a set of pictures may hold. Readers such as mlcroissant take the first that they know, and open each file by its
 content; `image/*` is none that they know."""
 

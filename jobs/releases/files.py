@@ -9,7 +9,8 @@ Whatever must not be published is in one folder, `not-for-publication/`; the res
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from io import BufferedReader
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pydantic import BaseModel, ValidationError
@@ -212,11 +213,8 @@ def read_own(root: Place, name: str, what: str, columns: Collection[str] | None 
 
 def sha256_of(file: Place) -> str:
     """Return the hash of a file of a release, in hex."""
-    digest = hashlib.sha256()
     with file.open() as stream:
-        while block := stream.read(BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(cast(BufferedReader, stream), "sha256").hexdigest()
 
 
 def as_json(content: BaseModel | Mapping[str, Any]) -> bytes:

@@ -9,10 +9,10 @@ sample that cannot be released safely is dropped then, and its decision says so.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import count
+from functools import partial
 from typing import Annotated
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
@@ -20,8 +20,8 @@ from ingest.formats import Source
 from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
 from ingest.storage.removal import remove_half_written
-from jobs.console.requests import HashListUrl, Option, RunUrl, Url, checked_request
-from jobs.releases.copying import Copied, ShardCopier, copied_on_ray
+from jobs.console.requests import Count, HashListUrl, Option, RunUrl, Url, checked_request
+from jobs.releases.copying import Copied, ShardCopier, copied_inline, copied_on_ray
 from jobs.releases.decider import Decider
 from jobs.releases.destination import (
     failures_say_what_is_left,
@@ -43,6 +43,7 @@ from jobs.releases.rewriting import (
     boxes_sha256,
     clears_what_is_private,
     notes_of_looks,
+    processes_for,
     refuse_gpu,
     refuse_uncoverable,
     shown_engine,
@@ -52,6 +53,7 @@ from jobs.releases.url_list import count_urls, kind_of, refuse_unlistable
 from jobs.runtime.cluster import Executor, inline_session, names_cluster, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
 from jobs.runtime.pictures import READS_AGAIN, reads_pictures, withheld
+from jobs.runtime.processes import FURTHER_AFTER_S
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run
 from scoring.engines.detectors.covering import examiner
@@ -62,9 +64,9 @@ from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, read_record
 from scoring.sql.limits import spilling_database
 
-INLINE_BYTES = 10**9
-INLINE_IMAGES = 20_000
-"""A release of at most this many bytes and images is copied in this process: Ray alone would take longer to start."""
+AT_ONCE_BYTES = 2 * 10**8
+"""A release of at least this many bytes is copied by all processes from the start; of a smaller one, less would be left
+once they are ready."""
 
 
 @checked_request
@@ -109,14 +111,27 @@ class FilterRequest:
 
 @checked_request
 class FilterResources:
-    executor: Annotated[Executor | None, Option(fill=f"{INLINE_BYTES / 1e9:g} GB or {INLINE_IMAGES:,} images")] = None
-    """Where the work runs; default inline up to {}, else ray."""
+    processes: Count | None = None
+    """Processes without Ray; default one per core, and one alone for a second engine with a GPU or an endpoint."""
+
+    executor: Executor | None = None
+    """Where the work runs: on Ray, or in this process and further ones that it starts; default inline, unless a cluster
+    is named."""
 
     ray_address: str | None = None
     """Ray cluster to use; default RAY_ADDRESS."""
 
     def __post_init__(self) -> None:
         refuse_address(self.executor, self.ray_address)
+        if self.processes is not None and (self.executor == "ray" or self.ray_address is not None):
+            raise PrivsieveError(f"--processes {self.processes} is of --executor inline: leave it out for Ray")
+
+    @property
+    def on_ray(self) -> bool:
+        """What the user chose; else whether a cluster is named."""
+        if self.executor is None:
+            return self.processes is None and names_cluster(self.ray_address)
+        return self.executor == "ray"
 
 
 @dataclass(frozen=True)
@@ -267,14 +282,14 @@ def check_destination(planned: FilterPlan) -> None:
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
     """Write the planned release. IncompleteError if the source or the run has changed since."""
     check_destination(planned)
-    if planned.policy.verify is not None and executor_for(planned.plan, resources) == "ray":
+    if planned.policy.verify is not None and resources.on_ray:
         refuse_gpu(planned.policy.verify)
     request, out = planned.request, planned.out
     kind = kind_of(planned.urls)
     identity = _identity(planned)
     if not kind.has_pictures and resources.executor is None:
         resources = replace(resources, executor="inline")  # nothing is copied
-    with _executor(planned.plan, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
+    with _executor(planned, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
         is_replaced = request.overwrite and removed_release(out)
         with (
             lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
@@ -326,26 +341,18 @@ def _identity(planned: FilterPlan) -> ReleaseIdentity:
     )
 
 
-def executor_for(plan: Plan, resources: FilterResources) -> Executor:
-    """Return what the user chose; else Ray if a cluster is named or the release is large."""
-    if resources.executor is not None:
-        return resources.executor
-    if names_cluster(resources.ray_address):
-        return "ray"
-    is_small = plan.num_kept_bytes <= INLINE_BYTES and plan.num_kept <= INLINE_IMAGES
-    return "inline" if is_small else "ray"
-
-
-Copy = Callable[[ShardCopier, Sequence[Share]], Iterator[Copied]]
+Copy = Callable[[ShardCopier, Sequence[Share]], Generator[Copied, None, None]]
 """A function that copies the shards, and yields each copy as it is done."""
 
 
 @contextmanager
-def _executor(plan: Plan, resources: FilterResources) -> Iterator[Copy]:
-    """Yield the function that copies, in this process or on Ray, which runs for the length of the block."""
-    if executor_for(plan, resources) == "inline" or not plan.shares:
+def _executor(planned: FilterPlan, resources: FilterResources) -> Iterator[Copy]:
+    """Yield the function that copies, in processes of this machine or on a Ray that ends with the block."""
+    if not resources.on_ray or not planned.plan.shares:
+        is_large = resources.processes is not None or planned.plan.num_kept_bytes >= AT_ONCE_BYTES
+        number = resources.processes or processes_for(planned.policy)
         with inline_session():
-            yield lambda copier, shares: map(copier.outcome, count(), shares)
+            yield partial(copied_inline, num_processes=number, further_after_s=0 if is_large else FURTHER_AFTER_S)
         return
     from jobs.runtime.cluster import ray_session
 
@@ -362,8 +369,8 @@ def _copy_all(
     is raised at once, and so is the error that another filter has taken the release over.
     """
     counts, written, changed = Counts(), dict[int, Written](), dict[int, str]()
-    with feedback.meter("filter", plan.num_kept) as meter:
-        for copied in copy(copier, plan.shares):
+    with feedback.meter("filter", plan.num_kept) as meter, closing(copy(copier, plan.shares)) as copies:
+        for copied in copies:
             own_lease.check()
             if copied.failure:
                 raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")

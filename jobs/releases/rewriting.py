@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
-from ingest.images.rewriting import CLEANED_FORMATS, TARGETS, cleaned
+from ingest.images.files import formats
+from ingest.images.rewriting import TARGETS, cleaned
 from ingest.storage.place import place
 from jobs.releases.decisions import TAKEN_DOWN_BEFORE
 from jobs.releases.matching import pdq_texts
+from jobs.runtime.processes import default_processes
 from reports.words import SIDES, first_frame_boxes
 from scoring.assessment import Engine, EngineDescription
 from scoring.engines import engine_module
@@ -60,6 +62,11 @@ def refuse_gpu(engine: SecondEngine) -> None:
         )
 
 
+def processes_for(policy: Policy) -> int:
+    """Return how many processes copy, each with its engines."""
+    return default_processes(None if policy.verify is None else _described(policy.verify))
+
+
 @dataclass(frozen=True)
 class Rewriter:
     """Writes the pictures of one shard again, as a policy wants it."""
@@ -87,7 +94,7 @@ class Rewriter:
             return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
         made = cleaned(encoded, decided["num_frames_scanned"] or 1)
         if made is None:
-            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(CLEANED_FORMATS)} can be)"
+            message = f"its file cannot be cleaned without a change of its pixels ({', '.join(formats.CLEANED)} can be)"
             return NotReleased(NOT_CLEANED, message)
         if hashlib.sha256(made.content).hexdigest() in self.removed:
             return NotReleased(REMOVED, TAKEN_DOWN_BEFORE)

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import (
@@ -33,15 +32,9 @@ from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
+from jobs.releases.decisions import with_values
 from jobs.releases.entries import Entry, PdqDistance, Why, entries_of, write_tombstones
-from jobs.releases.files import (
-    DECISIONS_SCHEMA,
-    content_of,
-    read_own,
-    read_release,
-    sha256_of,
-    sums,
-)
+from jobs.releases.files import content_of, read_own, read_release, sha256_of, sums
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
 from jobs.releases.journal import Found, Replaced, remove_safely
 from jobs.releases.matching import RemovalResult, named_pictures
@@ -195,8 +188,4 @@ def _marked(decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> pa.Table:
         "unseen": None,
         "pdq": None,
     }
-    for name, value in values.items():
-        field = DECISIONS_SCHEMA.field(name)
-        column = pc.if_else(pa.array(is_taken), pa.scalar(value, field.type), decisions[name])
-        decisions = decisions.set_column(DECISIONS_SCHEMA.get_field_index(name), field, column)
-    return decisions
+    return with_values(decisions, pa.array(is_taken), {name: pa.scalar(value) for name, value in values.items()})

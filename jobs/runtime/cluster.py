@@ -1,8 +1,7 @@
 """Where the work of a command runs: in this process, or on Ray, which is started quietly and on the right cluster.
 
 `ray` spreads the work over the machines of a cluster, or over the GPUs of one. `inline` does the same work with the
-same results, without the seconds that Ray takes to start: for one machine. A scan may then use further processes; other
-commands do one piece after the other.
+same results, without the seconds that Ray takes to start: for one machine (`jobs.runtime.processes`).
 
 A bare `ray.init()` attaches to any cluster that it finds on the host. So the address is always given: "local" unless
 --ray-address or RAY_ADDRESS names one. Inside `ray job submit` Ray itself sets RAY_ADDRESS.
@@ -10,6 +9,7 @@ A bare `ray.init()` attaches to any cluster that it finds on the host. So the ad
 
 import logging
 import os
+import pickle
 import re
 import signal
 import socket
@@ -17,10 +17,10 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -29,6 +29,7 @@ from ingest.machine import num_cores
 from scoring.taxonomy import CARRIED_VARIABLES
 
 Executor = Literal["ray", "inline"]
+Answer = TypeVar("Answer")
 
 
 def refuse_address(executor: Executor | None, ray_address: str | None) -> None:
@@ -297,6 +298,26 @@ def _quiet() -> None:
     context.print_on_execution_start = False
     # One row per block: a slice is a unit of work, and blocks of several would go to one actor together.
     context.target_max_block_size = 1
+
+
+MAX_BLOCKS = 1000
+
+
+def each_on_ray(
+    work: Callable[[int], Answer], num: int, num_cpus: float | None = None
+) -> Generator[Answer, None, None]:
+    """Yield what `work` gives for each number below `num`, as it is done. Call this inside `ray_session`.
+
+    work: must not raise, since an exception would arrive without its message.
+    """
+    import ray.data
+
+    def worked(row: dict[str, Any]) -> dict[str, Any]:
+        return {"answer": pickle.dumps(work(int(row["number"])))}
+
+    numbers = ray.data.from_items([{"number": n} for n in range(num)], override_num_blocks=min(num, MAX_BLOCKS))
+    for row in numbers.map(worked, num_cpus=num_cpus).iter_rows():
+        yield pickle.loads(row["answer"])
 
 
 _hiding = threading.Lock()

@@ -24,11 +24,13 @@ import ray.data
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ingest.errors import PrivsieveError, SourceError
+from jobs.runtime.cluster import each_on_ray
 from jobs.runtime.machines import num_slicers
 from jobs.runtime.on_worker import Program, other_program, program
+from jobs.runtime.processes import OnProgress, no_progress
 from jobs.scanning.chosen import Chosen
-from jobs.scanning.slice_scanner import OnProgress, SliceScanner, no_progress
-from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, slices_left
+from jobs.scanning.slice_scanner import SliceScanner
+from jobs.scanning.slice_tasks import ScanSettings, ShowUnderWay, SliceCounts, SliceTask, listed
 from scoring.runs.ledger import Ledger, only_shards
 
 Figure = TypeVar("Figure")
@@ -100,11 +102,8 @@ def scan_slices(
         if wanted is not None and (why := other_program(wanted)):
             yield {"listed": pickle.dumps(SliceCounts(failure=f"machine {platform.node()}: {why}", is_fatal=True))}
             return
-        try:
-            for task in slices_left(settings, shards[int(row["number"])], chosen, ledger):
-                yield {"listed": pickle.dumps(task)}
-        except PrivsieveError as error:
-            yield {"listed": pickle.dumps(SliceCounts(failure=str(error)))}
+        for task in listed(settings, [shards[int(row["number"])]], chosen, ledger):
+            yield {"listed": pickle.dumps(task)}
 
     with _shown(show) as (on_progress, ended):
         num_at_once = min(len(shards), num_slicers(engines.size, engines.max_size))
@@ -132,20 +131,17 @@ def scan_slices(
 def of_each_shard(work: Callable[[str], Figure], shards: list[str]) -> list[Figure]:
     """Return what `work` gives for each shard, in order; the cluster does the listing. SourceError if it fails."""
 
-    def worked(row: dict[str, Any]) -> dict[str, Any]:
+    def worked(number: int) -> tuple[int, Figure | PrivsieveError]:
         try:
-            figure: Figure | PrivsieveError = work(shards[int(row["number"])])
+            return number, work(shards[number])
         except PrivsieveError as error:
-            figure = error
-        return {"number": row["number"], "figure": pickle.dumps(figure)}
+            return number, error
 
-    numbers = ray.data.from_items([{"number": n} for n in range(len(shards))])
     figures: dict[int, Figure] = {}
-    for row in numbers.map(worked, num_cpus=SLICER_CPUS).iter_rows():
-        figure = pickle.loads(row["figure"])
+    for number, figure in each_on_ray(worked, len(shards), SLICER_CPUS):
         if isinstance(figure, PrivsieveError):
             raise SourceError(str(figure))
-        figures[int(row["number"])] = figure
+        figures[number] = figure
     return [figures[n] for n in range(len(shards))]
 
 

@@ -24,6 +24,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import inline_session, ray_session
 from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
+from jobs.runtime.processes import FURTHER_AFTER_S, default_processes
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
 from jobs.scanning.chosen import Chosen
@@ -77,10 +78,6 @@ from scoring.table import LISTED
 CHECKOUT = Path(__file__).parents[2]
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
-
-
-FURTHER_AFTER_S = 2.0
-"""An inline scan that ends sooner needs no further process, which takes a second to start."""
 
 
 MAX_COUNTED_FILES = 2000
@@ -286,11 +283,9 @@ class _Scan:
     def _executor(self) -> ScanSlices:
         """Return what scans the slices that are left. Call this inside the session."""
         if self._resources.executor == "inline":
-            number = self._resources.processes
-            if number is not None:
-                return partial(inline.scan_slices, num_processes=number)
-            has_own_workers = self._description.num_gpus > 0 or self._description.batches_at_once > 1
-            number = 1 if has_own_workers else num_cores()
+            if self._resources.processes is not None:
+                return partial(inline.scan_slices, num_processes=self._resources.processes)
+            number = default_processes(self._description)
             return partial(inline.scan_slices, num_processes=number, further_after_s=FURTHER_AFTER_S)
         from jobs.scanning import on_ray
 

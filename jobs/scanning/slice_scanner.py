@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
 from ingest.sample import Slice, printable
+from jobs.runtime.processes import OnProgress, no_progress
 from jobs.scanning.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scanning.engine_host import EngineHost, NotLoadedError
 from jobs.scanning.isolation import IsolationError, isolated_rows
@@ -29,15 +30,6 @@ from scoring.runs.attempts import GIVE_UP_AFTER_DEATHS, ISOLATE_AFTER_DEATHS, At
 from scoring.runs.footers import shard_text, write_result
 from scoring.screen.guard import GuardCounts, guard_counts
 from scoring.table import SCHEMA, Col
-
-OnProgress = Callable[[str, int], object]
-"""Takes the name of a slice (`SliceTask.name`) and how many of its images this attempt has scanned so far; for progress
-only. An empty name means that an engine is loaded."""
-
-
-def no_progress(slice_name: str, num_images: int) -> None:
-    """Use this as `OnProgress` if progress is not shown."""
-
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = (-3, 16 * 2**20), (-1, 64 * 2**20)
 """Parameter of mallopt(3) and its value in bytes."""

@@ -128,6 +128,17 @@ class SliceCounts:
     """None without a screen."""
 
 
+def listed(
+    settings: ScanSettings, shards: list[str], chosen: Chosen, ledger: Ledger
+) -> Iterator[SliceTask | SliceCounts]:
+    """Yield the slices without a result, and why a shard cannot be listed."""
+    for shard in shards:
+        try:
+            yield from slices_left(settings, shard, chosen, ledger)
+        except PrivsieveError as error:
+            yield SliceCounts(failure=str(error))
+
+
 def slices_left(settings: ScanSettings, shard: str, chosen: Chosen, ledger: Ledger) -> Iterator[SliceTask]:
     """Yield the slices of a shard without a result, as they are listed.
 

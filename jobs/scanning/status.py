@@ -21,7 +21,8 @@ class ShardStatus:
     """The state of a shard.
 
     state: done, left (some slices have no result yet), failed (its last attempt gave up; `failure` says why).
-    num_slices_done: slices with a result. num_slices_begun: being scanned now, or given up when a worker died.
+    num_slices_done: slices with a result. num_slices_begun: being scanned now, given up when a worker
+    died, or interrupted, so that their first rows are kept.
     """
 
     shard: str

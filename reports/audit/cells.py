@@ -50,14 +50,19 @@ class AuditSql:
     answers: Mapping[str, str]
     """Subject -> 1 if the run says yes, another number if it does not, null if it does not know."""
 
-    cells: str
-    """Number of the cell of each subject, never null, as columns `SQL AS cell_…`."""
+    cells: Mapping[str, str]
+    """Subject -> number of the cell, never null."""
 
     num_screened: int
     """Images that a screen left out."""
 
     guard_mass: float
     """Images that a guarded image represents, itself included; 1 if there is none."""
+
+    @property
+    def columns(self) -> str:
+        """Return the cells as columns `SQL AS cell_…`."""
+        return ", ".join(f"{cell}::TINYINT AS cell_{subject}" for subject, cell in self.cells.items())
 
 
 def audit_sql(run: Run, private: str) -> AuditSql:
@@ -70,20 +75,19 @@ def audit_sql(run: Run, private: str) -> AuditSql:
     num_screened, num_guarded = row["num_screened"], row["num_guarded"]
     guard_mass = 1 + num_screened / num_guarded if num_guarded else 1.0
     scored = (
-        f"(SELECT *, ({private_sql(private, engine)}) AS is_private, {PROBABILITY_SQL} AS chance_private, "
-        f"CASE WHEN {_IS_GUARDED} THEN {guard_mass!r} ELSE 1.0 END::DOUBLE AS mass FROM scored)"
+        f"(SELECT *, ({private_sql(private, engine)}) AS is_private, {PROBABILITY_SQL} AS chance_private FROM scored)"
     )
     others = [
         f"WHEN is_private IS NULL OR level_high IN {PRIVATE_LEVELS} THEN {UNCLEAR}",
         f"WHEN level IN (3, 4) THEN {NEAR}",
     ]
-    cells = [f"{_cell_sql('chance_private', 'is_private', others)} AS cell_{PRIVATE}"]
+    cells = {PRIVATE: _cell_sql("chance_private", "is_private", others)}
     for key in KEYS:
         null = UNCLEAR if key in not_presence_only(engine) else NOT_JUDGED
         others = [f"WHEN {key} = 0.5 THEN {UNCLEAR}", f"WHEN {key} IS NULL THEN {null}"]
-        cells.append(f"{_cell_sql(Col.prob(key), f'{key} = 1', others)} AS cell_{key}")
+        cells[key] = _cell_sql(Col.prob(key), f"{key} = 1", others)
     answers = {PRIVATE: "is_private::TINYINT", **{key: key for key in KEYS}}
-    return AuditSql(scored, answers, ", ".join(cells), num_screened, guard_mass)
+    return AuditSql(scored, answers, cells, num_screened, guard_mass)
 
 
 def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
@@ -97,49 +101,73 @@ def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
     shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
     plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
     guard = f"CASE WHEN {_IS_GUARDED} THEN {GUARDED} ELSE 0 END"
-    return f"(coalesce({binned} + {shift}, {plain}) + {guard})::TINYINT"
+    return f"(coalesce({binned} + {shift}, {plain}) + {guard})"
+
+
+NO_ANSWER, NO, UNSURE, YES = range(4)
+"""Answers of the run about a subject."""
 
 
 @dataclass(frozen=True)
 class CellCounts:
-    """Images of the population in each cell: a guarded image counts as all that it represents."""
+    """Images of the population by the run's answer and by cell: a guarded image counts as all that it represents."""
 
     categories: tuple[str, ...]
     """Sorted; empty if there are more than `MAX_CATEGORIES`, or a screen: few images of each category are guarded."""
 
-    of_run: dict[str, Numbers]
-    """Subject -> shape (NUM_CELLS,)."""
-
-    of_categories: dict[str, Numbers]
-    """Subject -> shape (number of categories, NUM_CELLS)."""
+    of_answers: Mapping[str, Numbers]
+    """Subject -> shape (number of categories, or 1, 4 answers, NUM_CELLS)."""
 
     guard_mass: float = 1.0
+
+    num_hidden: int = 0
+    """Images that a screen left out, if nothing represents them. They are in no answer."""
+
+    def num_images(self, subject: str, weights: Numbers | None = None) -> Numbers:
+        """Return the images in each cell, shape (NUM_CELLS,). weights: of an image of each category; None: 1."""
+        counts = self.of_categories(subject)
+        total = counts.sum(axis=0) if weights is None else weights @ counts
+        total[GUARDED + NOT_JUDGED] += self.num_hidden
+        return np.asarray(total, dtype=np.float64)
+
+    def of_categories(self, subject: str) -> Numbers:
+        """Return the images of each category in each cell, shape (number of categories, NUM_CELLS)."""
+        return np.asarray(self.of_answers[subject].sum(axis=1), dtype=np.float64)
+
+    def raw(self, subject: str, weights: Numbers | None = None) -> "RawCounts":
+        """Return the answers of the run about a subject. weights: as in `num_images`."""
+        of_categories = self.of_answers[subject].sum(axis=2)
+        return RawCounts(of_categories.sum(axis=0) if weights is None else weights @ of_categories)
 
 
 @dataclass(frozen=True)
 class RawCounts:
     """Answers of the run about one subject; a guarded image counts as all that it represents."""
 
-    num_yes: float
-    num_no: float
+    counts: Numbers
+    """Shape (4,): of each answer."""
 
-    num_answered: float
-    """With yes, no or 0.5."""
+    @property
+    def num_answered(self) -> float:
+        """Return the number of images answered with yes, no or 0.5."""
+        return float(self.counts[NO:].sum())
 
-    num_scored: float
+    @property
+    def num_scored(self) -> float:
+        return float(self.counts.sum())
 
     @property
     def is_lower_bound(self) -> bool:
         """Return whether the raw rate is a lower bound: the engine finds the subject in some images and never rules it
         out."""
-        return self.num_no == 0 and 0 < self.num_answered < self.num_scored
+        return float(self.counts[NO]) == 0 and 0 < self.num_answered < self.num_scored
 
     @property
     def rate(self) -> float | None:
         """Return the share of yes among the images with an answer, or among all scored images if it is a lower bound,
         as in reports. None without such images."""
         num_images = self.num_scored if self.is_lower_bound else self.num_answered
-        return self.num_yes / num_images if num_images else None
+        return float(self.counts[YES]) / num_images if num_images else None
 
 
 def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCounts:
@@ -148,54 +176,33 @@ def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCount
     if by_category and not sql.num_screened:
         is_split = len(run.ask("audit_categories", category=CATEGORY, most=str(MAX_CATEGORIES + 1))) <= MAX_CATEGORIES
     names, counts = counts_by(run, sql, CATEGORY if is_split else ALL)
-    of_run = {subject: of_groups.sum(axis=0) for subject, of_groups in counts.items()}
-    if sql.guard_mass == 1:  # nothing represents the images that a screen left out
-        for of_subject in of_run.values():
-            of_subject[GUARDED + NOT_JUDGED] += sql.num_screened
-    return CellCounts(names if is_split else (), of_run, counts if is_split else {}, sql.guard_mass)
+    num_hidden = sql.num_screened if sql.guard_mass == 1 else 0
+    return CellCounts(names if is_split else (), counts, sql.guard_mass, num_hidden)
 
 
 def counts_by(run: Run, sql: AuditSql, group: str) -> tuple[tuple[str, ...], dict[str, Numbers]]:
-    """Count the images in each cell of each group: the groups, sorted; subject -> shape (groups, NUM_CELLS).
+    """Count the images of each group: the groups, sorted; subject -> shape (groups, 4 answers, NUM_CELLS).
 
     group: SQL value.
     """
+    cells = []
+    for subject, answer in sql.answers.items():
+        number = f"CASE WHEN {answer} IS NULL THEN {NO_ANSWER} WHEN {answer} = 0 THEN {NO} WHEN {answer} = 1 THEN {YES}"
+        cells.append(f"{sql.cells[subject]} + {NUM_CELLS} * {number} ELSE {UNSURE} END AS cell_{subject}")
     numbers = " ".join(f"WHEN cell_{subject} IS NOT NULL THEN {number}" for number, subject in enumerate(SUBJECTS))
     rows = run.ask(
         "audit_cells",
         category=group,
         scored=sql.scored,
-        cells=sql.cells,
+        cells=", ".join(cells),
         sets=", ".join(f"(category, cell_{subject})" for subject in SUBJECTS),
         subject=f"CASE {numbers} END",
         cell=f"coalesce({', '.join(f'cell_{subject}' for subject in SUBJECTS)})",
     )
     names = sorted({row["category"] for row in rows}, key=str)
     places = {name: index for index, name in enumerate(names)}
-    totals = np.zeros((len(SUBJECTS), max(1, len(names)), NUM_CELLS))
+    totals = np.zeros((len(SUBJECTS), max(1, len(names)), 4, NUM_CELLS))
     for row in rows:
-        totals[row["subject"], places[row["category"]], row["cell"]] += row["num_images"]
+        totals[row["subject"], places[row["category"]], *divmod(row["cell"], NUM_CELLS)] += row["num_images"]
     totals *= masses_of(sql.guard_mass)
     return tuple(names), dict(zip(SUBJECTS, totals, strict=True))
-
-
-def raw_counts(run: Run, sql: AuditSql, categories: tuple[str, ...] = ()) -> dict[str | None, dict[str, RawCounts]]:
-    """Count the answers of the run: category, or None for the whole run -> subject -> answers.
-
-    categories: without any, only the whole run is counted.
-    """
-    counts = "sum(mass) AS num_scored, " + ", ".join(
-        f"sum(mass) FILTER ({answer} = 1) AS yes_{subject}, sum(mass) FILTER ({answer} = 0) AS no_{subject}, "
-        f"sum(mass) FILTER ({answer} IS NOT NULL) AS any_{subject}"
-        for subject, answer in sql.answers.items()
-    )
-    rows = run.ask("audit_answers", scored=sql.scored, category=CATEGORY if categories else ALL, counts=counts)
-    counts_by_category: dict[str | None, dict[str, RawCounts]] = {}
-    for subject in SUBJECTS:
-        columns = [f"yes_{subject}", f"no_{subject}", f"any_{subject}", "num_scored"]
-        of_categories = {row["category"]: [float(row[column] or 0) for column in columns] for row in rows}
-        total = np.array([*of_categories.values(), [0, 0, 0, 0]], dtype=np.float64).sum(axis=0)
-        counts_by_category.setdefault(None, {})[subject] = RawCounts(*total.tolist())
-        for category in categories:
-            counts_by_category.setdefault(category, {})[subject] = RawCounts(*of_categories[category])
-    return counts_by_category

@@ -5,7 +5,7 @@ from dataclasses import replace
 from shlex import quote
 
 from ingest.errors import LabelsError, RunError, number_of
-from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, counts_by, raw_counts
+from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, counts_by
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
 from reports.audit.population import DrawnShards, category_weights, with_unscored
 from reports.audit.results import (
@@ -15,6 +15,7 @@ from reports.audit.results import (
     FEW_LABELS,
     IN_SOURCE,
     NO_LABELS,
+    ONLY_PRESENT,
     SCORED,
     SCREENED,
     TOO_FEW_FOR_CATEGORIES,
@@ -27,8 +28,8 @@ from reports.audit.results import (
 from reports.audit.words import label_gaps
 from reports.run.design import SAMPLES, Kind
 from reports.run.warehouse import STALE_AUDIT, Run
-from reports.statistics.category_rates import MIN_LABELS, CategoryEstimate
-from reports.statistics.estimates import Estimate
+from reports.statistics.category_rates import MIN_LABELS
+from reports.statistics.estimates import Estimate, Rates
 from reports.statistics.shares import SMALL_GROUP
 from scoring.labels.table import JudgedLabels
 from scoring.privacy import follows_taxonomy
@@ -70,7 +71,7 @@ def audit_of_sample(
     shards = None
     if kind == "shards" and run.record.shard_draw is not None:
         shards = DrawnShards(run.record.shard_draw, *counts_by(run, sql, "shard"))
-    basis = Basis(sample, labels, counts, raw_counts(run, sql, counts.categories), kind, of_source, shards)
+    basis = Basis(sample, labels, counts, kind, of_source, shards)
     subjects, categories = list[SubjectRates](), list[CategoryRates]()
     for subject in SUBJECTS:
         rates, of_categories = _corrected(subject, basis)
@@ -103,14 +104,15 @@ def private_rate(sample: AuditSample, counts: CellCounts, judged: JudgedLabels) 
     except LabelsError:  # no label is of a drawn picture
         return Estimate()
     basis = Basis(sample, labels, counts)
-    if not len(weighted(PRIVATE, basis).places):
+    if not len(weighted(PRIVATE, basis)[1]):
         return Estimate()
-    return fitted(PRIVATE, basis, with_categories=False).prevalence
+    (rates,) = fitted(PRIVATE, basis, with_categories=False)
+    return rates.prevalence if rates else Estimate()
 
 
 def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryRates]]:
-    labels = weighted(subject, basis)
-    whole, num_labels = basis.raw[None][subject], len(labels.places)
+    labels, places = weighted(subject, basis)
+    raw, num_labels = basis.raw(subject), len(places)
     num_undecided = int(basis.labels.undecided[subject].sum())
     rates = SubjectRates(
         subject=subject,
@@ -119,17 +121,24 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         num_ambiguous=basis.labels.num_ambiguous[subject],
         num_undecided=num_undecided,
         second_looks=looks_of(subject, basis),
-        raw_rate=basis.raw_rate(subject),
-        is_raw_lower_bound=whole.is_lower_bound,
+        raw_rate=raw.rate,
+        is_raw_lower_bound=raw.is_lower_bound,
         note=NO_LABELS,
     )
     if not num_labels:
         return rates, []
-    is_complete = bool((labels.probabilities >= 1).all()) and num_labels == whole.num_scored
-    fit = fitted(subject, basis, with_categories=bool(basis.counts.categories) and not is_complete)
+    # As of a data set whose classes name what a picture shows, or of a list that was filled in with 1 only.
+    if rates.num_positive == num_labels and num_labels < basis.labels.counts.num_labelled / 2:
+        return replace(rates, note=ONLY_PRESENT), []
+    is_complete = bool((labels.probabilities >= 1).all()) and num_labels == basis.counts.raw(subject).num_scored
+    names = basis.counts.categories
+    whole, *of_categories = fitted(subject, basis, with_categories=bool(names) and not is_complete)
+    assert whole is not None
     categories = [
-        _category(subject, name, basis.raw[name][subject], estimate)
-        for name, estimate in zip(basis.counts.categories, fit.categories, strict=False)
+        _category(subject, name, RawCounts(counts), estimate)
+        for name, counts, estimate in zip(
+            names, basis.counts.of_answers[subject].sum(axis=2), of_categories, strict=False
+        )
         if estimate is not None
     ]
     note = None
@@ -139,33 +148,33 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         note = FEW_LABELS
     elif num_undecided:
         note = UNDECIDED
-    elif basis.counts.categories and not categories:
+    elif names and not categories:
         note = TOO_FEW_FOR_CATEGORIES
     corrected = replace(
         rates,
-        corrected=fit.prevalence,
-        with_quarantined=with_unscored(fit.prevalence, *basis.num_scored_of_all()),
+        corrected=whole.prevalence,
+        with_quarantined=with_unscored(whole.prevalence, *basis.num_scored_of_all()),
         # An engine that never answers is neither sensitive nor specific.
-        sensitivity=fit.sensitivity if whole.num_answered else Estimate(),
-        specificity=fit.specificity if whole.num_answered else Estimate(),
+        sensitivity=whole.sensitivity if raw.num_answered else Estimate(),
+        specificity=whole.specificity if raw.num_answered else Estimate(),
         note=note,
     )
     return corrected, categories
 
 
-def _category(subject: str, category: str, counts: RawCounts, estimate: CategoryEstimate) -> CategoryRates:
-    note = ASSUMED if estimate.method == "fay-herriot" else None
+def _category(subject: str, category: str, raw: RawCounts, rates: Rates) -> CategoryRates:
+    note = ASSUMED if rates.method == "fay-herriot" else None
     return CategoryRates(
         subject=subject,
         category=category,
-        num_scored=int(counts.num_scored),
-        raw_rate=counts.rate,
-        is_raw_lower_bound=counts.is_lower_bound,
-        corrected=estimate.rate,
-        sensitivity=estimate.sensitivity if counts.num_answered else Estimate(),
-        method=estimate.method,
-        num_labels=estimate.num_labels,
-        note=FEW_IMAGES if counts.num_scored < SMALL_GROUP else note,
+        num_scored=int(raw.num_scored),
+        raw_rate=raw.rate,
+        is_raw_lower_bound=raw.is_lower_bound,
+        corrected=rates.prevalence,
+        sensitivity=rates.sensitivity if raw.num_answered else Estimate(),
+        method=rates.method,
+        num_labels=rates.num_labels,
+        note=FEW_IMAGES if raw.num_scored < SMALL_GROUP else note,
     )
 
 

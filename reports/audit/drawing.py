@@ -22,7 +22,7 @@ from ingest.errors import RunError, number_of
 from reports.audit.cells import ALL, CATEGORY, AuditSql, audit_sql, counts_by
 from reports.audit.population import category_weights
 from reports.run.warehouse import Run
-from reports.statistics.estimates import Numbers, evidence, guesses, masses_of, prevalence
+from reports.statistics.estimates import Labels, Numbers, evidence, guesses, masses_of, rates_of
 from reports.words import NO_GROUP
 from scoring.privacy import private_condition
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE, SAMPLE_SCHEMA, AuditDesign, AuditSample, Purpose
@@ -51,12 +51,7 @@ class Expected:
 
 
 def draw(
-    run: Run,
-    num_wanted: int,
-    purpose: Purpose,
-    seed: int,
-    private: str | None,
-    sizes: Mapping[str, int] | None = None,
+    run: Run, num_wanted: int, purpose: Purpose, seed: int, private: str | None, sizes: Mapping[str, int] | None = None
 ) -> tuple[AuditSample, Expected]:
     """Draw a Poisson sample of the scored images of a run; `num_wanted` is the expected size.
 
@@ -69,7 +64,7 @@ def draw(
     if sizes is not None and sql.num_screened:
         raise RunError(f"--category-sizes: {run.url} cannot be weighted, since a screen left images out of it")
     names, counts = counts_by(run, sql, ALL if sizes is None else CATEGORY)
-    num_images = {subject: of_groups.sum(axis=0) for subject, of_groups in counts.items()}
+    num_images = {subject: of_groups.sum(axis=(0, 1)) for subject, of_groups in counts.items()}
     of_scored = num_images[PRIVATE] / masses_of(sql.guard_mass)
     num_scored = round(float(of_scored.sum()))
     if not num_scored:
@@ -77,12 +72,12 @@ def draw(
     weights = dict[str, float]()
     if sizes is not None:
         of_names = category_weights(run, sizes).of(names)
-        of_names *= num_scored / float(of_names @ counts[PRIVATE].sum(axis=1))
+        of_names *= num_scored / float(of_names @ counts[PRIVATE].sum(axis=(1, 2)))
         weights = dict(zip(names, of_names.tolist(), strict=True))
-        num_images = {subject: of_names @ of_groups for subject, of_groups in counts.items()}
+        num_images = {subject: of_names @ of_groups.sum(axis=1) for subject, of_groups in counts.items()}
     of_cells = densities(num_images, purpose, sql.guard_mass)
     density = _density_sql(of_cells, num_images, weights)
-    buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.cells)
+    buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.columns)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
     densest = sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
     most = EVEN_SHARE + max(weights.values(), default=1.0) * densest
@@ -146,7 +141,7 @@ def _drawn(run: Run, sql: AuditSql, probability: str, design: AuditDesign) -> Au
         scored=sql.scored,
         private=sql.answers[PRIVATE],
         keys=", ".join(KEYS),
-        cells=sql.cells,
+        cells=sql.columns,
         probability=probability,
         seed=str(design.seed),
     )
@@ -170,7 +165,7 @@ def _half_width(
     masses = np.array([weights.get(NO_GROUP if name is None else name, 1.0) for name in table["category"].to_pylist()])
     masses *= masses_of(guard_mass)[cells]
     chances = numbers_of(table, "inclusion_probability")
-    rate = prevalence(evidence(num_images, cells, guess[cells], chances, masses, guard_mass))
+    rate = rates_of(evidence(num_images, Labels(cells, guess[cells], chances, masses), guard_mass)).prevalence
     return None if rate.low is None or rate.high is None else (rate.high - rate.low) / 2
 
 
@@ -233,9 +228,9 @@ def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Number
     if plain * largest <= 1:
         return plain
     count, total = histogram.T
-    low, high = plain, num_images / EVEN_SHARE
-    for _ in range(100):
-        middle = (low * high) ** 0.5
-        expected = (count * np.minimum(1, middle * total / count)).sum()
-        low, high = (middle, high) if expected < num_wanted else (low, middle)
-    return float(low)
+    from scipy.optimize import brentq
+
+    def missing(scale: float) -> float:
+        return num_wanted - float((count * np.minimum(1, scale * total / count)).sum())
+
+    return float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15)) if missing(plain) > 0 else plain

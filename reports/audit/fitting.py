@@ -1,8 +1,8 @@
 """How an audit corrects one subject: the truth by its labels, their weights, and the estimates for the run and for
 categories."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,25 +11,14 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError
 from reports.audit.cells import CellCounts, RawCounts
-from reports.audit.population import CategoryWeights, DrawnShards, of_source
+from reports.audit.population import CategoryWeights, DrawnShards, rates_of_source
 from reports.audit.results import LabelCounts
 from reports.labels.agreed import agreed, in_words, num_undecided_of
 from reports.labels.joining import join
 from reports.run.design import SAMPLES, Kind
-from reports.statistics.agreement import NONE, SecondLooks, allowing_for, allowing_for_part, second_looks
-from reports.statistics.category_rates import CategoryEstimate, LabelsOfCategories, category_estimates
-from reports.statistics.estimates import (
-    Counts,
-    Estimate,
-    Evidence,
-    Flags,
-    Numbers,
-    evidence,
-    masses_of,
-    prevalence,
-    sensitivity,
-    specificity,
-)
+from reports.statistics.agreement import NONE, SecondLooks, allowing_for, second_looks
+from reports.statistics.category_rates import category_rates
+from reports.statistics.estimates import Counts, Estimate, Flags, Labels, Numbers, Rates, evidence, masses_of, rates_of
 from reports.words import NO_GROUP
 from scoring.labels.picture_index import are_named, hashes_by_name
 from scoring.labels.table import JudgedLabels, attribute_values
@@ -136,7 +125,6 @@ class Basis:
     sample: AuditSample
     labels: LabelledSample
     counts: CellCounts
-    raw: Mapping[str | None, Mapping[str, RawCounts]] = field(default_factory=dict)
     kind: Kind = "whole"
     """How the images of the run were chosen from its source."""
 
@@ -159,23 +147,24 @@ class Basis:
         names = self.sample.table["category"].to_pylist()
         return np.array([numbers.get(NO_GROUP if name is None else name, 0) for name in names], dtype=np.int64)
 
-    @property
-    def weights(self) -> Numbers:
-        """Return the weight of an image of each category, shape (K,)."""
-        if self.of_source is None:
-            return np.ones(max(1, len(self.counts.categories)))
-        return self.of_source.of(self.counts.categories)
+    @cached_property
+    def weights(self) -> Numbers | None:
+        """Return the weight of an image of each category, shape (K,); None if all count once."""
+        return None if self.of_source is None else self.of_source.of(self.counts.categories)
 
     def masses(self, places: Counts) -> Numbers:
         """Return how many images of the population each of some drawn pictures itself counts as, shape (places,)."""
         cells = numbers_of(self.sample.table, f"cell_{PRIVATE}").astype(np.int64)[places]
-        return self.weights[self.category_numbers[places]] * masses_of(self.counts.guard_mass)[cells]
+        weights = 1.0 if self.weights is None else self.weights[self.category_numbers[places]]
+        return np.asarray(weights * masses_of(self.counts.guard_mass)[cells], dtype=np.float64)
 
     def num_images(self, subject: str) -> Numbers:
         """Return the number of images in each cell of the population of the rates, shape (NUM_CELLS,)."""
-        if self.of_source is None:
-            return self.counts.of_run[subject]
-        return np.asarray(self.weights @ self.counts.of_categories[subject], dtype=np.float64)
+        return self.counts.num_images(subject, self.weights)
+
+    def raw(self, subject: str) -> RawCounts:
+        """Return the run's own answers for the same images."""
+        return self.counts.raw(subject, self.weights)
 
     def num_scored_of_all(self) -> tuple[float, float]:
         """Return the number of scored or screened images, and of all images, of the population of the rates."""
@@ -184,30 +173,9 @@ class Basis:
             num_all = float(self.of_source.num_images @ self.of_source.weights)
         return float(self.num_images(PRIVATE).sum()), num_all
 
-    def raw_rate(self, subject: str) -> float | None:
-        """Return the rate of the run's own answers for the same images."""
-        whole = self.raw[None][subject]
-        if self.of_source is None:
-            return whole.rate
-        of_categories = [self.raw[name][subject] for name in self.counts.categories]
-        sizes = [row.num_scored if whole.is_lower_bound else row.num_answered for row in of_categories]
-        total = float(self.weights @ np.array(sizes))
-        return float(self.weights @ np.array([row.num_yes for row in of_categories])) / total if total else None
 
-
-@dataclass(frozen=True)
-class Weighted(LabelsOfCategories):
-    """Drawn pictures with a label of one subject. Their probabilities are those of being drawn and labelled."""
-
-    places: Counts
-    """Rows of the sample."""
-
-    masses: Numbers
-    """Number of images of the population that the picture itself counts as."""
-
-
-def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weighted:
-    """Return the labelled pictures of a subject with their weights.
+def weighted(subject: str, basis: Basis, undecided: float | None = None) -> tuple[Labels, Counts]:
+    """Return the labels of a subject, and the rows of the sample that they are of.
 
     undecided: value that undecided pictures get, 0 or 1; None leaves them out.
     """
@@ -218,29 +186,14 @@ def weighted(subject: str, basis: Basis, undecided: float | None = None) -> Weig
     known = ~np.isnan(truth)
     places = labels.places[known]
     # Assumes that chance decided which pictures of the sample were labelled.
-    share_labelled = len(places) / drawn.num_rows
-    return Weighted(
-        places=places,
-        cells=numbers_of(drawn, f"cell_{subject}").astype(np.int64)[places],
-        is_there=truth[known],
-        probabilities=numbers_of(drawn, "inclusion_probability")[places] * share_labelled,
-        masses=basis.masses(places),
-        categories=basis.category_numbers[places],
-    )
+    probabilities = numbers_of(drawn, "inclusion_probability")[places] * len(places) / drawn.num_rows
+    cells = numbers_of(drawn, f"cell_{subject}").astype(np.int64)[places]
+    weighted_ = Labels(cells, truth[known], probabilities, basis.masses(places), basis.category_numbers[places])
+    return weighted_, places
 
 
-@dataclass(frozen=True)
-class Fit:
-    prevalence: Estimate
-    sensitivity: Estimate
-    specificity: Estimate
-
-    categories: tuple[CategoryEstimate | None, ...]
-    """Estimates for the categories of `CellCounts.categories`; empty if they are not asked for."""
-
-
-def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
-    """Estimate the rates of a subject, which must have a label.
+def fitted(subject: str, basis: Basis, with_categories: bool) -> list[Rates | None]:
+    """Estimate the rates of a subject, which must have a label: of the run, then of each of `CellCounts.categories`.
 
     Undecided pictures are left out of the values. The intervals reach from the low end with none of them positive to
     the high end with all positive. Then they are widened for wrong labels.
@@ -248,114 +201,54 @@ def fitted(subject: str, basis: Basis, with_categories: bool) -> Fit:
     fits = [_fit_with(None, subject, basis, with_categories)]
     if basis.labels.undecided[subject].any():
         fits += [_fit_with(value, subject, basis, with_categories) for value in (0.0, 1.0)]
-    fit = Fit(
-        _covering([one.prevalence for one in fits]),
-        _covering([one.sensitivity for one in fits]),
-        _covering([one.specificity for one in fits]),
-        tuple(_covering_categories(of_category) for of_category in zip(*(one.categories for one in fits), strict=True)),
-    )
-    return _allowing_for_wrong_labels(subject, basis, fit)
+    looks, covering = looks_of(subject, basis), list[Rates | None]()
+    for first, *others in zip(*fits, strict=True):
+        same = [first, *(rates for rates in others if rates is not None)] if first else []
+        parts = {
+            name: _covering([getattr(rates, name) for rates in same])
+            for name in ("prevalence", "sensitivity", "specificity")
+            if same
+        }
+        covering.append(first and allowing_for(looks, replace(first, **parts)))
+    return covering
 
 
-def _fit_with(undecided: float | None, subject: str, basis: Basis, with_categories: bool) -> Fit:
+def _fit_with(undecided: float | None, subject: str, basis: Basis, with_categories: bool) -> list[Rates | None]:
     """Estimate the rates of a subject for one value of its undecided pictures. undecided: as in `weighted`."""
-    labels = weighted(subject, basis, undecided)
-    num_images, guard_mass = basis.num_images(subject), basis.counts.guard_mass
-    known = evidence(num_images, labels.cells, labels.is_there, labels.probabilities, labels.masses, guard_mass)
-    categories = category_estimates(known, basis.counts.of_categories[subject], labels) if with_categories else []
-    fit = Fit(prevalence(known), sensitivity(known), specificity(known), tuple(categories))
-    return _of_source(subject, basis, fit, known, labels)
+    labels, places = weighted(subject, basis, undecided)
+    known = evidence(basis.num_images(subject), labels, basis.counts.guard_mass)
+    whole, of_categories = rates_of(known), basis.counts.of_categories(subject)
+    categories = category_rates(known, of_categories, labels) if with_categories else []
+    if basis.shards is not None:
+        names = [basis.sample.table["shard"][place].as_py() for place in places.tolist()]
+        return [basis.shards.of_source(subject, known, labels, names, whole), *categories]
+    if basis.kind not in SAMPLES:
+        return [whole, *categories]
+    nums = of_categories.sum(axis=1)
+    in_source = [rates and rates_of_source(rates, num) for rates, num in zip(categories, nums.tolist(), strict=False)]
+    rate = whole.prevalence.value
+    if basis.kind == "random":
+        whole = rates_of_source(whole, float(known.num_images.sum()))
+    elif basis.of_source is not None and rate is not None:
+        values = [rates and rates.prevalence.value for rates in in_source] or [rate] * len(nums)
+        rates = np.array([rate if value is None else value for value in values])
+        # The draw of the run adds an error to sensitivity and specificity that is not estimated here.
+        whole = Rates(basis.of_source.with_error_of_draw(whole.prevalence, basis.counts.categories, rates, nums))
+    return [whole, *in_source]
 
 
 def _covering(estimates: Sequence[Estimate]) -> Estimate:
     """Return the value of the first estimate, with an interval that covers the intervals of all."""
-    ends = [
-        (estimate.low, estimate.high)
-        for estimate in estimates
-        if estimate.low is not None and estimate.high is not None
-    ]
+    ends = [(item.low, item.high) for item in estimates if item.low is not None and item.high is not None]
     if not ends:
         return estimates[0]
     return Estimate(estimates[0].value, min(low for low, _ in ends), max(high for _, high in ends))
 
 
-def _covering_categories(estimates: Sequence[CategoryEstimate | None]) -> CategoryEstimate | None:
-    known = [estimate for estimate in estimates if estimate is not None]
-    if estimates[0] is None or not known:
-        return None
-    sensitivity_ = _covering([item.sensitivity for item in known])
-    return replace(estimates[0], rate=_covering([item.rate for item in known]), sensitivity=sensitivity_)
-
-
-def _allowing_for_wrong_labels(subject: str, basis: Basis, fit: Fit) -> Fit:
-    looks, rate = looks_of(subject, basis), fit.prevalence.value
-    if rate is None or not looks.reach_high:
-        return fit
-    return replace(
-        fit,
-        prevalence=allowing_for(looks, fit.prevalence),
-        sensitivity=allowing_for_part(looks, fit.sensitivity, rate),
-        specificity=allowing_for_part(looks, fit.specificity, 1 - rate),
-        categories=tuple(
-            category
-            and replace(
-                category,
-                rate=allowing_for(looks, category.rate),
-                sensitivity=allowing_for_part(looks, category.sensitivity, category.rate.value or 0.0),
-            )
-            for category in fit.categories
-        ),
-    )
-
-
 def looks_of(subject: str, basis: Basis) -> SecondLooks:
     labels = basis.labels
-    num_yes, num_no = labels.num_yes[subject], labels.num_no[subject]
     if not len(labels.places):
         return NONE
     probabilities = numbers_of(basis.sample.table, "inclusion_probability")[labels.places]
-    is_decided = ~np.isnan(labels.truth[subject])
-    return second_looks(num_yes, num_no, probabilities / basis.masses(labels.places), is_decided)
-
-
-def _of_source(subject: str, basis: Basis, fit: Fit, known: Evidence, labels: Weighted) -> Fit:
-    """Add the error of the run's own draw, if it is a sample of its source."""
-    if basis.kind not in SAMPLES:
-        return fit
-    rate, counts = fit.prevalence.value, basis.counts
-    if basis.kind == "shards" and basis.shards is not None:
-        shards = [basis.sample.table["shard"][place].as_py() for place in labels.places.tolist()]
-        residuals = labels.masses / labels.probabilities * (labels.is_there - known.rates[labels.cells])
-        rates = [fit.prevalence, fit.sensitivity, fit.specificity]
-        of_labels = (shards, labels.cells, residuals)
-        rate_, finds, spares = basis.shards.of_source(basis.shards.counts[subject], known, of_labels, rates)
-        return Fit(rate_, finds, spares, fit.categories)
-    num_scored = counts.of_categories[subject].sum(axis=1).tolist() if counts.categories else []
-    categories = tuple(
-        category
-        and replace(
-            category,
-            rate=of_source(category.rate, num),
-            sensitivity=of_source(category.sensitivity, (category.rate.value or 0.0) * num),
-        )
-        for category, num in zip(fit.categories, num_scored, strict=False)
-    )
-    if basis.kind == "random":
-        num = float(known.num_images.sum())
-        return Fit(
-            of_source(fit.prevalence, num),
-            of_source(fit.sensitivity, (rate or 0.0) * num),
-            of_source(fit.specificity, (1 - (rate or 0.0)) * num),
-            categories,
-        )
-    if basis.of_source is None or rate is None:
-        return replace(fit, categories=categories)
-    values = [rate if one is None or one.rate.value is None else one.rate.value for one in fit.categories]
-    of_names = dict(
-        zip(counts.categories, zip(values or [rate] * len(num_scored), num_scored, strict=True), strict=True)
-    )
-    in_order = [of_names.get(name, (rate, 0)) for name in basis.of_source.names]
-    columns = (np.array(column, dtype=np.float64) for column in zip(*in_order, strict=True))
-    prevalence_ = basis.of_source.with_error_of_draw(fit.prevalence, *columns)
-    # The draw of the run adds an error to sensitivity and specificity that is not estimated here.
-    return Fit(prevalence_, Estimate(), Estimate(), categories)
+    is_decided, chances = ~np.isnan(labels.truth[subject]), probabilities / basis.masses(labels.places)
+    return second_looks(labels.num_yes[subject], labels.num_no[subject], chances, is_decided)

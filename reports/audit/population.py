@@ -13,15 +13,15 @@ of Health Surveys", 1999, section 2.5; `reports.run.drawn_shards` for the jackkn
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ingest.errors import QueryError
 from reports.run.drawn_shards import size_of_ratio
 from reports.run.warehouse import Run
-from reports.statistics.estimates import IS_YES, Counts, Estimate, Evidence, Flags, Numbers
-from reports.statistics.shares import CONFIDENCE, Stratum, post_stratified, sampled, wilson, with_both_errors, z_of
+from reports.statistics.estimates import IS_YES, Estimate, Evidence, Flags, Labels, Numbers, Rates
+from reports.statistics.shares import CONFIDENCE, post_stratified, sampled, wilson, with_both_errors, z_of
 from scoring.runs.record import ShardDraw
 
 
@@ -42,6 +42,17 @@ def of_source(estimate: Estimate, num_images: float, fraction: float = 0.0) -> E
     return Estimate(value, *with_both_errors(value, (low, high), by_draw))
 
 
+def rates_of_source(rates: Rates, num_images: float) -> Rates:
+    """Return rates of the images of a random sample as those of its source. num_images: of the sample."""
+    positive = (rates.prevalence.value or 0.0) * num_images
+    return replace(
+        rates,
+        prevalence=of_source(rates.prevalence, num_images),
+        sensitivity=of_source(rates.sensitivity, positive),
+        specificity=of_source(rates.specificity, num_images - positive),
+    )
+
+
 def with_unscored(corrected: Estimate, num_scored: float, num_images: float) -> tuple[float, float] | None:
     """Return the interval of the rate with images that have no score: low if none of them is positive, high if all are.
 
@@ -60,45 +71,42 @@ class DrawnShards:
     draw: ShardDraw
     names: tuple[str, ...]
 
-    counts: Mapping[str, Numbers]
-    """Subject -> images of each shard in each cell, shape (m, NUM_CELLS)."""
+    of_answers: Mapping[str, Numbers]
+    """Subject -> images of each shard by answer and cell, shape (m, 4, NUM_CELLS)."""
 
-    def of_source(
-        self, counts: Numbers, known: Evidence, labels: tuple[Sequence[str], Counts, Numbers], rates: Sequence[Estimate]
-    ) -> list[Estimate]:
-        """Return the rate, the sensitivity and the specificity of the drawn shards as those of the source.
-
-        counts: of the subject. labels: of each labelled picture its shard, its cell, and its weighted label less the
-        share of its cell.
-        """
+    def of_source(self, subject: str, known: Evidence, labels: Labels, shards: Sequence[str], rates: Rates) -> Rates:
+        """Return the rates of the drawn shards as those of the source. shards: of each labelled picture."""
         of_shard = {name: number for number, name in enumerate(self.names)}
-        shards, cells, residuals = np.array([of_shard[name] for name in labels[0]]), labels[1], labels[2]
+        places, counts = np.array([of_shard[name] for name in shards]), self.of_answers[subject].sum(axis=1)
+        residuals = labels.masses / labels.probabilities * (labels.is_there - known.rates[labels.cells])
 
         def corrected(chosen: Flags) -> Numbers:
-            errors = np.bincount(shards, residuals * chosen[cells], len(self.names))
+            errors = np.bincount(places, residuals * chosen[labels.cells], len(self.names))
             return np.asarray(counts[:, chosen] @ known.rates[chosen] + errors, dtype=np.float64)
 
         yes, no, num = corrected(IS_YES), corrected(~IS_YES), counts.sum(axis=1)
         answers = counts[:, IS_YES].sum(axis=1)
-        says_something = 0 < answers.sum() < num.sum()
         of_answers = size_of_ratio(self.draw, answers, num)
-        ratios = (yes + no, num), (yes, yes + no), (counts[:, ~IS_YES].sum(axis=1) - no, num - yes - no)
-        found = []
-        for rate, (top, bottom) in zip(rates, ratios, strict=True):
+        says_something = 0 < answers.sum() < num.sum()
+
+        def of_ratio(rate: Estimate, top: Numbers, bottom: Numbers) -> Estimate:
             if rate.value is None or rate.low is None or rate.high is None or not bottom.sum():
-                found.append(Estimate())
-                continue
+                return Estimate()
             if of_answers is None:
-                found.append(Estimate(rate.value))
-                continue
+                return Estimate(rate.value)
             deviation = (rate.high - rate.low) / (2 * z_of(CONFIDENCE))
             size = size_of_ratio(self.draw, top, bottom, deviation**2) or 1.0
             low, high = wilson(rate.value * size, size)
             if says_something:
                 other = of_source(rate, float(bottom.sum()), 1 - float(num.sum()) / of_answers)
                 low, high = min(low, other.low or 0.0), max(high, other.high or 0.0)
-            found.append(Estimate(rate.value, low, high))
-        return found
+            return Estimate(rate.value, low, high)
+
+        return Rates(
+            of_ratio(rates.prevalence, yes + no, num),
+            of_ratio(rates.sensitivity, yes, yes + no),
+            of_ratio(rates.specificity, num - answers - no, num - yes - no),
+        )
 
 
 @dataclass(frozen=True)
@@ -123,21 +131,19 @@ class CategoryWeights:
         by_name = dict(zip(self.names, self.weights.tolist(), strict=True))
         return np.array([by_name[name] for name in names], dtype=np.float64)
 
-    def with_error_of_draw(self, estimate: Estimate, rates: Numbers, num_scored: Numbers) -> Estimate:
+    def with_error_of_draw(
+        self, estimate: Estimate, names: Sequence[str], rates: Numbers, num_scored: Numbers
+    ) -> Estimate:
         """Add the error of the run's draw to an estimate.
 
-        rates: corrected rate of each category, shape (K,). num_scored: images of the run with a score, shape (K,).
+        names: categories with a scored image. rates: corrected rate of each of them. num_scored: images of it with a
+        score.
         """
         value, low, high = estimate.value, estimate.low, estimate.high
         if value is None or low is None or high is None:
             return estimate
-        columns = (self.sizes, self.num_images, num_scored, rates)
-        strata = [
-            Stratum(int(size), int(num), int(scored), rate * scored)
-            for size, num, scored, rate in zip(*(column.tolist() for column in columns), strict=True)
-            if scored
-        ]
-        by_draw = post_stratified(strata)
+        places = [self.names.index(name) for name in names]
+        by_draw = post_stratified(self.sizes[places], self.num_images[places], num_scored, rates * num_scored)
         assert by_draw is not None  # each stratum has a scored image
         weighted, draw_low, draw_high = by_draw
         ends = (value - (weighted - draw_low), value + (draw_high - weighted))

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from reports.statistics.agreement import NONE, SecondLooks
-from reports.statistics.category_rates import MIN_LABELS, Method
-from reports.statistics.estimates import Estimate
+from reports.statistics.category_rates import MIN_LABELS
+from reports.statistics.estimates import Estimate, Method
 from reports.statistics.shares import SMALL_GROUP
 from scoring.runs.audit_files import CORRECTED_SCHEMA
 
@@ -17,6 +17,7 @@ FEW_SHARDS = 30
 """With fewer drawn shards a sentence warns: a rare kind of shard is easily in none of them."""
 
 NO_LABELS = "no labels"
+ONLY_PRESENT = "labels say only where it is present"
 UNDECIDED = "the interval covers undecided labels"
 FEW_LABELS = f"fewer than {MIN_LABELS} labels"
 TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
@@ -51,17 +52,37 @@ class LabelCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubjectRates:
-    """The private decision or an attribute. Shares are 0–1, of the images that `Audit.population` names."""
+class RatesOfSubject:
+    """The private decision or an attribute. Shares are 0–1, of the images that `Audit` names."""
 
     subject: str
     """`private`, or the key of an attribute."""
 
     num_labels: int
-    """Labelled pictures that the correction rests on."""
+    """Labelled pictures that the correction rests on; of a category, those in it."""
+
+    raw_rate: float | None
+    """Rate by the run's answers; a share of the images with an answer."""
+
+    is_raw_lower_bound: bool
+    """The engine finds the subject but never rules it out; then the raw rate is a share of all scored images."""
+
+    corrected: Estimate = field(default_factory=Estimate)
+
+    sensitivity: Estimate = field(default_factory=Estimate)
+    """Share of the positive images that the run answers with yes; an unknown answer is not a yes."""
+
+    method: Method = "difference"
+    note: str | None
+    """Why there is no corrected rate, or what a reader must know of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectRates(RatesOfSubject):
+    """Rates of the whole run."""
 
     num_positive: int
-    """How many of these are private or show the attribute."""
+    """How many of the labelled pictures are private or show the attribute."""
 
     num_ambiguous: int
     """How many of these are labelled 0.5; they count as absent."""
@@ -72,44 +93,20 @@ class SubjectRates:
     second_looks: SecondLooks = NONE
     """Pictures that at least two people judged, and how far they agree."""
 
-    raw_rate: float | None
-    """Rate by the run's answers; a share of the images with an answer."""
-
-    is_raw_lower_bound: bool
-    """The engine finds the subject but never rules it out; then the raw rate is a share of all scored images."""
-
-    corrected: Estimate = field(default_factory=Estimate)
-
     with_quarantined: tuple[float, float] | None = None
     """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
     shards are damaged, so that the number of images is not known."""
 
-    sensitivity: Estimate = field(default_factory=Estimate)
-    """Share of the positive images that the run answers with yes; an unknown answer is not a yes."""
-
     specificity: Estimate = field(default_factory=Estimate)
-    """Share of the other images that it does not answer with yes."""
-
-    note: str | None
-    """Why there is no corrected rate, or what a reader must know of it."""
+    """Share of the other images that the run does not answer with yes."""
 
 
-@dataclass(frozen=True)
-class CategoryRates:
-    """One subject in one category. Fields as in `SubjectRates`."""
+@dataclass(frozen=True, kw_only=True)
+class CategoryRates(RatesOfSubject):
+    """Rates of one category. The sensitivity is only of a category with enough labels of its own."""
 
-    subject: str
     category: str
     num_scored: int
-    raw_rate: float | None
-    is_raw_lower_bound: bool
-    corrected: Estimate
-    sensitivity: Estimate
-    """Only of a category with enough labels of its own."""
-
-    method: Method
-    num_labels: int
-    note: str | None
 
 
 @dataclass(frozen=True)
@@ -158,18 +155,14 @@ def of_shards(num_shards: int) -> str:
 def as_table(audit: Audit) -> pa.Table:
     """Return the audit as rows of `CORRECTED_SCHEMA`: the whole run first, then the categories of each subject."""
     rows: list[dict[str, object]] = []
-    every: tuple[SubjectRates | CategoryRates, ...] = (*audit.subjects, *audit.categories)
-    for rates in every:
-        row: dict[str, object] = {name: getattr(rates, name) for name in ("subject", "raw_rate", "num_labels", "note")}
-        row |= {"category": None, "method": "difference", "population": audit.population}
-        if isinstance(rates, CategoryRates):
-            row |= {"category": rates.category, "method": rates.method, "population": audit.category_population}
-        row |= {"corrected_rate": rates.corrected.value, "low": rates.corrected.low, "high": rates.corrected.high}
-        row |= _named("sensitivity", rates.sensitivity)
-        row |= _named("specificity", rates.specificity) if isinstance(rates, SubjectRates) else {}
+    for rates in (*audit.subjects, *audit.categories):
+        row: dict[str, object] = {name: getattr(rates, name) for name in CORRECTED_SCHEMA.names if hasattr(rates, name)}
+        of_category = isinstance(rates, CategoryRates)
+        row["population"] = audit.category_population if of_category else audit.population
+        for name in ("corrected", "sensitivity", "specificity"):
+            estimate: Estimate = getattr(rates, name, Estimate())
+            prefix = "" if name == "corrected" else f"{name}_"
+            row |= {f"{prefix}low": estimate.low, f"{prefix}high": estimate.high}
+            row["corrected_rate" if name == "corrected" else name] = estimate.value
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=CORRECTED_SCHEMA)
-
-
-def _named(what: str, estimate: Estimate) -> dict[str, object]:
-    return {what: estimate.value, f"{what}_low": estimate.low, f"{what}_high": estimate.high}

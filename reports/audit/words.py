@@ -9,6 +9,7 @@ from reports.audit.results import (
     ALL_LABELLED,
     FEW_LABELS,
     NO_LABELS,
+    ONLY_PRESENT,
     TOO_FEW_FOR_CATEGORIES,
     Audit,
     CategoryRates,
@@ -26,6 +27,8 @@ MAX_CATEGORIES_SHOWN = 20
 SENTENCES: Mapping[str, str] = {
     NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
     "attributes): {subjects}.",
+    ONLY_PRESENT: "No corrected rate, since the labels say only where it is present, and leave most pictures open: "
+    "{subjects}.",
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
     TOO_FEW_FOR_CATEGORIES: f"No rates of categories, since none has {MIN_LABELS} labels of its own, and fewer than "
     f"{MIN_CATEGORIES} have {SMALL_GROUP} images: {{subjects}}.",

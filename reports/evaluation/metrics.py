@@ -19,9 +19,8 @@ from reports.statistics.binary import BinaryMetrics, Numbers, cells, known, of_c
 from reports.statistics.calibration import Calibration, calibration
 from reports.statistics.correlation import (
     PairwiseAccuracy,
-    moments,
     pairwise_by_level,
-    pearson_of_sums,
+    weighted_pearson,
     weighted_spearman,
 )
 from reports.statistics.intervals import Draws, Interval, of_macro_f1, of_shares
@@ -189,7 +188,7 @@ def score_metrics(
     return ScoreMetrics(
         num_pictures=len(truth),
         spearman=known(weighted_spearman(truth, predicted, equal_weights)[0]),
-        pearson=known(pearson_of_sums(moments(truth, predicted).sum(axis=0))),
+        pearson=known(weighted_pearson(truth, predicted, equal_weights)[0]),
         mae=mean(np.abs(errors)),
         bias=mean(errors),
         level_accuracy=mean(actual == answered),

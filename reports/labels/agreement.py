@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.errors import LabelsError, number_of
-from reports.statistics.agreement import cohen, fleiss, intervals_of, nominal_alpha, ordinal_alpha, share_of_same_pairs
-from reports.statistics.binary import known as known_number
+from reports.statistics.agreement import coefficients, share_of_same_pairs
 from reports.statistics.intervals import Interval
 from scoring.labels.consensus import majority_vote, most_common, most_common_text
 from scoring.labels.judgements import AttentionChecks, Judgements
@@ -21,12 +20,6 @@ from scoring.labels.label_files import VOTES, votes_of
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 Floats = npt.NDArray[np.floating]
-
-MAX_ANNOTATORS_FOR_COHEN = 100
-"""Cohen's kappa compares pairs of annotators. It is left out if there are more annotators, mostly crowds."""
-
-MAX_PAIRS_WITH_INTERVAL = 10
-"""Limit on the pairs of annotators: with more, Cohen's kappa has no interval, since each pair has sums of its own."""
 
 ONE_ANSWER = 0.9
 """If one answer has a larger share, chance explains most agreement: κ and α can be near 0 though most pairs agree."""
@@ -178,17 +171,8 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
     same, of_answers = share_of_same_pairs(counts), counts.sum(axis=0)
     judged = (~np.isnan(kept)).astype(np.float64)
     judged_by_pairs = (judged @ judged.T)[np.triu_indices(len(kept), 1)]
-    cohens = _cohens(kept)
-    values = {
-        "cohen": float(np.mean(list(cohens.values()))) if cohens else None,
-        "fleiss": known_number(fleiss(same.sum(), np.array(len(same)), of_answers)),
-        "alpha_nominal": known_number(nominal_alpha((counts.sum(axis=1) * (1 - same)).sum(), of_answers)),
-        "alpha_ordinal": known_number(ordinal_alpha(_coincidences(counts))) if has_order else None,
-    }
     _, pictures = np.unique(np.flatnonzero(is_kept) // num_per_picture, return_inverse=True)
-    with_interval = {name: value for name, value in values.items() if value is not None}
-    if len(cohens) > MAX_PAIRS_WITH_INTERVAL:
-        del with_interval["cohen"]
+    values, intervals = coefficients(kept, pictures, has_order)
     return Agreement(
         name,
         len(counts),
@@ -199,7 +183,7 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
         float((same == 1).mean()),
         float(same.mean()),
         **values,
-        intervals=intervals_of(kept, known, pictures, list(cohens) if "cohen" in with_interval else [], with_interval),
+        intervals=intervals,
     )
 
 
@@ -251,29 +235,6 @@ def _groups(judged: Judgements, answers: Floats) -> Iterator[GroupAgreement]:
             mean = agreements[is_of_group].mean()
             band = list(BANDS)[_bands(np.array([mean]))[0]]
             yield GroupAgreement(category, majority, int(is_of_group.sum()), float(mean), band)
-
-
-def _coincidences(counts: Floats) -> npt.NDArray[np.float64]:
-    """Return the coincidences that `ordinal_alpha` takes: shape (N, K) -> (K, K)."""
-    weighted = counts / (counts.sum(axis=1) - 1)[:, None]
-    return np.asarray(weighted.T @ counts - np.diag(weighted.sum(axis=0)), dtype=np.float64)
-
-
-def _cohens(answers: Floats) -> dict[tuple[int, int], float]:
-    """Return Cohen's kappa of each pair of annotators that has one; empty if there are too many annotators."""
-    if len(answers) > MAX_ANNOTATORS_FOR_COHEN:
-        return {}
-    kappas = {}
-    for a, b in itertools.combinations(range(len(answers)), 2):
-        both = ~np.isnan(answers[a]) & ~np.isnan(answers[b])
-        first, second = answers[a][both], answers[b][both]
-        shares = [[(item == k).sum() for k in np.union1d(first, second)] for item in (first, second)]
-        kappa = (
-            known_number(cohen((first == second).sum(), both.sum(), *np.array(shares, float))) if both.any() else None
-        )
-        if kappa is not None:
-            kappas[a, b] = kappa
-    return kappas
 
 
 def _numbered(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:

@@ -7,6 +7,7 @@ people (`CorrectedRate`) are read from the run if `audit apply` has stored some.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
+from reports.audit.results import ONLY_PRESENT
 from reports.run.design import Kind, RunDesign
 from reports.run.figures import (
     CorrectedRate,
@@ -55,7 +56,11 @@ def read_audit(run: Run, by: str, private: str, kind: Kind) -> tuple[Audited, tu
     if not run.has_rows_of(state):
         return Audited(is_stale=True), ()
     rows = table.select([field_.name for field_ in fields(CorrectedRate)]).to_pylist()
-    rates = (CorrectedRate(**row) for row in rows if row["num_labels"] or row["corrected_rate"] is not None)
+    rates = (
+        CorrectedRate(**row)
+        for row in rows
+        if row["corrected_rate"] is not None or (row["num_labels"] and row["note"] != ONLY_PRESENT)
+    )
     is_pooled = kind == "per category" and not state.category_sizes
     fitting = tuple(
         rate

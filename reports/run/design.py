@@ -4,18 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+
 from ingest.errors import number_of
 from reports.run import drawn_shards
 from reports.run.figures import Figure, Rate
-from reports.statistics.shares import (
-    CONFIDENCE,
-    SMALL_GROUP,
-    Stratum,
-    clopper_pearson,
-    post_stratified,
-    sampled,
-    standings,
-)
+from reports.statistics.shares import CONFIDENCE, SMALL_GROUP, clopper_pearson, post_stratified, sampled, standings
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import RunRecord
 from scoring.runs.rows import NO_DAMAGE, Damage, scope_of
@@ -250,8 +244,8 @@ def _weighted(rates: tuple[Rate, ...], by: str, sizes: SourceSizes, figure: Figu
     if by != "category":
         return none("; group by category for it")
     counts = [(size, by_group[name]) for name, size in sizes.by_category.items()]
-    strata = [Stratum(size, rate.num_images, rate.num_judged, rate.num_private) for size, rate in counts]
-    weighted = post_stratified(strata)
+    rows = [(size, rate.num_images, rate.num_judged, rate.num_private) for size, rate in counts]
+    weighted = post_stratified(*np.array(rows, dtype=np.float64).T)
     assert weighted is not None
     rate, low, high = weighted
     basis = f"weighted with the sizes of {len(counts):,} categories, {figure.basis}"

@@ -12,7 +12,7 @@ import numpy as np
 from reports.screening.bounds import level_bounds
 from reports.screening.compute import is_screened, scores_of
 from reports.screening.pictures import LabelledFeatures
-from reports.statistics.binary import Flags, Numbers, SideRates, both_sides, cells, known, rates
+from reports.statistics.binary import Flags, Numbers, SideRates, cells, classwise
 from reports.statistics.shares import clopper_pearson
 from scoring.screen.model import FittedScreen
 from scoring.screen.record import LevelBound
@@ -123,8 +123,8 @@ def _highest(views: list[Numbers]) -> Numbers:
 def _rates(name: str, pictures: LabelledFeatures, members: Flags, probabilities: Numbers) -> PredictorRates:
     is_called = probabilities[members] >= IS_PRIVATE_FROM
     weighted = cells(pictures.is_private[members], is_called) * pictures.weights[members][:, None]
-    counts = np.asarray(weighted.sum(axis=0), dtype=np.float64)
-    return PredictorRates(name, int(members.sum()), *both_sides(counts), known(rates(counts)["accuracy"]))
+    found = classwise(np.asarray(weighted.sum(axis=0), dtype=np.float64))
+    return PredictorRates(name, int(members.sum()), found.private, found.public, found.overall, found.accuracy)
 
 
 def _categories(

@@ -17,18 +17,30 @@ probability 2 e (1 - e). So the share of wrong labels is at least half of the sh
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.estimates import Counts, Estimate, Numbers
-from reports.statistics.intervals import NUM_FEW, Draws, Interval
+from reports.statistics.binary import known as known_number
+from reports.statistics.binary import ratio
+from reports.statistics.estimates import Counts, Estimate, Numbers, Rates
+from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_sums
 from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
 NUM_DRAWS = 1000
 SEED = 0
+
+COEFFICIENTS = ("cohen", "fleiss", "alpha_nominal", "alpha_ordinal")
+"""Cohen's κ, its mean over pairs of annotators; Fleiss' κ; Krippendorff's α, in which any difference counts the same,
+or a larger one more."""
+
+MAX_ANNOTATORS_FOR_COHEN = 100
+"""Cohen's κ compares pairs of annotators. It is left out if there are more annotators, mostly crowds."""
+
+MAX_PAIRS_WITH_INTERVAL = 10
+"""Limit on the pairs of annotators: with more, Cohen's κ has no interval, since each pair has sums of its own."""
 
 
 def share_of_same_pairs(counts: Numbers) -> Numbers:
@@ -40,162 +52,103 @@ def share_of_same_pairs(counts: Numbers) -> Numbers:
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (num * (num - 1)), dtype=np.float64)
 
 
-def cohen(same: Numbers, both: Numbers, first: Numbers, second: Numbers) -> Numbers:
-    """Return κ of two annotators.
+def coefficients(
+    answers: Numbers, pictures: npt.NDArray[np.int64], has_order: bool
+) -> tuple[dict[str, float | None], dict[str, Interval]]:
+    """Return `COEFFICIENTS`, None where not defined, and the intervals of the defined ones.
 
-    both: pictures that both judged. same: those of them with the same answer. first, second: how often each annotator
-    gave each answer in them.
-    Source: Cohen, "A coefficient of agreement for nominal scales", 1960.
+    answers: shape (A annotators, N items), NaN without an answer; each item has at least two. pictures: the picture of
+    each item, from 0, shape (N,); a picture is weighted as a whole. has_order: False for no ordinal α.
     """
-    expected = (first * second).sum(axis=-1) / both**2
-    return _above_chance(same / both, expected)
+    known = np.unique(answers[~np.isnan(answers)])
+    kappas = {pair: kappa for pair, kappa in _kappas(answers, known) if kappa is not None}
+    pairs = list(kappas) if len(kappas) <= MAX_PAIRS_WITH_INTERVAL else []
+    of_items = _terms(answers, known, pairs, has_order)
 
+    def figures(sums: Numbers) -> Numbers:
+        return _of_sums(sums, len(known), len(pairs), has_order)
 
-def fleiss(same_pairs: Numbers, pictures: Numbers, answers: Numbers) -> Numbers:
-    """Return κ of several annotators.
-
-    same_pairs: for each picture the share of its pairs of answers that are the same, summed over pictures.
-    Source: Fleiss, "Measuring nominal scale agreement among many raters", 1971.
-    """
-    shares = answers / answers.sum(axis=-1, keepdims=True)
-    return _above_chance(same_pairs / pictures, (shares**2).sum(axis=-1))
-
-
-def nominal_alpha(different_pairs: Numbers, answers: Numbers) -> Numbers:
-    """Return Krippendorff's α, in which any difference counts the same.
-
-    different_pairs: for each picture the number of its answers times the share of its pairs that differ, summed over
-    pictures.
-    Source: Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011.
-    """
-    num = answers.sum(axis=-1)
-    return _below_chance(different_pairs, (num**2 - (answers**2).sum(axis=-1)) / (num - 1))
-
-
-def ordinal_alpha(coincidences: Numbers) -> Numbers:
-    """Return Krippendorff's α, in which a larger difference counts more.
-
-    coincidences: shape (…, K, K), pairs of answers to the same picture, each divided by the number of the picture's
-    answers less one; answers in their order.
-    """
-    answers = coincidences.sum(axis=-1)
-    below = np.cumsum(answers, axis=-1) - answers / 2
-    distances = (below[..., :, None] - below[..., None, :]) ** 2
-    by_chance = (answers[..., :, None] * answers[..., None, :] * distances).sum(axis=(-2, -1))
-    return _below_chance((coincidences * distances).sum(axis=(-2, -1)), by_chance / (answers.sum(axis=-1) - 1))
-
-
-def _above_chance(observed: Numbers, expected: Numbers) -> Numbers:
-    room = np.where(np.isclose(expected, 1), np.nan, 1 - expected)
-    return np.asarray((observed - expected) / room, dtype=np.float64)
-
-
-def _below_chance(observed: Numbers, expected: Numbers) -> Numbers:
-    return np.asarray(1 - observed / np.where(expected == 0, np.nan, expected), dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Items and what each annotator answered."""
-
-    answers: Numbers
-    """Shape (A, items), NaN without an answer; each item has at least two."""
-
-    known: Numbers
-    """Shape (K,): the distinct answers, ascending."""
-
-    pairs: Sequence[tuple[int, int]]
-    """Pairs of annotators, whose mean κ is Cohen's."""
-
-    @property
-    def counts(self) -> Numbers:
-        """Return how many annotators gave each answer. Shape (items, K)."""
-        return np.stack([(self.answers == k).sum(axis=0) for k in self.known], axis=1).astype(np.float64)
-
-
-def intervals_of(
-    answers: Numbers,
-    known: Numbers,
-    pictures: npt.NDArray[np.int64],
-    pairs: Sequence[tuple[int, int]],
-    values: Mapping[str, float],
-) -> dict[str, Interval]:
-    """Return the intervals of the coefficients in `values`: cohen, fleiss, alpha_nominal, alpha_ordinal.
-
-    answers, known, pairs: as in `_Judged`. pictures: the picture of each item, from 0; a picture is weighted as a
-    whole.
-    """
-    if not values:
-        return {}
-    judged = _Judged(answers, known, pairs)
-    ends = [0, -1] if "alpha_ordinal" in values else np.argsort(judged.counts.sum(axis=0))[-2:].tolist()
-    low, high = known[ends]
-    both_ways, two = np.array([[low, high], [high, low]]), [(0, 1)] * len(pairs)
-    differing, equal = _Judged(both_ways, known, two), _Judged(np.array([[low, high], [low, high]]), known, two)
-    columns = [[_COLUMNS[name](item) for name in values] for item in (judged, differing, equal)]
-    places = np.cumsum([0] + [column.shape[1] for column in columns[0]])
-    of_items, lowest, highest = (np.concatenate(column, axis=1) for column in columns)
+    values = dict(zip(COEFFICIENTS, map(known_number, figures(of_items.sum(axis=0))), strict=True))
+    values["cohen"] = float(np.mean(list(kappas.values()))) if kappas else None
+    names = [name for name in COEFFICIENTS if values[name] is not None and (pairs or name != "cohen")]
+    if not names:
+        return values, {}
+    low, high = known[[0, -1] if has_order else np.argsort(of_items[:, 3 : 3 + len(known)].sum(axis=0))[-2:]]
+    differing, equal = np.array([[low, high], [high, low]]), np.array([[low, high], [low, high]])
+    lowest, highest = (_terms(two, known, [(0, 1)] * len(pairs), has_order) for two in (differing, equal))
     of_pictures = np.zeros((int(pictures.max()) + 1, of_items.shape[1]))
     np.add.at(of_pictures, pictures, of_items)
+    is_wanted = [name in names for name in COEFFICIENTS]
+    draws, is_few = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED), len(of_pictures) < NUM_FEW
 
-    def drawn(sums: Numbers) -> Numbers:
-        parts = (sums[:, 0, start:end] for start, end in itertools.pairwise(places))
-        return np.stack([_VALUES[name](part, len(known)) for name, part in zip(values, parts, strict=True)], axis=1)
+    def wanted(sums: Numbers) -> Numbers:
+        return figures(sums[:, 0])[:, is_wanted]
 
-    draws = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED)
-    ends = draws.ends_of_sums(drawn, of_pictures[:, None], lowest, highest)
-    return {
-        name: Interval(min(float(start), value), max(float(end), value), len(of_pictures) < NUM_FEW)
-        for (name, value), start, end in zip(values.items(), *ends, strict=True)
-    }
+    intervals = of_sums(wanted, of_pictures[:, None], lowest, highest, draws, is_few)
+    return values, dict(zip(names, intervals, strict=True))
 
 
-def _fleiss_columns(judged: _Judged) -> Numbers:
-    return np.column_stack([share_of_same_pairs(judged.counts), np.ones(judged.answers.shape[1]), judged.counts])
+def _kappas(answers: Numbers, known: Numbers) -> Iterator[tuple[tuple[int, int], float | None]]:
+    """Yield Cohen's κ of each pair of annotators; nothing if there are too many annotators."""
+    for pair in itertools.combinations(range(len(answers)), 2) if len(answers) <= MAX_ANNOTATORS_FOR_COHEN else ():
+        both = answers[list(pair)]
+        sums = _cohen_terms(both[:, ~np.isnan(both).any(axis=0)], known).sum(axis=0)
+        yield pair, known_number(_cohen(sums, len(known)))
 
 
-def _nominal_columns(judged: _Judged) -> Numbers:
-    return np.column_stack([judged.counts.sum(axis=1) * (1 - share_of_same_pairs(judged.counts)), judged.counts])
+def _cohen_terms(answers: Numbers, known: Numbers) -> Numbers:
+    """Return of two annotators: same answer, answered by both, and the answers of each of them among these."""
+    both = ~np.isnan(answers).any(axis=0)
+    given = [both & (of_one == k) for of_one in answers for k in known]
+    return np.stack([both & (answers[0] == answers[1]), both, *given], axis=1).astype(np.float64)
 
 
-def _ordinal_columns(judged: _Judged) -> Numbers:
-    counts, others = judged.counts, judged.counts.sum(axis=1) - 1
-    coincidences = counts[:, :, None] * (counts[:, None, :] - np.eye(len(judged.known))) / others[:, None, None]
-    return np.asarray(coincidences.reshape(len(counts), -1), dtype=np.float64)
+def _cohen(sums: Numbers, num_known: int) -> Numbers:
+    """Source: Cohen, "A coefficient of agreement for nominal scales", 1960."""
+    same, both = sums[..., 0], sums[..., 1]
+    first, second = sums[..., 2 : 2 + num_known], sums[..., 2 + num_known :]
+    return _beyond_chance(1 - ratio(same, both), 1 - ratio((first * second).sum(axis=-1), both**2))
 
 
-def _cohen_columns(judged: _Judged) -> Numbers:
-    """Return the sums of each pair: same answer, answered by both, and the answers of each annotator among these."""
-    columns = []
-    for first, second in ((judged.answers[a], judged.answers[b]) for a, b in judged.pairs):
-        both = ~np.isnan(first) & ~np.isnan(second)
-        columns += [both & (first == second), both]
-        columns += [both & (answers == k) for answers in (first, second) for k in judged.known]
-    return np.stack(columns, axis=1).astype(np.float64)
+def _terms(answers: Numbers, known: Numbers, pairs: Sequence[tuple[int, int]], has_order: bool) -> Numbers:
+    """Return what each item adds to the sums: 1, its share of same pairs, its answers times that of differing pairs,
+    its answers of each kind; each pair of its answers divided by their number less one; and the terms of Cohen's κ."""
+    counts = np.stack([(answers == k).sum(axis=0) for k in known], axis=1).astype(np.float64)
+    same, num = share_of_same_pairs(counts), counts.sum(axis=1)
+    columns = [np.ones(len(counts)), same, num * (1 - same), counts]
+    if has_order:
+        ordered = counts[:, :, None] * (counts[:, None, :] - np.eye(len(known))) / (num - 1)[:, None, None]
+        columns.append(ordered.reshape(len(counts), -1))
+    return np.column_stack(columns + [_cohen_terms(answers[list(pair)], known) for pair in pairs])
 
 
-def _mean_cohen(sums: Numbers, num_known: int) -> Numbers:
-    of_pairs = sums.reshape(len(sums), -1, 2 + 2 * num_known)
-    same, both, given = of_pairs[..., 0], of_pairs[..., 1], of_pairs[..., 2:]
-    kappas = cohen(same, both, given[..., :num_known], given[..., num_known:])
-    return np.asarray(kappas.mean(axis=-1), dtype=np.float64)
+def _of_sums(sums: Numbers, num_known: int, num_pairs: int, has_order: bool) -> Numbers:
+    """Return `COEFFICIENTS` from sums of `_terms`, NaN where not defined. Shape (…, columns) -> (…, 4).
+
+    Sources: Fleiss, "Measuring nominal scale agreement among many raters", 1971; Krippendorff, "Computing
+    Krippendorff's Alpha-Reliability", 2011.
+    """
+    num_items, same, differing, answers = sums[..., 0], sums[..., 1], sums[..., 2], sums[..., 3 : 3 + num_known]
+    num, squares = answers.sum(axis=-1), (answers**2).sum(axis=-1)
+    fleiss = _beyond_chance(1 - same / num_items, 1 - squares / num**2)
+    nominal = _beyond_chance(differing, (num**2 - squares) / (num - 1))
+    places = 3 + num_known + np.arange(num_known**2 * has_order)
+    ordinal = cohen = np.full(sums.shape[:-1], np.nan)
+    if has_order:
+        coincidences = sums[..., places].reshape(*sums.shape[:-1], num_known, num_known)
+        below = np.cumsum(answers, axis=-1) - answers / 2
+        distances = (below[..., :, None] - below[..., None, :]) ** 2
+        by_chance = (answers[..., :, None] * answers[..., None, :] * distances).sum(axis=(-2, -1))
+        ordinal = _beyond_chance((coincidences * distances).sum(axis=(-2, -1)), by_chance / (num - 1))
+    if num_pairs:
+        of_pairs = sums[..., 3 + num_known + len(places) :].reshape(*sums.shape[:-1], num_pairs, -1)
+        cohen = _cohen(of_pairs, num_known).mean(axis=-1)
+    return np.stack([cohen, fleiss, nominal, ordinal], axis=-1)
 
 
-_COLUMNS: Mapping[str, Callable[[_Judged], Numbers]] = {
-    "cohen": _cohen_columns,
-    "fleiss": _fleiss_columns,
-    "alpha_nominal": _nominal_columns,
-    "alpha_ordinal": _ordinal_columns,
-}
-"""Coefficient -> the terms of its sums, shape (items, columns)."""
-
-_VALUES: Mapping[str, Callable[[Numbers, int], Numbers]] = {
-    "cohen": _mean_cohen,
-    "fleiss": lambda sums, _: fleiss(sums[:, 0], sums[:, 1], sums[:, 2:]),
-    "alpha_nominal": lambda sums, _: nominal_alpha(sums[:, 0], sums[:, 1:]),
-    "alpha_ordinal": lambda sums, num_known: ordinal_alpha(sums.reshape(len(sums), num_known, num_known)),
-}
-"""Coefficient -> its value from the sums, shape (draws, columns), and the number of distinct answers."""
+def _beyond_chance(observed: Numbers, expected: Numbers) -> Numbers:
+    """Return 1 less the observed disagreement by the one expected by chance; NaN if chance explains all agreement."""
+    return np.asarray(1 - observed / np.where(np.isclose(expected, 0), np.nan, expected), dtype=np.float64)
 
 
 MIN_TWICE = 20
@@ -250,22 +203,27 @@ def second_looks(num_yes: Counts, num_no: Counts, probabilities: Numbers, is_dec
     return SecondLooks(num_pictures, share, kappa, share_single * share / 2, share_single * float(high) / 2)
 
 
-def allowing_for(looks: SecondLooks, rate: Estimate) -> Estimate:
-    """Widen the interval of a rate by as many wrong labels as second looks make likely."""
+def allowing_for(looks: SecondLooks, rates: Rates) -> Rates:
+    """Widen intervals by as many wrong labels as second looks make likely.
+
+    Wrong labels may all be among the images that the engine seems to have wrong, or may hide as many more of these.
+    """
+    rate = rates.prevalence
     if rate.value is None or rate.low is None or rate.high is None or not looks.reach_high:
-        return rate
+        return rates
     by_errors = (rate.value - (looks.reach_high - looks.reach), rate.value + (looks.reach_high - looks.reach))
     low, high = with_both_errors(rate.value, (rate.low, rate.high), by_errors)
-    return Estimate(rate.value, max(0.0, low - looks.reach), min(1.0, high + looks.reach))
+    return replace(
+        rates,
+        prevalence=Estimate(rate.value, max(0.0, low - looks.reach), min(1.0, high + looks.reach)),
+        sensitivity=_allowing_for(looks, rates.sensitivity, rate.value),
+        specificity=_allowing_for(looks, rates.specificity, 1 - rate.value),
+    )
 
 
-def allowing_for_part(looks: SecondLooks, part: Estimate, whole: float) -> Estimate:
-    """Widen the interval of a sensitivity or specificity in the same way.
-
-    whole: the share of all images that are private, or that are not, 0–1. Wrong labels may all be among the images that
-    the engine seems to have wrong, or may hide as many more of these.
-    """
-    if part.low is None or part.high is None or not looks.reach_high:
+def _allowing_for(looks: SecondLooks, part: Estimate, whole: float) -> Estimate:
+    """whole: the share of all images that are private, or that are not, 0–1."""
+    if part.low is None or part.high is None:
         return part
     fewer = whole - looks.reach_high
     low = part.low * whole / (whole + looks.reach_high)

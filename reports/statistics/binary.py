@@ -212,21 +212,17 @@ class SideRates:
     precision: float | None
     recall: float | None
     f1: float | None
-
-
-@dataclass(frozen=True)
-class ClassMetrics(SideRates):
     support: int
-    """Labelled pictures."""
+    """Labelled pictures, each counting as its weight."""
 
 
 @dataclass(frozen=True)
 class Classwise:
     """The table of the PrivacyAlert paper: each side as the class that is looked for, and both weighted by support."""
 
-    private: ClassMetrics
-    public: ClassMetrics
-    overall: ClassMetrics
+    private: SideRates
+    public: SideRates
+    overall: SideRates
     """None if one of the sides is not defined although it has pictures."""
 
     accuracy: float | None
@@ -290,33 +286,17 @@ def _mean(values: Numbers) -> float | None:
     return float(defined.mean()) if len(defined) else None
 
 
-def both_sides(counts: Numbers) -> tuple[SideRates, SideRates, SideRates]:
-    """Return the rates of the private side, of the public one, and of both weighted by support.
-
-    counts: confusion counts of private, shape (4,), each picture counting as its weight. A mean is None if a side that
-    has pictures is not defined.
-    """
-    supports = [float(counts[TP] + counts[FN]), float(counts[FP] + counts[TN])]
-    private, public = rates(counts), rates(counts[::-1])  # reversed, the counts are those of public
-
-    def weighted(name: str) -> float | None:
-        terms = [(known(side[name]), support) for side, support in zip((private, public), supports, strict=True)]
-        defined = [value * support for value, support in terms if support and value is not None]
-        return sum(defined) / sum(supports) if defined and len(defined) == sum(map(bool, supports)) else None
-
-    names = ("precision", "recall", "f1")
-    of_sides = [SideRates(*(known(side[name]) for name in names)) for side in (private, public)]
-    return of_sides[0], of_sides[1], SideRates(*map(weighted, names))
-
-
 def classwise(counts: Numbers) -> Classwise:
-    """Return the metrics of both sides from confusion counts, shape (4,), TP, FP, FN, TN of private."""
+    """Return the metrics of both sides from confusion counts, shape (4,), TP, FP, FN, TN of private, each picture
+    counting as its weight."""
     counts = np.asarray(counts, dtype=np.float64)
-    private, public, overall = both_sides(counts)
-    num_private, num_public = round(float(counts[TP] + counts[FN])), round(float(counts[FP] + counts[TN]))
-    return Classwise(
-        ClassMetrics(**vars(private), support=num_private),
-        ClassMetrics(**vars(public), support=num_public),
-        ClassMetrics(**vars(overall), support=num_private + num_public),
-        of_counts(counts).accuracy,
+    supports = np.array([counts[TP] + counts[FN], counts[FP] + counts[TN]])
+    of_sides = (rates(counts), rates(counts[::-1]))  # reversed, the counts are those of public
+    sides = np.array([[side[name] for name in ("precision", "recall", "f1")] for side in of_sides])
+    has_pictures = supports > 0
+    overall = ratio(supports[has_pictures] @ sides[has_pictures], supports.sum())
+    private, public, both = (
+        SideRates(known(precision), known(recall), known(f1), round(float(support)))
+        for (precision, recall, f1), support in zip((*sides, overall), (*supports, supports.sum()), strict=True)
     )
+    return Classwise(private, public, both, known(of_sides[0]["accuracy"]))

@@ -17,22 +17,11 @@ adjusted maximum likelihood method for solving small area estimation problems", 
 (2010); J. N. K. Rao and I. Molina, "Small Area Estimation", 2nd ed. 2015, sections 6.1 and 6.2.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
-from reports.statistics.estimates import (
-    IS_YES,
-    NO_DONOR,
-    Counts,
-    Estimate,
-    Evidence,
-    Numbers,
-    evidence,
-    prevalence,
-    sensitivity,
-)
+from reports.statistics.estimates import IS_YES, Estimate, Evidence, Labels, Numbers, Rates, evidence, rates_of
 from reports.statistics.shares import SMALL_GROUP
 
 MIN_LABELS = 30
@@ -44,66 +33,36 @@ their true rates do."""
 
 _LEAST_VARIANCE = 1e-12
 
-Method = Literal["difference", "fay-herriot"]
 
+def category_rates(whole: Evidence, num_images: Numbers, labels: Labels) -> list[Rates | None]:
+    """Return the rates of each of K categories; None if it has too few labels, and there are too few categories.
 
-@dataclass(frozen=True)
-class LabelsOfCategories:
-    """Labels of one subject. All of shape (m,), one entry for each label."""
-
-    categories: Counts
-    """Number of the category, from 0."""
-
-    cells: Counts
-    is_there: Numbers
-    probabilities: Numbers
-
-
-@dataclass(frozen=True)
-class CategoryEstimate:
-    """The rate of one category."""
-
-    rate: Estimate
-    sensitivity: Estimate
-    """By its own labels; unknown without `MIN_LABELS` of them."""
-
-    method: Method
-
-    num_labels: int
-    """Number of labels of the category itself."""
-
-
-def category_estimates(
-    whole: Evidence, num_images: Numbers, labels: LabelsOfCategories
-) -> list[CategoryEstimate | None]:
-    """Return the estimate of each of K categories; None if it has too few labels, and there are too few categories.
-
-    whole: evidence of all labels. num_images: of each category in each cell, shape (K, NUM_CELLS), at least one in each
-    category.
+    The sensitivity is by its own labels, and unknown without `MIN_LABELS` of them; the specificity is unknown. whole:
+    evidence of all labels. num_images: of each category in each cell, shape (K, NUM_CELLS), at least one in each.
     """
     num_labels = np.bincount(labels.categories, minlength=len(num_images)).tolist()
     modelled = by_model(whole, num_images, labels)
-    estimates: list[CategoryEstimate | None] = []
+    found: list[Rates | None] = []
     for index, num in enumerate(num_labels):
-        if num and (num >= MIN_LABELS or num == num_images[index].sum()):
-            is_in = labels.categories == index
-            parts = labels.cells[is_in], labels.is_there[is_in], labels.probabilities[is_in]
-            known = evidence(num_images[index], *parts)
-            if num == num_images[index].sum():
-                known = replace(known, openness=np.zeros_like(known.openness))
-            if (rate := prevalence(known)).value is not None:
-                estimates.append(CategoryEstimate(rate, sensitivity(known), "difference", num))
+        is_complete = num == num_images[index].sum()
+        if num and (num >= MIN_LABELS or is_complete):
+            chosen = labels.categories == index
+            of_category = Labels(labels.cells[chosen], labels.is_there[chosen], labels.probabilities[chosen])
+            known = evidence(num_images[index], of_category)
+            rates = rates_of(replace(known, openness=known.openness * (not is_complete)))
+            if rates.prevalence.value is not None:
+                found.append(replace(rates, specificity=Estimate(), num_labels=num))
                 continue
         by_others = modelled.get(index)
-        estimates.append(CategoryEstimate(by_others, Estimate(), "fay-herriot", num) if by_others else None)
-    return estimates
+        found.append(Rates(by_others, method="fay-herriot", num_labels=num) if by_others else None)
+    return found
 
 
-def by_model(whole: Evidence, num_images: Numbers, labels: LabelsOfCategories) -> dict[int, Estimate]:
+def by_model(whole: Evidence, num_images: Numbers, labels: Labels) -> dict[int, Estimate]:
     """Return the rates of the categories by the model, by their numbers.
 
     Without those with fewer than `SMALL_GROUP` images; empty with fewer than `MIN_CATEGORIES` others. Arguments as in
-    `category_estimates`.
+    `category_rates`.
     """
     num_categories, sizes = len(num_images), num_images.sum(axis=1)
     is_large = sizes >= SMALL_GROUP
@@ -125,14 +84,13 @@ def by_model(whole: Evidence, num_images: Numbers, labels: LabelsOfCategories) -
     return {int(number): Estimate(*three) for number, three in zip(np.flatnonzero(is_large), ends, strict=True)}
 
 
-def _openness(whole: Evidence, labels: LabelsOfCategories) -> Numbers:
+def _openness(whole: Evidence, labels: Labels) -> Numbers:
     """Return the mean of 1 / probability - 1 over the images of each cell, estimated from its labels. Shape
     (NUM_CELLS,)."""
-    num_cells = len(whole.donors)
     weights = 1 / labels.probabilities
-    totals, squares = (np.bincount(labels.cells, part, num_cells) for part in (weights, weights * (weights - 1)))
-    shares = np.divide(squares, totals, out=np.zeros(num_cells), where=totals > 0)
-    return np.where(whole.donors == NO_DONOR, squares.sum() / totals.sum(), shares[whole.donors])
+    totals, squares = (np.bincount(labels.cells, part, len(IS_YES)) for part in (weights, weights * (weights - 1)))
+    shares = squares / np.where(totals > 0, totals, 1)
+    return np.where(whole.is_known, shares[whole.donors], squares.sum() / totals.sum())
 
 
 def _fay_herriot(direct: Numbers, of_draw: Numbers, of_images: Numbers, lines: Numbers) -> tuple[Numbers, Numbers]:

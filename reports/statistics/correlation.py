@@ -1,7 +1,6 @@
 """How far two orders agree: correlations, and the share of pairs in order.
 
-`weighted_spearman` takes weights, so that resamples need no second pass over the values. `rank_correlation` is for a
-few items, and says how much one of them decides.
+Correlations take weights, so that resamples need no second pass over the values.
 
 Source of the pairwise accuracy: Tsaprazlis et al., "Rethinking Visual Privacy", section 6. It is over all pairs, since
 the paper does not say which it chose. A pair whose truths are equal has no order and is left out; a pair whose
@@ -16,41 +15,22 @@ import numpy.typing as npt
 from reports.statistics.binary import Numbers, known, ratio
 
 
-def moments(x: Numbers, y: Numbers) -> Numbers:
-    """Return the terms whose sums give the moments of a correlation. Shape (n, 6).
+def weighted_pearson(x: Numbers, y: Numbers, weights: Numbers) -> Numbers:
+    """Return Pearson's r if picture i occurs weights[d, i] times; NaN if one side is constant up to rounding.
 
-    Both sides are centred first, against rounding.
+    weights: shape (draws, n). x, y: shape (n,), or (draws, n). -> shape (draws,).
     """
-    if len(x):
-        x, y = x - x.mean(), y - y.mean()
-    return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
-
-
-def pearson_of_sums(sums: Numbers) -> Numbers:
-    """Return Pearson's r from sums of `moments`, shape (…, 6) -> (…,); NaN if one side is constant."""
-    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
-    return correlation(n * xx - x * x, n * yy - y * y, n * xy - x * y, n * n)
-
-
-def correlation(var_x: Numbers, var_y: Numbers, cov: Numbers, scale: Numbers) -> Numbers:
-    """Return cov / √(var_x var_y); NaN if a variance is 0 up to rounding.
-
-    scale: n² of sums that are not divided by n.
-    """
-    tiny = 1e-12 * scale
-    constant = (var_x <= tiny) | (var_y <= tiny)
-    r = ratio(cov, np.sqrt(np.where(constant, 0.0, var_x) * np.where(constant, 0.0, var_y)))
+    num = weights.sum(axis=1, keepdims=True)
+    x, y = (side - ratio((weights * side).sum(axis=1, keepdims=True), num) for side in (x, y))
+    var_x, var_y, cov = ((weights * first * second).sum(axis=1) for first, second in ((x, x), (y, y), (x, y)))
+    is_constant = np.minimum(var_x, var_y) <= 1e-12 * num[:, 0]
+    r = ratio(cov, np.sqrt(np.where(is_constant, 0.0, var_x) * np.where(is_constant, 0.0, var_y)))
     return np.asarray(np.clip(r, -1, 1), dtype=np.float64)
 
 
 def weighted_spearman(truth: Numbers, predicted: Numbers, weights: Numbers) -> Numbers:
     """Return Spearman's ρ if picture i occurs weights[d, i] times; weights of shape (draws, n) -> shape (draws,)."""
-    x, y = _weighted_ranks(truth, weights), _weighted_ranks(predicted, weights)
-    n = weights.sum(axis=1)
-    middle = ((n + 1) / 2)[:, None]  # the mean rank, ties or not
-    x, y = x - middle, y - middle
-    sums = ((weights * x * x).sum(axis=1), (weights * y * y).sum(axis=1), (weights * x * y).sum(axis=1))
-    return correlation(*sums, scale=n)
+    return weighted_pearson(_weighted_ranks(truth, weights), _weighted_ranks(predicted, weights), weights)
 
 
 def _weighted_ranks(values: Numbers, weights: Numbers) -> Numbers:

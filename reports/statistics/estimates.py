@@ -31,8 +31,8 @@ Assumes that chance alone decided which images were labelled, and that labels ar
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -77,8 +77,6 @@ def masses_of(guard_mass: float) -> Numbers:
 PRIOR = 1 / 3
 """Count that is added on each side before a variance is taken."""
 
-NO_DONOR = -1
-
 
 def guesses(num_images: Numbers) -> Numbers:
     """Guess the share of each cell in which the subject is truly there, before any label. Shape (NUM_CELLS,).
@@ -86,19 +84,21 @@ def guesses(num_images: Numbers) -> Numbers:
     The guess decides only where labels are placed, and which cells are alike: a wrong one widens intervals and biases
     nothing. num_images: of each cell of the run, shape (NUM_CELLS,).
     """
-    return np.concatenate([_guesses(num_images[:GUARDED]), _guesses(num_images[GUARDED:])])
+    of_strata = []
+    for counts in (num_images[:GUARDED], num_images[GUARDED:]):
+        rate = min(0.9, float(counts[_IS_ANSWERED_YES[:GUARDED]].sum()) / max(1.0, float(counts.sum())))
+        missed = 0.2 * rate / (1 - rate)
+        shares = np.empty(GUARDED)
+        shares[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
+        shares[ABSENT] = np.clip(missed, 0.002, 0.3)
+        shares[NEAR] = np.clip(3 * missed, 0.01, 0.4)
+        shares[NOT_JUDGED] = np.clip(rate, 0.02, 0.5)
+        shares[UNCLEAR], shares[PRESENT] = 0.5, 0.8
+        of_strata.append(shares)
+    return np.concatenate(of_strata)
 
 
-def _guesses(num_images: Numbers) -> Numbers:
-    rate = min(0.9, float(num_images[_IS_ANSWERED_YES[:GUARDED]].sum()) / max(1.0, float(num_images.sum())))
-    missed = 0.2 * rate / (1 - rate)
-    shares = np.empty(GUARDED)
-    shares[: 2 * NUM_BINS] = np.clip(np.tile(_MIDDLES, 2), max(0.1 * rate, 0.001), 0.9)
-    shares[ABSENT] = np.clip(missed, 0.002, 0.3)
-    shares[NEAR] = np.clip(3 * missed, 0.01, 0.4)
-    shares[NOT_JUDGED] = np.clip(rate, 0.02, 0.5)
-    shares[UNCLEAR], shares[PRESENT] = 0.5, 0.8
-    return shares
+Method = Literal["difference", "fay-herriot"]
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,50 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """What labels say of a subject in the images of a run, or of one of its categories."""
+
+    prevalence: Estimate
+    """Share of the images in which the subject is truly there."""
+
+    sensitivity: Estimate = field(default_factory=Estimate)
+    """Share of the images with the subject that the run answers with yes. An unknown answer is not a yes."""
+
+    specificity: Estimate = field(default_factory=Estimate)
+    """Share of the images without the subject that the run does not answer with yes."""
+
+    method: Method = "difference"
+    num_labels: int = 0
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of one subject, with what the run says of the pictures. All of shape (m,)."""
+
+    cells: Counts
+
+    is_there: Numbers
+    """1 or 0."""
+
+    probabilities: Numbers
+    """That the image was drawn and labelled, above 0."""
+
+    masses: Numbers | float = 1.0
+    """Number of images of the population that the picture itself counts as."""
+
+    categories: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    """Number of the category, from 0; only for rates of categories."""
+
+
+@dataclass(frozen=True)
 class Evidence:
     """Labels by cell. All arrays have the shape (NUM_CELLS,)."""
 
     num_images: Numbers
     """Images that the rates are of."""
 
-    positives: Numbers
-    """Labels that say yes, as effective numbers."""
+    shares: Numbers
+    """Weighted share of the labels that say yes; the run's claim if there are none."""
 
     sizes: Numbers
     """All labels, as effective numbers; 0 if there are none."""
@@ -130,152 +166,110 @@ class Evidence:
     """1 - Σ w / Σ w² of the labels: 0 if every image was labelled, 1 if hardly any was."""
 
     donors: Counts
-    """The cell whose labels count for this one: itself, or the most similar labelled cell with the same answer.
-    `NO_DONOR` if there is none."""
+    """The cell whose labels count for this one: itself, or the most similar labelled cell with the same answer."""
 
     guard_mass: float
     """Images that a guarded image represents."""
 
     @property
+    def is_known(self) -> Flags:
+        """Return which cells have labels that count for them."""
+        return self.sizes[self.donors] > 0
+
+    @property
     def rates(self) -> Numbers:
-        """Return the share of each cell in which the subject is truly there; the run's claim without a donor."""
-        rates = np.divide(self.positives, self.sizes, out=np.zeros(NUM_CELLS), where=self.sizes > 0)
-        return np.where(self.donors == NO_DONOR, IS_YES.astype(np.float64), rates[self.donors])
+        """Return the share of each cell in which the subject is truly there; the run's claim if it is not known."""
+        return self.shares[self.donors]
 
     @property
     def smoothed_rates(self) -> Numbers:
-        """Return the same, never exactly 0 or 1."""
-        rates = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
-        return np.where(self.donors == NO_DONOR, 0.5, rates[self.donors])
+        """Return the same, never exactly 0 or 1; 0.5 if it is not known."""
+        return ((self.shares * self.sizes + PRIOR) / (self.sizes + 2 * PRIOR))[self.donors]
 
     def variance(self, cells: Flags) -> float:
-        """Return the variance V of the rate of the images in these cells, which must have donors."""
+        """Return the variance V of the rate of the images in these cells, which are known, and all guarded or none."""
         num_images = np.where(cells, self.num_images, 0)
-        shares = num_images / num_images.sum()
-        with_donor = self.donors != NO_DONOR
-        of_donors, images = (_sums(self.donors[with_donor], values[with_donor]) for values in (shares, self.num_images))
-        is_open = 1 - (1 - self.openness) * self.num_images / np.maximum(images, 1e-300)
-        smoothed = (self.positives + PRIOR) / (self.sizes + 2 * PRIOR)
-        sizes = np.where(self.sizes > 0, self.sizes, np.inf)
-        of_labels = float(np.sum(of_donors**2 * smoothed * (1 - smoothed) / sizes * is_open))
-        of_guard = float(shares[IS_GUARDED].sum())
-        if not of_guard:
+        shares, smoothed = num_images / num_images.sum(), self.smoothed_rates
+        errors = _sums(self.donors, shares) ** 2 * smoothed * (1 - smoothed) * self.openness
+        of_labels = float(np.sum(errors / np.maximum(self.sizes, 1e-300)))
+        if not num_images[IS_GUARDED].any():
             return of_labels
-        num_guarded = num_images[IS_GUARDED].sum() / self.guard_mass
-        rate = float((shares * self.smoothed_rates)[IS_GUARDED].sum()) / of_guard
-        return of_labels + of_guard**2 * rate * (1 - rate) / float(num_guarded) * (1 - 1 / self.guard_mass)
+        rate = float(shares @ smoothed)
+        return of_labels + rate * (1 - rate) * (self.guard_mass - 1) / float(num_images.sum())
 
 
-def evidence(
-    num_images: Counts | Numbers,
-    cells: Counts,
-    is_there: Numbers,
-    probabilities: Numbers,
-    masses: Numbers | None = None,
-    guard_mass: float = 1.0,
-) -> Evidence:
-    """Return the evidence of labels.
+def evidence(num_images: Counts | Numbers, labels: Labels, guard_mass: float = 1.0) -> Evidence:
+    """Return the evidence of labels, of which there must be one.
 
-    num_images: images that the rates are of in each cell, shape (NUM_CELLS,). The others have the shape (m,), one entry
-    for each label; there must be one.
-    is_there: 1 or 0. probabilities: that the image was drawn and labelled, above 0. masses: number of `num_images` that
-    the labelled image itself counts as, if images of a cell count differently; None: the same. guard_mass: images that
-    a guarded image counts as.
+    num_images: images that the rates are of in each cell, shape (NUM_CELLS,). guard_mass: images that a guarded image
+    counts as.
     """
+    cells, weights = labels.cells, labels.masses / labels.probabilities
     assert len(cells)
-    masses = np.ones(len(cells)) if masses is None else masses
-    weights = masses / probabilities
-    of_cells = _sums(cells, weights)
-    has_labels = of_cells > 0
-    of_positives = _sums(cells, weights * is_there)
-    rates = np.minimum(1, np.divide(of_positives, of_cells, out=np.zeros(NUM_CELLS), where=has_labels))
-    sizes = _effective_sizes(cells, is_there, weights, rates)
-    closed = np.divide(
-        _sums(cells, weights * masses), _sums(cells, weights**2), out=np.zeros(NUM_CELLS), where=has_labels
-    )
-    guess = guesses(np.asarray(num_images, np.float64))
-    log_odds = np.log(guess / (1 - guess))
-    can_give = has_labels[None, :] & (_ANSWERS[:, None] == _ANSWERS[None, :])
-    distances = np.where(can_give, np.abs(log_odds[:, None] - log_odds[None, :]), np.inf)
-    np.fill_diagonal(distances, np.where(has_labels, -1, np.inf))
-    donors = np.where(np.isinf(distances.min(axis=1)), NO_DONOR, np.argmin(distances, axis=1))
-    return Evidence(np.asarray(num_images, np.float64), rates * sizes, sizes, 1 - closed, donors, guard_mass)
-
-
-def _effective_sizes(cells: Counts, is_there: Numbers, weights: Numbers, rates: Numbers) -> Numbers:
-    """Return how many labels of equal weight the labels of each cell are worth, 0 without any. Shape (NUM_CELLS,).
-
-    Kish's effective size takes weights and labels as unrelated. If the few positive labels weigh most, it is too large,
-    so the size p (1 - p) / Σ w² (y - p)² · (Σ w)² by the linearised variance is taken where it is smaller. One more
-    label of each kind with the largest weight of the cell makes up for kinds with few labels or none.
-    """
-    of_cells, squares = _sums(cells, weights), _sums(cells, weights**2)
+    totals, squares = _sums(cells, weights), _sums(cells, weights**2)
+    has_labels = totals > 0
+    some = np.where(has_labels, totals, 1)
+    shares = np.where(has_labels, np.minimum(1, _sums(cells, weights * labels.is_there) / some), IS_YES)
+    # Kish's effective size takes weights and labels as unrelated. If the few positive labels weigh most, it is too
+    # large, so the size p (1 - p) / Σ w² (y - p)² · (Σ w)² by the linearised variance is taken where it is smaller. One
+    # more label of each kind with the largest weight of the cell makes up for kinds with few labels or none.
     largest = np.zeros(NUM_CELLS)
     np.maximum.at(largest, cells, weights)
-    has_labels = of_cells > 0
-
-    def usual_weight(members: Numbers) -> Numbers:
-        """Return the weighted mean weight of one kind of labels and one more with the largest weight of the cell."""
-        total = _sums(cells, weights * members) + largest
-        return np.divide(
-            _sums(cells, weights**2 * members) + largest**2, total, out=np.ones(NUM_CELLS), where=total > 0
+    usual = np.zeros(NUM_CELLS)
+    for members, others in ((labels.is_there, 1 - shares), (1 - labels.is_there, shares)):
+        mean = (_sums(cells, weights**2 * members) + largest**2) / (
+            _sums(cells, weights * members) + largest + ~has_labels
         )
-
-    usual = usual_weight(is_there) * (1 - rates) + usual_weight(1 - is_there) * rates
-    kish = np.divide(of_cells**2, squares, out=np.zeros(NUM_CELLS), where=has_labels)
-    return np.asarray(np.where(has_labels, np.minimum(kish, of_cells / usual), 0.0), dtype=np.float64)
-
-
-def prevalence(known: Evidence) -> Estimate:
-    """Return the share of all images in which the subject is truly there."""
-    return _mass(known, np.full(NUM_CELLS, fill_value=True))
-
-
-def sensitivity(known: Evidence) -> Estimate:
-    """Return the share of the images with the subject that the run answers with yes. An unknown answer is not a yes."""
-    return _part(_mass(known, IS_YES), _mass(known, ~IS_YES))
-
-
-def specificity(known: Evidence) -> Estimate:
-    """Return the share of the images without the subject that the run does not answer with yes."""
-    return _part(_mass(known, ~IS_YES, is_there=False), _mass(known, IS_YES, is_there=False))
+        usual += others * mean
+    sizes = np.where(
+        has_labels, np.minimum(totals**2 / np.where(has_labels, squares, 1), totals / np.where(has_labels, usual, 1)), 0
+    )
+    counted = np.asarray(num_images, np.float64)
+    guess = guesses(counted)
+    log_odds = np.log(guess / (1 - guess))
+    can_give = has_labels & (_ANSWERS[:, None] == _ANSWERS)
+    distances = np.where(can_give, np.abs(log_odds[:, None] - log_odds), np.inf)
+    np.fill_diagonal(distances, np.where(has_labels, -1, 1e300))
+    donors = np.argmin(distances, axis=1)
+    closed = _sums(cells, weights * labels.masses) / np.where(has_labels, squares, 1)
+    closed *= counted / np.maximum(_sums(donors, counted), 1e-300)
+    return Evidence(counted, shares, sizes, 1 - closed, donors, guard_mass)
 
 
-def _mass(known: Evidence, cells: Flags, is_there: bool = True) -> Estimate:
-    """Return the share of all images that are in these cells and have the subject, or do not have it.
+def rates_of(known: Evidence) -> Rates:
+    """Return the rates of all images."""
+    opposite = replace(known, shares=1 - known.shares)
+    return Rates(
+        _mass(known, np.full(NUM_CELLS, fill_value=True)),
+        _part(_mass(known, IS_YES), _mass(known, ~IS_YES)),
+        _part(_mass(opposite, ~IS_YES), _mass(opposite, IS_YES)),
+    )
 
-    Without a value if labels are missing for some."""
-    shares = known.num_images / known.num_images.sum()
-    has_rate = known.donors != NO_DONOR
-    parts = [Estimate(None, 0.0, unknown)] if (unknown := float(shares[cells & ~has_rate].sum())) else []
+
+def _mass(known: Evidence, cells: Flags) -> Estimate:
+    """Return the share of all images that are in these cells and have the subject.
+
+    Without a value if labels are missing for some.
+    """
+    total, parts = float(known.num_images.sum()), list[tuple[float, float, float]]()
     for stratum in (~IS_GUARDED, IS_GUARDED):
-        if share := float(shares[(chosen := cells & stratum & has_rate)].sum()):
-            value, low, high = _rate(known, chosen)
-            ends = (value, low, high) if is_there else (1 - value, 1 - high, 1 - low)
-            parts.append(Estimate(*(share * end for end in ends)))
-    return added(parts)
-
-
-def _rate(known: Evidence, cells: Flags) -> tuple[float, float, float]:
-    """Return the share of the images in these cells in which the subject is truly there, and its interval."""
-    shares = known.num_images[cells] / known.num_images[cells].sum()
-    value, variance = float(shares @ known.rates[cells]), known.variance(cells)
-    if variance <= 0:
-        return value, value, value
-    expected = float(shares @ known.smoothed_rates[cells])
-    size = expected * (1 - expected) / variance
-    low, high = clopper_pearson(min(1.0, value) * size, size)
-    return value, float(low), float(high)
-
-
-def added(parts: Sequence[Estimate]) -> Estimate:
-    """Return the sum of independent estimates; without a value if one of them has bounds only."""
-    sure = [(part.value, part.low or 0.0, part.high or 0.0) for part in parts if part.value is not None]
-    bounds = [(part.low or 0.0, part.high or 0.0) for part in parts if part.value is None]
-    value = sum(mid for mid, _, _ in sure)
-    low = value - math.hypot(*(mid - low for mid, low, _ in sure)) + sum(low for low, _ in bounds)
-    high = value + math.hypot(*(high - mid for mid, _, high in sure)) + sum(high for _, high in bounds)
-    return Estimate(None if bounds else value, max(0.0, low), min(1.0, high))
+        chosen = cells & stratum & known.is_known
+        num_images = known.num_images[chosen]
+        if not num_images.any():
+            continue
+        shares = num_images / num_images.sum()
+        value, variance = float(shares @ known.rates[chosen]), known.variance(chosen)
+        low = high = value
+        if variance > 0:
+            expected = float(shares @ known.smoothed_rates[chosen])
+            size = expected * (1 - expected) / variance
+            low, high = map(float, clopper_pearson(min(1.0, value) * size, size))
+        share = float(num_images.sum()) / total
+        parts.append((share * value, share * (value - low), share * (high - value)))
+    unknown = float(known.num_images[cells & ~known.is_known].sum()) / total
+    value = sum(part[0] for part in parts)
+    below, above = (math.hypot(*(part[side] for part in parts)) for side in (1, 2))
+    return Estimate(None if unknown else value, max(0.0, value - below), min(1.0, value + above + unknown))
 
 
 def _part(part: Estimate, rest: Estimate) -> Estimate:
@@ -284,35 +278,19 @@ def _part(part: Estimate, rest: Estimate) -> Estimate:
     rest_low, rest_high = rest.low or 0.0, rest.high or 0.0
     if part.value is None or rest.value is None:
         return Estimate(None, low / (low + rest_high) if low else 0.0, high / (high + rest_low) if high else 0.0)
-    whole = part.value + rest.value
-    if whole <= 0:
+    if part.value + rest.value <= 0:
         return Estimate()
-    value = part.value / whole
-    if not part.value:
-        most = _largest_ratio(part.value, high, rest.value, rest_low)
-        return Estimate(0.0, 0.0, most / (1 + most) if math.isfinite(most) else 1.0)
-    most = _largest_ratio(rest.value, rest_high, part.value, low)
-    least = _least_ratio(rest.value, rest_low, part.value, high)
-    return Estimate(value, 1 / (1 + most), 1 / (1 + least))
+    least = 1 / (1 + _highest_ratio(rest.value, rest_high, part.value, low))
+    most = 1 - 1 / (1 + _highest_ratio(part.value, high, rest.value, rest_low))
+    return Estimate(part.value / (part.value + rest.value), least, most)
 
 
-def _largest_ratio(top: float, top_high: float, bottom: float, bottom_low: float) -> float:
+def _highest_ratio(top: float, top_high: float, bottom: float, bottom_low: float) -> float:
     """Return the high end of top / bottom by the ends of both (MOVER-R)."""
-    square = bottom_low * (2 * bottom - bottom_low)
+    square, both = bottom_low * (2 * bottom - bottom_low), top * bottom
     if square <= 0:
         return math.inf
-    both = top * bottom
-    root = math.sqrt(max(0.0, both**2 - square * top_high * (2 * top - top_high)))
-    return (both + root) / square
-
-
-def _least_ratio(top: float, top_low: float, bottom: float, bottom_high: float) -> float:
-    """Return the low end of top / bottom by the ends of both (MOVER-R)."""
-    if not top:
-        return 0.0
-    square, both = top_low * (2 * top - top_low), top * bottom
-    root = math.sqrt(max(0.0, both**2 - bottom_high * (2 * bottom - bottom_high) * square))
-    return square / (both + root)
+    return (both + math.sqrt(max(0.0, both**2 - square * top_high * (2 * top - top_high)))) / square
 
 
 def _sums(cells: Counts, values: Numbers) -> Numbers:

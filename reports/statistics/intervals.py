@@ -22,8 +22,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, rates, ratio
-from reports.statistics.correlation import moments, pearson_of_sums, weighted_spearman
+from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, rates
+from reports.statistics.correlation import weighted_pearson, weighted_spearman
 from reports.statistics.shares import clopper_pearson, kish_size
 
 LEVEL = 0.95
@@ -164,9 +164,25 @@ def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
         values = rates(sums[:, 0])
         return np.stack([values[name] for name in _DRAWN], axis=1)
 
-    low, high = draws.ends_of_sums(drawn, counted[:, None], _WRONG, _RIGHT)
-    values, is_few = rates(counted.sum(axis=0)), _is_few(draws, private, public)
-    return intervals | {name: _holding(values[name], low[i], high[i], is_few) for i, name in enumerate(_DRAWN)}
+    drawn_ = of_sums(drawn, counted[:, None], _WRONG, _RIGHT, draws, _is_few(draws, private, public))
+    return intervals | dict(zip(_DRAWN, drawn_, strict=True))
+
+
+def of_sums(
+    figures: Callable[[Numbers], Numbers],
+    pictures: Numbers,
+    lowest: Numbers,
+    highest: Numbers,
+    draws: Draws,
+    is_few: bool,
+) -> list[Interval]:
+    """Return the intervals of figures that follow from sums over pictures, each holding the figure itself.
+
+    figures: sums, shape (draws, t, k) -> shape (draws, figures). Others as in `Draws.ends_of_sums`.
+    """
+    low, high = draws.ends_of_sums(figures, pictures, lowest, highest)
+    values = figures(pictures.sum(axis=0)[None])[0]
+    return [_holding(*three, is_few) for three in zip(values, low, high, strict=True)]
 
 
 def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
@@ -198,16 +214,16 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
 
     counted: shape (n, attributes, 4).
     """
-    counts, behind = counted.sum(axis=0), _in(counted, TP, FP, FN)
+    behind = _in(counted, TP, FP, FN)
     with_f1 = behind.any(axis=0)
     if not with_f1.any() or not draws.num_draws:
         return None
 
     def mean_f1(sums: Numbers) -> Numbers:
-        return np.asarray(rates(sums)["f1"].mean(axis=-1), dtype=np.float64)
+        return np.asarray(rates(sums)["f1"].mean(axis=-1, keepdims=True), dtype=np.float64)
 
-    ends = draws.ends_of_sums(mean_f1, counted[:, with_f1], np.eye(4)[[FN]], np.eye(4)[[TP]])
-    return _holding(mean_f1(counts[with_f1]), *ends, _is_few(draws, *behind[:, with_f1].T))
+    is_few = _is_few(draws, *behind[:, with_f1].T)
+    return of_sums(mean_f1, counted[:, with_f1], np.eye(4)[[FN]], np.eye(4)[[TP]], draws, is_few)[0]
 
 
 def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: Draws) -> dict[str, Interval]:
@@ -219,8 +235,8 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
     errors = predicted - truth
     for name, values, least in (("mae", np.abs(errors), 0.0), ("bias", errors, -1.0)):
         pictures = np.stack([values, np.ones(len(values))], axis=1)[:, None]
-        ends = draws.ends_of_sums(_mean, pictures, np.array([[least, 1.0]]), np.array([[1.0, 1.0]]))
-        intervals[name] = _holding(values.mean(), *ends, level.is_few)
+        ends = np.array([[least, 1.0]]), np.array([[1.0, 1.0]])
+        intervals[name] = of_sums(lambda sums: sums[..., 0] / sums[..., 1], pictures, *ends, draws, level.is_few)[0]
     if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
         return intervals
     # One more picture, ordered against the truth or like the truth, at the ends of the scores.
@@ -228,7 +244,7 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
     against = np.array([[low_truth, high], [high_truth, low]])
     along = np.array([[low_truth, low], [high_truth, high]])
     scores = np.stack([truth, predicted], axis=1)
-    for name, metric in (("spearman", weighted_spearman), ("pearson", _weighted_pearson)):
+    for name, metric in (("spearman", weighted_spearman), ("pearson", weighted_pearson)):
 
         def correlation(more: Numbers, weights: Numbers, metric: Correlation = metric) -> Numbers:
             both = np.concatenate([scores, more])
@@ -248,29 +264,20 @@ def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) ->
 
     def differences(sums: Numbers) -> Numbers:
         of_both = rates(sums.reshape(-1, 2, 4))[metric]
-        return np.asarray(of_both[:, 0] - of_both[:, 1], dtype=np.float64)
+        return np.asarray(of_both[:, :1] - of_both[:, 1:], dtype=np.float64)
 
     both = np.concatenate([after, before], axis=1)
-    (value,) = differences(both.sum(axis=0))
-    if not draws.num_draws or np.isnan(value):
+    if not draws.num_draws or np.isnan(differences(both.sum(axis=0))).any():
         return None
     # One more picture that only the run before has right, or only the run after; public or private.
     worse, better = np.concatenate([_WRONG, _RIGHT], axis=1), np.concatenate([_RIGHT, _WRONG], axis=1)
-    ends = draws.ends_of_sums(differences, both[:, None], worse, better)
-    return _holding(value, *ends, _is_few(draws, _in(after, TP, FN), _in(after, FP, TN)))
+    is_few = _is_few(draws, _in(after, TP, FN), _in(after, FP, TN))
+    return of_sums(differences, both[:, None], worse, better, draws, is_few)[0]
 
 
 def _in(counted: Numbers, *chosen: int) -> Flags:
     """Return which pictures are in one of the chosen cells. Shape (…, 4) -> (…,)."""
     return np.asarray(counted[..., list(chosen)].sum(axis=-1) > 0, dtype=np.bool_)
-
-
-def _mean(sums: Numbers) -> Numbers:
-    return ratio(sums[:, 0, 0], sums[:, 0, 1])
-
-
-def _weighted_pearson(truth: Numbers, predicted: Numbers, weights: Numbers) -> Numbers:
-    return pearson_of_sums(weights @ moments(truth, predicted))
 
 
 def _is_few(draws: Draws, *members: Flags) -> bool:

@@ -15,7 +15,6 @@ cannot be seen, and McNemar's test calls plain noise a change.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,17 +95,16 @@ def interval_of_mean(num: int, mean: float, deviation: float) -> tuple[float, fl
     return max(LOWEST, low - half_low), min(HIGHEST, high + half_high)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted by Holm's method, in the same order.
+def holm(p_values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return the p-values adjusted by Holm's method, in the same order; NaN, where nothing is tested, stays so.
 
     If those below `SIGNIFICANCE` are called changed, the probability that any of these calls is wrong is at most 5 %.
     """
     unadjusted = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(unadjusted, kind="stable")
-    stepped = unadjusted[order] * np.arange(len(unadjusted), 0, -1)
-    adjusted = np.empty(len(unadjusted))
-    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0) if len(unadjusted) else stepped
-    return [float(p) for p in adjusted]
+    order = np.argsort(unadjusted)[: np.count_nonzero(~np.isnan(unadjusted))]  # NaN is sorted last
+    adjusted = np.full(len(unadjusted), np.nan)
+    adjusted[order] = np.minimum(np.maximum.accumulate(unadjusted[order] * np.arange(len(order), 0, -1)), 1.0)
+    return adjusted
 
 
 def seldom_denies(
@@ -140,12 +138,8 @@ def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list
 
     changes: as in `p_values`. A row in which no picture changed takes no part, since its p could not be small.
     """
-    p_values_ = np.where(is_tested, p_values(changes), np.nan)
-    places = np.flatnonzero(~np.isnan(p_values_))
-    adjusted = dict(zip(places.tolist(), holm(p_values_[places].tolist()), strict=True))
-    return [
-        (float(p_values_[index]) if index in adjusted else None, adjusted.get(index)) for index in range(len(p_values_))
-    ]
+    unadjusted = np.where(is_tested, p_values(changes), np.nan)
+    return [(known(p), known(adjusted)) for p, adjusted in zip(unadjusted, holm(unadjusted), strict=True)]
 
 
 def mcnemar_p(only_first: npt.ArrayLike, only_second: npt.ArrayLike) -> Any:

@@ -53,6 +53,7 @@ SMALL_GROUP = 20
 
 Interval = tuple[float, float]
 Numbers = npt.NDArray[np.float64]
+AnyNumbers = npt.NDArray[np.number]
 
 
 def clopper_pearson(num: npt.ArrayLike, total: npt.ArrayLike, level: float = CONFIDENCE) -> tuple[Numbers, Numbers]:
@@ -120,17 +121,6 @@ def sampled(num_private: float, num_judged: float, fraction: float = 0.0) -> Int
     return wilson(num_private * effective, num_judged * effective)
 
 
-def exact(num_private: Numbers, num_judged: Numbers, fraction: Numbers, confidence: float) -> tuple[Numbers, Numbers]:
-    """Return Clopper and Pearson's interval of each of n simple random samples, at the effective size n / (1 - f).
-
-    All of shape (n,), num_judged > 0. fraction: as in `sampled`; at 1 both ends are the rate.
-    """
-    rest = np.where(fraction < 1, 1 - fraction, 1.0)
-    low, high = clopper_pearson(num_private / rest, num_judged / rest, confidence)
-    is_whole, rate = fraction >= 1, num_private / num_judged
-    return np.where(is_whole, rate, low), np.where(is_whole, rate, high)
-
-
 def with_both_errors(rate: float, interval: Interval, other: Interval) -> Interval:
     """Return the interval of a rate with two independent errors, from the interval that each of them alone would give.
 
@@ -142,45 +132,32 @@ def with_both_errors(rate: float, interval: Interval, other: Interval) -> Interv
     return max(0.0, low), min(1.0, high)
 
 
-@dataclass(frozen=True)
-class Stratum:
-    """A category of which images were drawn at random."""
-
-    num_in_source: int
-    num_images: int
-    """Drawn, quarantined and unknown ones included."""
-
-    num_judged: int
-    num_private: float
-    """A whole number, or an estimate."""
-
-
-def post_stratified(strata: Sequence[Stratum]) -> tuple[float, float, float] | None:
+def post_stratified(
+    num_in_source: AnyNumbers, num_images: AnyNumbers, num_judged: AnyNumbers, num_private: AnyNumbers
+) -> tuple[float, float, float] | None:
     """Return the rate over all images of the source, and its 95 % interval; None if a category has no judged image.
+
+    All of shape (K,), of categories of which images were drawn at random. num_images: drawn, quarantined and unknown
+    ones included. num_private: whole numbers, or estimates.
 
     A category counts with the images of it that could be judged, which its sample estimates. The variance of a category
     is that of its rate with one private and one other image added, so that a rate of 0 is not taken as certain.
     """
-    if not strata or any(not stratum.num_judged for stratum in strata):
+    if not len(num_judged) or not np.all(num_judged):
         return None
-    weights = [stratum.num_in_source * stratum.num_judged / stratum.num_images for stratum in strata]
-    total = sum(weights)
-    rate = sum(w * stratum.num_private / stratum.num_judged for w, stratum in zip(weights, strata, strict=True)) / total
-    smoothed = [(stratum.num_private + 1) / (stratum.num_judged + 2) for stratum in strata]
-    expected = sum(w * share for w, share in zip(weights, smoothed, strict=True)) / total
-    variance = 0.0
-    for weight, share, stratum in zip(weights, smoothed, strata, strict=True):
-        unseen_share = 1 - min(1.0, stratum.num_images / stratum.num_in_source)
-        variance += (weight / total) ** 2 * unseen_share * share * (1 - share) / stratum.num_judged
-        # How many can be judged is estimated too, and moves the rate towards that of the category.
-        judged = stratum.num_judged / stratum.num_images
-        moves = stratum.num_in_source / total * (share - expected)
-        variance += moves**2 * unseen_share * judged * (1 - judged) / stratum.num_images
+    judged = num_judged / num_images
+    weights = num_in_source * judged
+    total, smoothed = weights.sum(), (num_private + 1) / (num_judged + 2)
+    rate, expected = float(weights @ (num_private / num_judged) / total), float(weights @ smoothed / total)
+    unseen = 1 - np.minimum(1, num_images / num_in_source)
+    of_rates = (weights / total) ** 2 * smoothed * (1 - smoothed) / num_judged
+    # How many can be judged is estimated too, and moves the rate towards that of the category.
+    of_judged = (num_in_source / total * (smoothed - expected)) ** 2 * judged * (1 - judged) / num_images
+    variance = float(unseen @ (of_rates + of_judged))
     if variance <= 0:
         return rate, rate, rate
     effective = expected * (1 - expected) / variance  # smoothed as the variance is: a rate near 0 would leave nothing
-    low, high = wilson(rate * effective, effective)
-    return rate, low, high
+    return rate, *wilson(rate * effective, effective)
 
 
 def standings(groups: Sequence[tuple[int, int, float]]) -> list[tuple[int, int]]:
@@ -192,7 +169,9 @@ def standings(groups: Sequence[tuple[int, int, float]]) -> list[tuple[int, int]]
     if not groups:
         return []
     num_private, num_judged, fraction = np.array(groups, dtype=np.float64).T
-    low, high = exact(num_private, num_judged, fraction, CONFIDENCE ** (1 / len(groups)))
+    rest, rate = np.where(fraction < 1, 1 - fraction, 1.0), num_private / num_judged
+    ends = clopper_pearson(num_private / rest, num_judged / rest, CONFIDENCE ** (1 / len(groups)))
+    low, high = (np.where(fraction < 1, end, rate) for end in ends)
     # Surely higher: its low end is above the other's high end. Both counts by binary search among sorted ends.
     num_higher = len(groups) - np.searchsorted(np.sort(low), high, side="right")
     num_lower = np.searchsorted(np.sort(high), low, side="left")

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingest.errors import LabelsError
+from ingest.formats.members import extension_of
 from ingest.formats.shard import listed
+from ingest.images.files.formats import EXTENSIONS
 from ingest.sample import printable
 from ingest.storage.given_files import given_content, given_stream
 from ingest.storage.place import Place, reason_of
@@ -24,8 +26,6 @@ MAX_LABEL_FILE_BYTES = 512 * 2**20
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 """Half of a character, as JSON escapes it."""
-
-PICTURE_EXTENSIONS = frozenset([".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def key_of(path: str) -> str:
 
 
 def has_picture_name(name: str) -> bool:
-    return posixpath.splitext(name)[1].lower() in PICTURE_EXTENSIONS
+    return extension_of(name) in EXTENSIONS
 
 
 def names_in(folder: Place) -> list[str]:

@@ -128,7 +128,9 @@ class Attempts:
             self.end(before.name)
 
     def all(self) -> list[Attempt]:
-        return [self._read(name.removesuffix(".json")) for name in self._folder.names() if name.endswith(".json")]
+        """Return those of slices under way or given up, also where only their first rows are left."""
+        files = (file.rpartition(".") for file in self._folder.names())
+        return [self._read(name) for name in sorted({name for name, _, kind in files if kind in ("json", "rows")})]
 
     def reset_failed(self) -> None:
         """Prepare a new scan: slices that were given up are tried again; slices that killed workers start isolated."""

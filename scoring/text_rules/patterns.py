@@ -91,6 +91,12 @@ CARD_EXPIRY = re.compile(r"(?<!\d)(?:0[1-9]|1[0-2])\s?/\s?\d\d(?!\d)")
 CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\d:])")
 _EMAIL = re.compile(r"(?<![\w.+%-])([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
 _HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
+_SHELL = re.compile(
+    r"(?<![\w.@-])([^\W\d_][\w.-]{1,30})@[\w-]{1,60}"
+    r"(?:(?:\.[\w-]{1,60}){0,4}:\s?[~/]|[:\s]\s?[^\s@$#%]{0,60}\s?[$#%](?:\s|$))"
+)
+_CHANNEL = re.compile(r"\(~([^\W\d_][\w.-]{1,30})@")
+"""Who joins a channel of Internet Relay Chat: an account that the server has not verified, and a host."""
 _PHONES = (
     re.compile(r"\+\s?\d[\d\s().\u2013-]{6,20}\d"),
     re.compile(r"(?<![\d-])(?:1[-. ]?)?\(?[2-9]\d\d\)?[-. \u2013]?\s?\d{3}[-. \u2013]\d{4}(?!\d)"),
@@ -160,6 +166,16 @@ def email_parts(text: str) -> tuple[str, str] | None:
 def has_handle(text: str) -> bool:
     """Find a user name such as those of social networks."""
     return bool(_HANDLE.search(text)) and not _EMAIL.search(text)
+
+
+def account(text: str) -> str | None:
+    """Return the account before the prompt of a shell, or of who joins a channel.
+
+    >>> account("ana@mill:~/src$ ls"), account("Ana (~ana@mill.example) has joined"), account("ana@mill.example")
+    ('ana', 'ana', None)
+    """
+    match = _SHELL.search(text) or _CHANNEL.search(text)
+    return match[1] if match else None
 
 
 def has_phone(text: str) -> bool:

@@ -154,6 +154,8 @@ def only_title(text: str) -> bool:
     return bool(_TITLE.fullmatch(text.strip() + " "))
 
 
+_IDENTIFIER = re.compile(r"[^\W_]_[^\W_]")
+"""Inside of a name in code, or of a mailbox: "MAIN_WINDOW"."""
 _MAX_LABELS = 8
 """Labels of one line that names are looked for behind."""
 
@@ -164,7 +166,8 @@ def names_person(text: str) -> bool:
     A listed given name before a listed family name is enough anywhere; before an unknown word the line must
     hold nothing else, a label of any kind before a colon apart.
     """
-    return any(map(_names_person, _behind_labels(text)))
+    written = " ".join(word for word in text.split(" ") if not _IDENTIFIER.search(word))
+    return any(map(_names_person, _behind_labels(written)))
 
 
 def _behind_labels(text: str) -> Iterator[str]:

@@ -26,7 +26,6 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from ingest.errors import LabelsError, did_you_mean
 from ingest.sample import printable
 from scoring.assessment import Values
-from scoring.privacy import private_of_labels
 from scoring.protocols.binary import BinaryProtocol
 from scoring.protocols.holistic import SeverityProtocol
 from scoring.protocols.interface import Protocol
@@ -85,6 +84,8 @@ class Target:
 
 def is_private(label: Label) -> bool | None:
     """Return the label's own decision; else whether an attribute of level 1 or 2 is present. None if unknown."""
+    from scoring.privacy import private_of_labels  # brings DuckDB, which a machine that only trains can lack
+
     stated = np.nan if label.private is None else float(label.private)
     private = float(private_of_labels(np.array([stated]), label.values[None])[0])
     return None if np.isnan(private) else bool(private)

@@ -99,9 +99,6 @@ class RemoteFile:
     version: str
     """Size and time or hash, as the store gives them."""
 
-    sha256: str | None
-    """Hash in hex, if the store knows it."""
-
 
 def fetched(source: Place, url: str, name: str) -> Path:
     """Fetch the files of `source` if needed, and return their folder in the cache.
@@ -210,8 +207,7 @@ def _remote_file(name: str, entry: dict[str, object], source: Place, asked: str)
             raise StorageError(f"{asked}: the server does not say how large {name} is") from None
     num_bytes = int(str(size))
     refuse_large(asked, name, num_bytes)
-    content_sha256 = getattr(entry.get("lfs"), "sha256", None)
-    return RemoteFile(name, num_bytes, f"{version}{entry.get('blob_id', '')}", content_sha256)
+    return RemoteFile(name, num_bytes, str(version))
 
 
 def _fetch(source: Place, slot: Path, entry: CacheEntry, wanted: list[RemoteFile]) -> None:
@@ -225,9 +221,6 @@ def _fetch(source: Place, slot: Path, entry: CacheEntry, wanted: list[RemoteFile
         part, whole = folder / f"{file.name}{PART}", folder / file.name
         try:
             sha256 = _download(source.at(file.name), file.num_bytes, part, on_bytes)
-            if file.sha256 not in (None, sha256):
-                part.unlink()
-                raise StorageError(f"{entry.source}: {file.name} came with another SHA-256 than it should have")
             os.replace(part, whole)
         except FileNotFoundError:
             raise StorageError(f"{entry.source}: {file.name} was removed after it was listed") from None

@@ -45,10 +45,12 @@ class Weights:
 
 
 def find_weights(given: str, what: str, *, with_weights: bool = True) -> Weights:
-    """Find a folder, `owner/name[@revision]` of the hub, or an fsspec URL. EngineError says what is missing or wrong.
+    """Find a folder, `owner/name[@revision]` of the hub, also as hf://owner/name, or an fsspec URL. EngineError says
+    what is missing or wrong.
 
     what: "model" or "adapter", for messages. with_weights: else only the small files of a model of the hub are fetched.
     """
+    given = given.removeprefix(HUB)
     folder = _local_folder(given)
     if folder is not None and folder.is_dir():
         return Weights(folder, folder.resolve().name, given, given)
@@ -70,6 +72,7 @@ def offline_by(*variables: str) -> str | None:
 
 def weights_here(given: str) -> Path | None:
     """Return the local folder with these weights, or None; nothing is fetched, and no store is asked."""
+    given = given.removeprefix(HUB)
     folder = _local_folder(given)
     if folder is not None and folder.is_dir():
         return folder
@@ -98,8 +101,7 @@ def _of_url(url: str) -> Weights:
         source = place(url)
         if not is_file_name(source.name):
             raise StorageError(f"{shown} does not end in the name of a folder; give the URL of the model's folder")
-        is_of_hub = shown.startswith(HUB)
-        if offline := offline_by(OFFLINE_VARIABLE, *([HUB_OFFLINE_VARIABLE] if is_of_hub else [])):
+        if offline := offline_by(OFFLINE_VARIABLE):
             folder = _from_cache(shown, offline)
         else:
             folder = fetched(source, shown, source.name)

@@ -44,9 +44,10 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
 ) -> None:
     is_there = truth()
     drawn = sample(run, tmp_path / "list.csv", "--n", 600)
-    labels = write(
-        tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": is_there, "biometrics": is_there})
-    )
+    rows = filled(tmp_path / "list.csv", {"private": is_there, "biometrics": is_there})
+    for row in rows[::3]:
+        row["documents"] = row["biometrics"].replace("0", "")
+    labels = write(tmp_path / "labels.csv", rows)
     capsys.readouterr()
     assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -66,6 +67,9 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     # Nothing that was not labelled has a rate.
     assert subjects["gov_ids"]["corrected"] == {"value": None, "low": None, "high": None}
     assert subjects["gov_ids"]["note"] == "no labels"
+    # Nor has what the labels name only where it is present: its rate would be 100 %.
+    assert subjects["documents"]["corrected"]["value"] is None
+    assert subjects["documents"]["note"] == "labels say only where it is present"
     by_category = {one["category"]: one for one in found["categories"] if one["subject"] == "private"}
     for place_, category in enumerate(CATEGORIES):
         here = float(is_there[scored & (np.arange(NUM_IMAGES) % 3 == place_)].mean())
@@ -78,6 +82,7 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     assert "since most cannot be shown: 40 quarantined images. With all" in text
     assert "\nNo corrected rate, since no drawn picture is labelled for it (review --for attributes " in text
     assert "asks for attributes): gov_ids, " in text
+    assert "since the labels say only where it is present, and leave most pictures open: documents.\n" in text
     assert f"labels   {drawn.num_rows} of {drawn.num_rows} pictures have a label\n" in text
     assert text.count("%") == text.count(" %") > 10  # written in one way
 

@@ -251,7 +251,9 @@ def test_one_set_of_labels_corrects_every_run_of_a_corpus(
     other, later = (make_run(tmp_path, f"run-{seed}", engine_seed=seed) for seed in (3, 4))
     asked = ("--n", 400, "--for", "private", "--also", other)
     table = sample(run, tmp_path / "list.csv", *asked)
-    assert f"  or: privsieve audit apply {other} {tmp_path}/list.csv" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"{table.num_rows} of them have a score in {other}, too, and correct its rates\n" in said
+    assert f"  or: privsieve audit apply {other} {tmp_path}/list.csv" in said
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     sample(run, tmp_path / "again.csv", *asked, "--also", later)  # a run that came after the labels
     is_scored = np.arange(NUM_IMAGES) % 50 != 7

@@ -74,6 +74,8 @@ def test_only_the_gpu_group_asks_for_gpus_and_no_pod_holds_a_secret(rayjob: dict
     groups = {group["groupName"]: group["template"]["spec"] for group in cluster["workerGroupSpecs"]}
     gpus = {name: spec["containers"][0]["resources"]["limits"].get("nvidia.com/gpu") for name, spec in groups.items()}
     assert gpus == {"cpu": None, "gpu": 1}
+    most = {group["groupName"]: group["maxReplicas"] for group in cluster["workerGroupSpecs"]}
+    assert most == {"cpu": 0, "gpu": 8}, "a scan with vllm would start the others, too"
     asked = groups["gpu"]["containers"][0]["resources"]["requests"]
     assert (int(asked["cpu"]), asked["memory"]) == (7, "56Gi"), "a node of 8 CPUs and 64 GiB offers less than that"
     (cache,) = [volume for volume in groups["gpu"]["volumes"] if volume["name"] == "cache"]

@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,18 @@ def test_boxes_lie_where_the_evidence_is(engine: "DetectorsEngine") -> None:
     (box,) = [box for box in answer.boxes if box.attribute == "full_legal_name"]
     assert 0.45 < box.y_min < box.y_max < 0.75
     assert 0 <= box.x_min < box.x_max <= 0.7
+
+
+@pytest.mark.parametrize("quarters", [1, 3])
+def test_a_face_is_found_in_a_picture_that_lies_on_its_side(engine: "DetectorsEngine", quarters: int) -> None:
+    with tarfile.open(CORPUS.parent / "shards" / "00001.tar") as shard:
+        photo = np.asarray(Image.open(shard.extractfile("000010012.jpg") or "").resize((390, 300)))
+    (face,) = (box for box in assess(engine, photo).boxes if box.attribute == "biometrics")
+    turned = np.ascontiguousarray(np.rot90(photo, quarters))
+    (same,) = (box for box in assess(engine, turned).boxes if box.attribute == "biometrics")
+    x, y = (face.x_min + face.x_max) / 2, (face.y_min + face.y_max) / 2
+    expected = (y, 1 - x) if quarters == 1 else (1 - y, x)
+    assert ((same.x_min + same.x_max) / 2, (same.y_min + same.y_max) / 2) == pytest.approx(expected, abs=0.02)
 
 
 def test_a_page_of_prose_is_a_document_without_personal_data(engine: "DetectorsEngine") -> None:

@@ -111,7 +111,16 @@ def test_people_are_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Martin Luther Street", "CONTOSO LTD.", "Will You Come", "Paris Hotel", "Rose Garden", "Total Fat 13g"]
+    "text",
+    [
+        "Martin Luther Street",
+        "CONTOSO LTD.",
+        "Will You Come",
+        "Paris Hotel",
+        "Rose Garden",
+        "Total Fat 13g",
+        "KATE_MAIN",
+    ],
 )
 def test_places_firms_and_words_are_no_people(text: str) -> None:
     assert not vocabulary.names_person(text)
@@ -154,11 +163,29 @@ def test_a_booking_number_identifies_somebody(booking: tuple[str, ...]) -> None:
         ("BOARDING PASS", "Booking reference", "FLIGHT", "Gate"),
         ("Name: USB / HDMI",),
         ("Name", "ON / OFF", "Input AC / DC"),
+        ("Name", "Local Folders", "Size"),
+        ("root@mill:/etc# exit", "Ubuntu (~ubuntu@10.0.0.7) has joined this channel"),
+        ("info@mill.example 20 % off",),
     ],
 )
 def test_slips_and_panels_identify_nobody(texts: tuple[str, ...]) -> None:
     slip = assessed(page(*texts))
     assert (value(slip, "non_unique_id"), value(slip, "full_legal_name")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ana@mill:~/src$ make",
+        "[ana@mill src]$ make",
+        "ana@mill ~ % make",
+        "[18:31] --> Ana (~ana@10.0.0.7) has joined this channel.",
+    ],
+)
+def test_the_accounts_of_shells_and_channels_identify_people(text: str) -> None:
+    screen = assessed(page(text))
+    assert value(screen, "non_unique_id") == 1
+    assert screen.evidence[0] == "account name"
 
 
 def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> None:

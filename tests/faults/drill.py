@@ -47,10 +47,13 @@ def start_scan(
         orders = run.parent / f"{run.name}.drill.json"
         orders.write_text(json.dumps(drill))
         environment["PRIVSIEVE_DRILL"] = str(orders)
-    command = [sys.executable, "-m", "jobs", "scan", str(source), "--run", str(run), "--engine", "canned", *arguments]
-    command.append("--quiet")
+    return start("scan", source, "--run", run, "--engine", "canned", *arguments, environment=environment)
+
+
+def start(*arguments: object, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """`privsieve` with these arguments, as a user starts it."""
     return subprocess.Popen(
-        command,
+        [sys.executable, "-m", "jobs", *map(str, arguments), "--quiet"],
         env=environment,
         text=True,
         stdout=subprocess.PIPE,
@@ -60,7 +63,7 @@ def start_scan(
 
 
 def finish(process: subprocess.Popen[str], timeout_s: float = 1500) -> tuple[int, str, str]:
-    """(exit code, stdout, stderr) of a scan that comes to its end."""
+    """(exit code, stdout, stderr) of a command that comes to its end."""
     out, err = process.communicate(timeout=timeout_s)
     return process.returncode, out, err
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+import pillow_heif
 from PIL import Image, ImageCms, ImageDraw, TiffImagePlugin
 
 from tests.nasty import chunk, encoded
@@ -281,6 +282,28 @@ def plain_ppm(more: str = "") -> bytes:
 
 def avif(**options: object) -> bytes:
     return encoded(scene(), "AVIF", **options)
+
+
+def heif(image: Image.Image | None = None, *others: Image.Image, **options: object) -> bytes:
+    """A picture of HEVC. Options are those of pillow-heif; an orientation in its EXIF becomes boxes too."""
+    file, whole = io.BytesIO(), pillow_heif.from_pillow(image or scene())
+    for other in others:
+        whole.add_from_pillow(other)
+    whole.save(file, quality=80, **options)
+    return file.getvalue()
+
+
+def icon(image: Image.Image, *sides_px: int, **options: object) -> bytes:
+    return encoded(image, "ICO", sizes=[(side, side) for side in sides_px], **options)
+
+
+def joined_icon(*pictures: bytes) -> bytes:
+    """An icon of other icons' first pictures. All state 16 pixels."""
+    offset, entries, contents = 6 + 16 * len(pictures), b"", [picture[22:] for picture in pictures]
+    for content in contents:
+        entries += bytes([16, 16, 0, 0, 1, 0, 32, 0]) + struct.pack("<II", len(content), offset)
+        offset += len(content)
+    return b"\0\0\1\0" + struct.pack("<H", len(pictures)) + entries + b"".join(contents)
 
 
 def box(name: bytes, content: bytes) -> bytes:

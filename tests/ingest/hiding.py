@@ -32,7 +32,10 @@ from tests.ingest.crafted import (
     frames,
     gif,
     half_transparent,
+    heif,
     huffman_table,
+    icon,
+    joined_icon,
     jpeg,
     letterboxed,
     mpo,
@@ -256,6 +259,35 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "item.avif": (lambda: avif_with_item(b"av01", encoded(card(), "AVIF")[275:]), ("embedded_image",)),
     "free_box.avif": (lambda: avif() + box(b"free", CARD), ("embedded_image", "unknown_chunk")),
     "behind_units.avif": (lambda: avif_with_larger_item(TEXT), ("unknown_chunk",)),
+    "second_picture.heic": (lambda: heif(scene(), card()), ("embedded_image",)),
+    "free_box.heic": (lambda: heif() + box(b"free", CARD), ("embedded_image", "unknown_chunk")),
+    "unused_data.heic": (lambda: heif() + box(b"mdat", CARD), ("embedded_image", "unknown_chunk")),
+    "exif_thumbnail.heic": (lambda: heif(exif=b"Exif\0\0" + exif(CARD)), ("embedded_image",)),
+    "box.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"priv", CARD), ("embedded_image", "unknown_chunk")),
+    "second_codestream.jp2": (
+        lambda: encoded(scene(), "JPEG2000") + box(b"jp2c", encoded(card(), "JPEG2000", no_jp2=True)),
+        ("embedded_image",),
+    ),
+    "behind_codestream.j2k": (
+        lambda: encoded(scene(), "JPEG2000", no_jp2=True) + CARD,
+        ("embedded_image", "trailing_data"),
+    ),
+    "comment.j2k": (
+        lambda: encoded(scene(), "JPEG2000", no_jp2=True).replace(
+            b"\xff\x90", segment(0x64, b"\0\1" + CARD) + b"\xff\x90", 1
+        ),
+        ("embedded_image",),
+    ),
+    "smaller_picture.ico": (lambda: joined_icon(icon(scene(), 96), icon(card(), 48)), ("embedded_image",)),
+    "behind.ico": (lambda: icon(scene(), 96) + CARD, ("embedded_image", "trailing_data")),
+    "behind_pixels.ico": (
+        lambda: joined_icon(icon(scene(), 64, bitmap_format="bmp") + CARD),
+        ("embedded_image", "unknown_chunk"),
+    ),
+    "chunk.ico": (
+        lambda: joined_icon(icon(scene(), 64)[:22] + with_chunks(chunk(b"prVt", CARD))),
+        ("embedded_image", "unknown_chunk"),
+    ),
     "unused_data.avif": (lambda: avif() + box(b"mdat", CARD), ("embedded_image", "unknown_chunk")),
 }
 
@@ -316,6 +348,16 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "grey.pgm": lambda: encoded(scene().convert("L"), "PPM"),
     "bitmap.pbm": lambda: encoded(scene().convert("1"), "PPM"),
     "words.ppm": plain_ppm,
+    "plain.heic": heif,
+    "thumbnail.heic": lambda: heif(thumbnails=[64], exif=b"Exif\0\0" + exif(thumbnail())),
+    "odd_sides.heic": lambda: heif(scene().crop((0, 0, 251, 187))),
+    "transparent.heic": lambda: heif(half_transparent()),
+    "plain.jp2": lambda: encoded(scene(), "JPEG2000"),
+    "plain.j2k": lambda: encoded(scene(), "JPEG2000", no_jp2=True, tile_size=(64, 64)),
+    "transparent.jp2": lambda: encoded(half_transparent(), "JPEG2000"),
+    "one_size.ico": lambda: icon(scene(), 64),
+    "bitmap.ico": lambda: icon(half_transparent(), 64, bitmap_format="bmp"),
+    "sizes.ico": lambda: icon(scene(), 128, 64),
     "plain.avif": avif,
     "transparent.avif": lambda: encoded(half_transparent(), "AVIF"),
     "exif.avif": lambda: avif(exif=exif(thumbnail())),

@@ -12,7 +12,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.files.metadata import MAX_CHUNKS, png_chunks
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned
-from tests.ingest.crafted import jpeg, riff_chunk, segment, thumbnail, webp, with_chunks, with_segments
+from tests.ingest.crafted import gif, heif, icon, jpeg, riff_chunk, segment, thumbnail, webp, with_chunks, with_segments
 from tests.nasty import PNG_MAGIC, chunk, encoded, png
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).resize((300, 200))
@@ -70,6 +70,10 @@ FILES: dict[str, tuple[Callable[[], bytes], str]] = {
     "WEBP": (lambda: encoded(NOISE, "WEBP"), "cut"),
     "WEBP lossless": (lambda: encoded(NOISE, "WEBP", lossless=True), "cut"),
     "AVIF": (lambda: encoded(NOISE, "AVIF"), "cut"),
+    "HEIF": (lambda: heif(NOISE), "cut"),
+    "JPEG 2000": (lambda: encoded(NOISE, "JPEG2000"), "cut"),
+    "ICO": (lambda: icon(NOISE, 64), "flipped zeroed empty cut"),
+    "ICO of a bitmap": (lambda: icon(NOISE, 64, bitmap_format="bmp"), "cut"),
     "BMP": (lambda: encoded(NOISE, "BMP"), "cut"),
     "PPM": (lambda: encoded(NOISE, "PPM"), "cut"),
     **{f"TIFF {name}": (partial(tiff, name), noticed) for name, noticed in TIFF_NOTICED.items()},
@@ -160,8 +164,9 @@ def test_faults_of_a_part_that_a_png_needs_count() -> None:
         with_chunks(*[chunk(b"prVt", b"")] * MAX_CHUNKS, whole=STILL),
         with_segments(*[segment(0xFE, b"")] * 10_001),
         webp(*[riff_chunk(b"prVt", b"")] * MAX_CHUNKS),
+        gif().replace(b",\0\0\0\0", b"!\xfe\1a\0" * (MAX_CHUNKS + 1) + b",\0\0\0\0", 1),
     ],
-    ids=["png", "jpeg", "webp"],
+    ids=["png", "jpeg", "webp", "gif"],
 )
 def test_a_file_of_too_many_parts_is_neither_scored_nor_cleaned(content: bytes) -> None:
     """Each part takes time and memory."""

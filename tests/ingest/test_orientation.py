@@ -11,7 +11,7 @@ from PIL import Image, TiffImagePlugin, TiffTags
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.phash import phash
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import scene, with_chunks
+from tests.ingest.crafted import heif, scene, with_chunks
 from tests.ingest.remade import cleaned, covered
 from tests.nasty import chunk, encoded
 
@@ -70,6 +70,7 @@ TURNED: dict[str, Callable[[int], bytes]] = {
     "PNG, behind the pixels": behind_pixels,
     "WEBP": in_exif("WEBP", lossless=True),
     "AVIF": in_exif("AVIF", quality=100, subsampling="4:4:4"),
+    "HEIF": lambda number: heif(stored(number), exif=exif(number)),
     "TIFF": in_tag(),
     "TIFF grey": in_tag("L"),
     "TIFF grey of 16 bits": wide_grey,

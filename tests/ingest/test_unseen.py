@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, Rejected, decode
-from ingest.images.files import avif as avif_walker
 from ingest.images.files import gif as gif_walker
+from ingest.images.files import heif as heif_walker
 from ingest.images.files import jpeg as jpeg_walker
+from ingest.images.files import jpeg2000 as jpeg2000_walker
 from ingest.images.files import png as png_walker
 from ingest.images.files import tiff as tiff_walker
 from ingest.images.files import unseen
@@ -108,7 +109,9 @@ WALKERS: dict[str, Callable[[bytes], Iterable[Piece]]] = {
     "webp": lambda encoded: webp_walker.pieces(encoded, 16),
     "tiff": lambda encoded: tiff_walker.pieces(encoded, 16),
     "bmp": lambda encoded: unseen.bmp_pieces(encoded) if is_opened(encoded) else (),
-    "avif": lambda encoded: avif_walker.pieces(encoded, 16, has_alpha=False),
+    "heic": lambda encoded: heif_walker.pieces(encoded, 16, has_alpha=False, has_tracks=False),
+    "jp2": jpeg2000_walker.pieces,
+    "avif": lambda encoded: heif_walker.pieces(encoded, 16, has_alpha=False, has_tracks=True),
 }
 
 

@@ -83,7 +83,7 @@ def test_a_filter_keeps_whole_samples_byte_for_byte(
     assert privsieve(*args) == 2
     assert "release exists; give a new folder, or --resume, or --overwrite" in capsys.readouterr().err
     assert privsieve(*args, "--resume") == 2
-    assert "is finished already; use --overwrite" in capsys.readouterr().err
+    assert "release is a finished release, with nothing left to resume" in capsys.readouterr().err
     (out / "00000.tar").write_bytes(b"spoilt")
     assert privsieve(*args, "--overwrite") == 0
     assert files(out) == before_again

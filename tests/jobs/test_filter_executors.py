@@ -13,21 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import IncompleteError, RunError
+from ingest.errors import IncompleteError, PrivsieveError, RunError
 from ingest.formats.released import DECISIONS
 from ingest.storage.place import place
 from jobs.releases.copying import table_of
 from jobs.releases.decisions import KeptHash, kept_of, row_chunks
 from jobs.releases.files import DECISIONS_SCHEMA
-from jobs.releases.filtering import (
-    INLINE_BYTES,
-    INLINE_IMAGES,
-    FilterRequest,
-    FilterResources,
-    executor_for,
-    plan_filter,
-    run_filter,
-)
+from jobs.releases.filtering import FilterRequest, FilterResources, plan_filter, run_filter
 from jobs.releases.finishing import joined
 from jobs.releases.plan import Counts, Plan, Share
 from jobs.runtime.progress import SILENT
@@ -96,26 +88,24 @@ def test_a_cluster_that_cannot_be_joined_leaves_nothing_behind(
     assert privsieve(*args) == 0
 
 
-def test_a_large_release_or_a_named_cluster_takes_ray(
-    run: Path, policy: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_only_a_named_cluster_takes_ray(monkeypatch: Patch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    plan = plan_filter(FilterRequest(str(run), str(tmp_path / "out"), str(policy))).plan
-    assert executor_for(plan, FilterResources()) == "inline"
-    assert executor_for(replace(plan, num_kept_bytes=INLINE_BYTES + 1), FilterResources()) == "ray"
-    many = [replace(plan.shares[0], num_kept=INLINE_IMAGES + 1)]
-    assert executor_for(replace(plan, shares=many), FilterResources()) == "ray"
-    assert executor_for(plan, FilterResources(ray_address="head:6379")) == "ray"
+    assert not FilterResources().on_ray
+    assert FilterResources(executor="ray").on_ray
+    assert FilterResources(ray_address="head:6379").on_ray
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-    assert executor_for(plan, FilterResources()) == "ray"
-    assert executor_for(plan, FilterResources("inline")) == "inline"
+    assert FilterResources().on_ray
+    assert not FilterResources(executor="inline").on_ray
+    assert not FilterResources(processes=2).on_ray
+    with pytest.raises(PrivsieveError, match="--processes 2 is of --executor inline: leave it out for Ray"):
+        FilterResources(processes=2, executor="ray")
 
 
 def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
     run: Path, policy: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     request = FilterRequest(str(run), str(tmp_path / "out"), str(policy))
-    result = run_filter(request, FilterResources("inline"), SILENT)
+    result = run_filter(request, FilterResources(executor="inline"), SILENT)
     assert capsys.readouterr() == ("", "")
     summary = json.loads((tmp_path / "out" / "release.json").read_text())
     assert (result.release.policy, result.counts.num_images) == ("no-faces", 35)

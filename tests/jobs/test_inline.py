@@ -16,6 +16,7 @@ from jobs.scanning.request import ScanRequest, ScanResources
 from scoring.assessment import EngineOptions
 from tests.faults.drill import finish, jpeg, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 INLINE = ("--executor", "inline")
 
@@ -95,7 +96,7 @@ def test_an_interruption_is_one_line_and_no_death(corpus: Path, tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_an_interrupted_scan_keeps_what_the_engine_has_answered(tmp_path: Path) -> None:
+def test_an_interrupted_scan_keeps_what_the_engine_has_answered(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 1, 40)
     run, more = tmp_path / "run", ("--processes", "1")
     scan = start_scan(tmp_path / "corpus", run, *more, drill={"*": 0.4, sha256(20): 600.0})
@@ -103,6 +104,8 @@ def test_an_interrupted_scan_keeps_what_the_engine_has_answered(tmp_path: Path) 
         time.sleep(0.05)
     scan.send_signal(signal.SIGINT)
     assert finish(scan)[0] == 130
+    assert privsieve("status", run, "--all") == 0
+    assert "left    00000.tar  begun\n" in capsys.readouterr().out
     # Who has an answer is not asked again: picture 3 would end the process.
     code, out, err = finish(start_scan(tmp_path / "corpus", run, *more, drill={sha256(3): "crash"}))
     assert (code, out, err) == (0, "40 images in 1 of 1 shard: 40 scored, 0 quarantined\n", "")

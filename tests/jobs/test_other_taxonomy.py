@@ -17,11 +17,13 @@ ROOT = Path(__file__).parents[2]
 
 WITHOUT_THE_FILE = """
 import os, sys
+from functools import partial
 from itertools import chain
 
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.scanning.inline import FurtherProcess, Work
+from jobs.runtime.processes import FurtherProcess, Work, no_progress
+from jobs.scanning.inline import scanning
 from jobs.scanning.isolation import isolated_rows
 from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import EngineOptions
@@ -34,8 +36,8 @@ source, run = open_source("corpus", None, None), place("run")
 settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
 tasks = list(chain.from_iterable(slices_left(settings, shard, None, Ledger({}, {})) for shard in source.shards))
 print(*next(isolated_rows(settings, tasks[0].slice)).column_names)
-work = Work(iter(tasks), lambda _: None)
-process = FurtherProcess(settings, work, 0)
+work = Work(iter(tasks))
+process = FurtherProcess(partial(scanning, settings), work, no_progress, 0)
 process.start()
 print(*[(counts.num_rows, counts.failure) for counts in iter(work.ended.get, None)])
 process.stop()

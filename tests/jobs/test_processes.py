@@ -1,24 +1,28 @@
-"""`scan --executor inline --processes`: the same files, and a process that dies costs no row."""
+"""`scan` and `filter` with `--processes`: the same files, and a process that dies costs no row and no picture."""
 
 import json
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.scanning.inline import FurtherProcess, Work
-from jobs.scanning.slice_tasks import ScanSettings, slices_left
+from jobs.runtime.processes import FurtherProcess, Work, no_progress
+from jobs.scanning.inline import scanning
+from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask, listed
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
-from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start_scan
+from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start, start_scan
+from tests.jobs.in_process import scan_in_process
+from tests.jobs.releases import CLEAN, files
 from tests.records import scanned_record
 
 INLINE = ("--executor", "inline", "--processes")
-CHILD = "jobs.scanning.inline"
+CHILD = "jobs.runtime.processes"
 
 
 @pytest.fixture
@@ -102,12 +106,45 @@ def test_an_image_that_kills_a_further_process_costs_one_row(
     source = open_source(str(corpus), None, None)
     run = place(str(tmp_path / "run"))
     settings = ScanSettings(source, run, scanned_record(), EngineOptions(), code="code")
-    listed = (task for shard in source.shards for task in slices_left(settings, shard, None, Ledger({}, {})))
-    work = Work(listed, lambda _: None)
-    process = FurtherProcess(settings, work, after_s=0)
+    work = Work[SliceTask | SliceCounts, SliceCounts](listed(settings, [*source.shards], None, Ledger({}, {})))
+    process = FurtherProcess(partial(scanning, settings), work, no_progress, after_s=0)
     process.start()
     found = list(iter(work.ended.get, None))
     process.stop()
     assert [(counts.num_rows, counts.failure) for counts in found if counts is not None] == [(5, "")] * 4
     reasons = [row["reason"] for row in rows(tmp_path / "run")]
     assert reasons == [None] * 7 + ["crash"] + [None] * 12
+
+
+@pytest.fixture
+def release(corpus: Path, tmp_path: Path) -> tuple[object, ...]:
+    """The arguments that write a release of cleaned pictures, up to the folder."""
+    scan_in_process(corpus, tmp_path / "run")
+    (tmp_path / "clean.yaml").write_text(CLEAN)
+    return ("filter", tmp_path / "run", "--policy", tmp_path / "clean.yaml", "--out")
+
+
+@pytest.mark.slow
+def test_a_release_is_the_same_if_a_process_that_writes_it_is_killed(
+    release: tuple[object, ...], tmp_path: Path
+) -> None:
+    assert finish(start(*release, tmp_path / "alone", "--processes", "1"))[0] == 0
+    filtering = start(*release, tmp_path / "killed", "--processes", "2")
+    os.kill(_child_of(filtering.pid), signal.SIGKILL)
+    assert (finish(filtering)[0], _children(filtering.pid)) == (0, [])
+    assert files(tmp_path / "killed") == files(tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_an_interrupted_release_leaves_no_process_and_no_unfinished_file(
+    release: tuple[object, ...], tmp_path: Path
+) -> None:
+    assert finish(start(*release, tmp_path / "whole", "--processes", "1"))[0] == 0
+    filtering = start(*release, tmp_path / "out", "--processes", "3")
+    child = _child_of(filtering.pid)
+    filtering.send_signal(signal.SIGINT)
+    assert finish(filtering)[0] == 130
+    assert not os.path.exists(f"/proc/{child}")
+    assert not list((tmp_path / "out").rglob("*.part"))
+    assert finish(start(*release, tmp_path / "out", "--resume", "--processes", "3"))[0] == 0
+    assert files(tmp_path / "out") == files(tmp_path / "whole")

@@ -42,6 +42,7 @@ def test_status_of_a_scan_at_work_killed_and_finished(tmp_path: Path, capsys: Ca
     output = json.loads(capsys.readouterr().out)
     assert [shard["shard"] for shard in output["shards"]] == ["00000.tar", "00001.tar", "00002.tar"]
     assert output["scanned_by"]["pid"] == scan.pid
+    assert output["scope"] is None, "not yet all of the source"
     assert _status(run) == 0
     assert "and is gone; run the same scan again to continue" in capsys.readouterr().out
     unfinished = [run / "scores" / "a.parquet.0123abcd.part", run / "attempts" / "a.parquet.json.0123abcd.part"]

@@ -15,7 +15,6 @@ QUERIES = sorted(
 OF_VIEWS = {
     *("attribute", "attribute_level", "value", "answers", "num_images"),  # reports.run.warehouse
     *("kind", "view", "confidence"),  # scoring.table.BOX_TYPE
-    "mass",  # reports.audit.cells
 }
 """Columns that views add to the row, and fields of boxes."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from reports.statistics.shares import Stratum, post_stratified, sampled, standings, wilson
+from reports.statistics.shares import post_stratified, sampled, standings, wilson
 
 
 def test_the_interval_shrinks_to_the_rate_as_the_sample_becomes_the_source() -> None:
@@ -35,15 +35,14 @@ def test_a_sample_of_each_category_is_weighted_with_the_sizes_of_the_categories(
     found = []
     for _ in range(1000):
         counts = generator.hypergeometric(private, sizes - private, drawn)
-        strata = [Stratum(int(size), drawn, drawn, int(k)) for size, k in zip(sizes, counts, strict=True)]
-        estimate = post_stratified(strata)
+        estimate = post_stratified(sizes, np.full(len(sizes), drawn), np.full(len(sizes), drawn), counts)
         assert estimate is not None
         found.append(estimate)
     estimates, low, high = np.array(found).T
     assert estimates.mean() == pytest.approx(truth, abs=0.002)  # the plain mean would be .4
     assert 0.93 <= np.mean((low <= truth) & (truth <= high)) <= 0.99
-    assert post_stratified([Stratum(10, 5, 0, 0)]) is None
-    assert post_stratified([Stratum(10, 10, 10, 4)]) == (0.4, 0.4, 0.4)
+    assert post_stratified(*np.array([[10], [5], [0], [0]])) is None
+    assert post_stratified(*np.array([[10], [10], [10], [4]])) == (0.4, 0.4, 0.4)
 
 
 def test_all_ranks_hold_together_in_95_of_100_draws() -> None:
@@ -97,8 +96,7 @@ def test_a_category_of_which_few_images_could_be_judged_widens_the_interval_of_a
     for _ in range(1000):
         num_judged = generator.binomial(drawn, judged, 2)
         counts = generator.binomial(num_judged, rates)
-        strata = [Stratum(*map(int, (s, drawn, n, k))) for s, n, k in zip(sizes, num_judged, counts, strict=True)]
-        estimate = post_stratified(strata)
+        estimate = post_stratified(np.array(sizes), np.full(2, drawn), num_judged, counts)
         assert estimate is not None
         held += estimate[1] <= truth <= estimate[2]
     assert 930 <= held <= 990

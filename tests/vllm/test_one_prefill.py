@@ -10,9 +10,10 @@ import pytest
 
 from ingest.errors import EngineError
 from scoring.assessment import View
+from scoring.engines.picture import prepared
 from scoring.protocols import protocol
 from scoring.protocols.interface import ProtocolOptions
-from tests.vllm.conftest import picture, probabilities
+from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 
 def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., Any]) -> None:
@@ -51,6 +52,8 @@ def test_most_pictures_are_prepared_without_vllm_and_answered_alike(engine: Call
     running.assess([picture(2000 + number, *size) for number, size in enumerate(sizes)])
     found = probabilities(running.assess(views))
     assert [pattern is not None for pattern in running._inputs._patterns.values()] == [True] * 4
+    pixels, _ = running._inputs._pixels(prepared(views[0].pixels, MAX_PIXELS))
+    assert pixels.shape == (96 * 128 // 16**2, 3 * 16**2), "each once, not as a video of two equal frames"
     running._inputs._patterns.clear()
     np.testing.assert_allclose(found, probabilities(running.assess(views)), atol=1e-5)
 

@@ -11,6 +11,7 @@ from PIL import Image
 
 from ingest.images.files.hidden import has_pattern
 from ingest.images.files.magic import is_text
+from ingest.images.files.metadata import MAX_CHUNKS
 from ingest.images.files.pieces import (
     FRAMES,
     HIDDEN_PIXELS,
@@ -48,8 +49,9 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
     colours = encoded[_SCREEN_BYTES:offset]
     used = set(encoded[_BACKGROUND : _BACKGROUND + 1])
-    index, control, has_loop = 0, b"", False
-    while offset < len(encoded):
+    index, control, has_loop, num_blocks = 0, b"", False, 0
+    while offset < len(encoded) and num_blocks < MAX_CHUNKS:
+        num_blocks += 1
         block = encoded[offset]
         if block == _TRAILER:
             offset += 1

@@ -29,15 +29,16 @@ _FORMATS: tuple[tuple[str, bytes], ...] = (
         "PPM",
         rb"P4" + _SIDES + rb"\s|P[56]" + _SIDES + _SPACE + rb"++\d++\s|P[fF]" + _SIDES + _SPACE + rb"++-?\d[\d.]*+\s",
     ),
-    ("HEIC", rb"....ftyp(?:hei[cxms]|hev[cxms]|mif[12]|msf1|crx )"),
+    ("HEIF", rb"....ftyp(?:hei[cxms]|hev[cxms]|mif[12]|msf1)"),
     ("JPEG XL", rb"\xff\x0a|\0\0\0\x0cJXL "),
-    ("JPEG 2000", rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51"),
+    ("JPEG2000", rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51"),
     ("JPEG XR", rb"II\xbc[\0\1]"),
     ("PDF", rb"%PDF-\d"),
     ("PostScript", rb"%!PS[-\s]|\xc5\xd0\xd3\xc6"),
     ("Photoshop", rb"8BPS\0[\1\2]"),
     ("GIMP", rb"gimp xcf (?:file|v\d{3})\0"),
-    ("icon", rb"\0\0[\1\2]\0[^\0]\0...\0|icns[\0-\x07].{3}"),
+    ("ICO", rb"\0\0\x01\0[^\0]\0...\0"),
+    ("icon", rb"\0\0\x02\0[^\0]\0...\0|icns[\0-\x07].{3}"),
     ("DIB", rb"[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0.{8}\x01\0[\1\4\x08\x10\x18\x20]\0"),
     ("PCX", rb"\x0a[\0\2\3\5]\x01[\1\2\4\x08]|\xb1\x68\xde\x3a"),
     ("SGI", rb"\x01\xda[\0\1][\1\2]"),
@@ -51,7 +52,7 @@ _FORMATS: tuple[tuple[str, bytes], ...] = (
     ("BPG or FLIF", rb"BPG\xfb|FLIF[134ACDQSTacd][012]"),
     ("IM, MSP or Sun raster", rb"Image type: [^\0\x1a]++[\0\x1a]|(?:DanM|LinS).{22}\0{6}|\x59\xa6\x6a\x95"),
     ("Windows metafile", rb"\xd7\xcd\xc6\x9a|\x01\0\0\0.{36} EMF"),
-    ("camera raw", rb"FUJIFILMCCD-RAW \d{4}|IIR[OS]\x08\0|MMOR\0\x08|IIU\0|FOVb..[\1-\x0f]\0"),
+    ("camera raw", rb"....ftypcrx |FUJIFILMCCD-RAW \d{4}|IIR[OS]\x08\0|MMOR\0\x08|IIU\0|FOVb..[\1-\x0f]\0"),
 )
 _TEXT_FORMATS: tuple[tuple[str, bytes], ...] = (
     # Formats with pixels as text must show the first ones; in the others the header must end with a line.

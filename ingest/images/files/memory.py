@@ -10,6 +10,8 @@ from math import prod
 
 from PIL import Image, ImageFile, TiffImagePlugin
 
+from ingest.images.files import heif, icon
+from ingest.images.files.metadata import MAX_CHUNKS
 from ingest.images.files.orientation import is_turned_by_decoder
 
 Size = tuple[int, int]
@@ -27,11 +29,16 @@ _WORK_BYTES = 28 * 2**20
 _TILE_WIDTH, _TILE_HEIGHT, _BITS, _SAMPLES = 322, 323, 258, 277
 """Tags of a TIFF."""
 
+_LEAST_BYTES_PER_PIXEL = 5
+"""Of any format whose canvas may be larger than its picture."""
 _STORED = frozenset(["L", "RGB", "RGBA", "I", "F"])
 """Modes that are downscaled as they are."""
 _BYTES_PER_PIXEL_OF_MODES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 """Bytes of a pixel in Pillow's memory; 4 in all other modes."""
 _BYTES_PER_PIXEL_OF_CANVASES = {("webp", False): 18, ("webp", True): 29, ("avif", False): 12, ("avif", True): 24}
+_BYTES_PER_PIXEL_OF_HEIF = {False: 13, True: 21}
+"""Whether it has more than 8 bits per channel -> planes of the decoder, the frame and a copy of it."""
+_BYTES_PER_PIXEL_OF_JPEG_2000, _BYTES_PER_CHANNEL_OF_JPEG_2000 = 3, 6
 _BYTES_PER_PIXEL_OF_ANIMATIONS = 22
 """Format, and whether it has several frames -> canvases of the decoder, the frame and copies of it."""
 _BYTES_PER_PIXEL_OF_STORED_FRAMES = 14
@@ -75,10 +82,13 @@ def check_bytes(size: Size, num_bytes: int) -> None:
 
 def opened(encoded: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
     """Open a picture without decoding it. TooLargeError for a GIF, which takes memory for its first frame when it is
-    opened; else errors are those of Pillow."""
-    size = gif_canvas(encoded, 1) if "GIF" in formats else None
+    opened, an icon, which is decoded then, and a HEIF, whose parts may be larger than it; else errors are those of
+    Pillow."""
+    size = canvas_of(encoded, 1)
     if size is not None:
-        check_bytes(size, prod(size) * 5)
+        check_bytes(size, prod(size) * _LEAST_BYTES_PER_PIXEL)
+    if "ICO" in formats and encoded.startswith(icon.MAGIC):
+        return icon.opened(encoded)
     return Image.open(io.BytesIO(encoded), formats=formats)
 
 
@@ -109,6 +119,11 @@ def decoding_bytes(
         per_pixel = 1 + coefficients
     elif canvas := _BYTES_PER_PIXEL_OF_CANVASES.get((name, num_frames > 1)):
         per_pixel = canvas + stored_apart
+    elif name == "heif":
+        per_pixel = _BYTES_PER_PIXEL_OF_HEIF[image.info.get("bit_depth", 8) > 8]
+    elif name == "jpeg2000":
+        channels = len(image.getbands())
+        per_pixel = _BYTES_PER_PIXEL_OF_JPEG_2000 + channels * _BYTES_PER_CHANNEL_OF_JPEG_2000
     elif num_frames > 1 and name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
         per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS + stored_apart
     else:
@@ -168,9 +183,17 @@ def is_wide(image: Image.Image) -> bool:
 _NETSCAPE = b"NETSCAPE2.0"
 
 
+def canvas_of(encoded: bytes, max_frames: int) -> Size | None:
+    """Return the size that takes memory where that is not the size of the picture: of a GIF, a HEIF or an icon. None
+    for other formats, and if it is not stated."""
+    if encoded.startswith(icon.MAGIC):
+        return icon.largest(encoded).size
+    return heif.canvas(encoded) if heif.is_heif(encoded) else gif_canvas(encoded, max_frames)
+
+
 def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:
     """Return the size to which Pillow extends the canvas of a GIF for its first frames; None if it is no GIF or
-    has no frame.
+    has no frame. ValueError if it has too many extensions before their end.
 
     A frame may lie outside of the canvas that the header states. The file is read as Pillow reads it, also where that
     differs from the standard.
@@ -188,10 +211,13 @@ def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:
     header = stream.read(13).ljust(13, b"\0")
     width, height = int.from_bytes(header[6:8], "little"), int.from_bytes(header[8:10], "little")
     skip_table(header[10])
-    num_frames = 0
+    num_frames = num_extensions = 0
     while num_frames < max_frames and (mark := stream.read(1)) not in (b"", b";"):
         if mark == b"!":
             label, content = stream.read(1), block()
+            num_extensions += 1
+            if num_extensions > MAX_CHUNKS:
+                raise ValueError(f"more than {MAX_CHUNKS:,} extensions")
             if label == b"\xff" and num_frames == 0 and content.startswith(_NETSCAPE):
                 block()
             if label != b"\xfe" or content:

@@ -83,13 +83,15 @@ _TEXT_CHUNK_KINDS: tuple[tuple[str, str], ...] = (
     ("description", "description"),
     ("comment", "description"),
 )
+_SOFTWARE_COMMENTS = ("b'Created by OpenJPEG", "b'Kakadu-")
 _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # ImageMagick's own, of the file
 
 
 def frame_kinds(image: Image.Image) -> set[str]:
     """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads what follows the
     pixels."""
-    kinds = {"description"} if image.info.get("comment") else set[str]()
+    comment = image.info.get("comment")
+    kinds = {"description"} if comment and not str(comment).startswith(_SOFTWARE_COMMENTS) else set[str]()
     with suppress(*DAMAGED):
         kinds.update(_exif_kinds(image.getexif()))  # one by one: those before any damage are kept
     return kinds
@@ -141,8 +143,8 @@ def _iptc_kinds(encoded: bytes, offset: int) -> set[str]:
 
 
 MAX_CHUNKS = 2**17
-"""Limit of the chunks of a PNG or WebP. Programs that write the pixels of a PNG in pieces of 8 KiB reach it with a
-file of 1 GiB."""
+"""Limit of the chunks of a PNG or WebP, and of the blocks of a GIF. Programs that write the pixels of a PNG in pieces
+of 8 KiB reach it with a file of 1 GiB."""
 
 
 def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:

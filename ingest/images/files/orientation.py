@@ -1,7 +1,8 @@
 """How a picture is turned: by its file, by the decoder, and in some viewers only. No other module knows this.
 
-EXIF says how the stored pixels are turned to be shown. Pillow turns a TIFF when it loads it, and takes the tag away;
-the pixels of all other formats are as they are stored. Source: EXIF 2.3, tag 0x0112.
+EXIF says how the stored pixels are turned to be shown. Pillow turns a TIFF when it loads it, and takes the tag away.
+The decoder of HEIF turns as the boxes say, and no viewer follows its EXIF. The pixels of all other formats are as they
+are stored. Source: EXIF 2.3, tag 0x0112.
 """
 
 import re
@@ -12,6 +13,7 @@ import numpy as np
 from PIL import ExifTags, Image, TiffImagePlugin
 
 from ingest.images.files.copies import Box, Pixels
+from ingest.images.files.formats import HEIF
 from ingest.images.files.metadata import DAMAGED
 
 _TAG = ExifTags.Base.Orientation
@@ -35,14 +37,16 @@ def orientation_of(image: Image.Image) -> Orientation:
     """Return how a frame is turned: macOS follows XMP; browsers, libvips and OpenCV do not. Only some viewers take a
     byte for a number.
 
-    A PNG is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it then. Errors of the
-    pixels are those of Pillow.
+    A PNG, also in an icon, is loaded first, since its EXIF may follow the pixels, and a TIFF, since Pillow turns it
+    then. Errors of the pixels are those of Pillow.
     """
     doubtful = without_xmp(image)
+    if image.format == HEIF:
+        return Orientation(None, None)
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         image._reload_exif()  # that of a later page was read with the XMP
         doubtful = None if _valid(image.tag_v2.get(_TAG)) else doubtful
-    if image.format in ("PNG", "TIFF"):
+    if image.format in ("PNG", "TIFF", "ICO"):
         image.load()
         doubtful = without_xmp(image) or doubtful
     stated: object = None

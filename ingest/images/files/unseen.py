@@ -19,8 +19,9 @@ from typing import Literal
 import numpy as np
 from PIL import Image, ImageFile
 
-from ingest.images.files import avif, gif, jpeg, png, tiff, webp
+from ingest.images.files import gif, heif, icon, jpeg, jpeg2000, png, tiff, webp
 from ingest.images.files.copies import Scanned
+from ingest.images.files.formats import HAS_HEIF, HEIF
 from ingest.images.files.jpeg import Stream
 from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
 from ingest.images.files.memory import TooLargeError, Views, check_bytes, decoding_bytes, opened
@@ -48,11 +49,9 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"ftypavis", 4, "AVIF"),
     (b"II*\0", 0, "TIFF"),
     (b"MM\0*", 0, "TIFF"),
-    (b"ftypheic", 4, ""),
-    (b"ftypheix", 4, ""),
-    (b"ftypmif1", 4, ""),
+    *((mark, 4, HEIF if HAS_HEIF else "") for mark in (b"ftypheic", b"ftypheix", b"ftypmif1")),
+    (b"jP  \r\n\x87\n", 4, "JPEG2000"),
     (b"JXL \r\n\x87\n", 4, ""),
-    (b"jP  \r\n\x87\n", 4, ""),
 )
 """Mark of a picture, its offset from the picture's beginning, and Pillow's name; "" for formats that are not decoded.
 
@@ -62,7 +61,7 @@ _IN_PIXELS = _MAGICS[:2]
 _HEADERS = (("BMP", BMP_HEADER),)
 """Patterns of formats whose fixed bytes are too short to be searched for."""
 _DECODED = frozenset([*(name for *_, name in _MAGICS), *(name for name, _ in _HEADERS)])
-_SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF"])
+_SURE = frozenset(["JPEG", "PNG", "WEBP", "AVIF", HEIF])
 """Formats whose readable header proves a picture; for the others the pixels must decode as well."""
 _BASE64 = re.compile(rb"(?:/9j/|iVBORw0KGgo|UklGR|R0lGOD)(?:[A-Za-z0-9+/=\s]|&#x?[0-9aAdD]{1,2};)*+")
 _ENTITY = re.compile(rb"&#x?[0-9aAdD]{1,2};|\s")
@@ -104,9 +103,10 @@ class Inner:
             yield second
 
 
-_COPY_FORMATS = ("TIFF", "PPM")
+_COPY_FORMATS = ("TIFF", "PPM", "AVIF", *([HEIF] if HAS_HEIF else []), "ICO")
 """Formats of a smaller picture that a walker takes out as a file of its own (`Piece.content`): a sub-directory of a
-TIFF becomes a TIFF, the thumbnail of a JFIF header a PPM. Both are tried, since the piece does not say which it is."""
+TIFF becomes a TIFF, the thumbnail of a JFIF header a PPM, a thumbnail in a HEIF that HEIF with another primary item.
+All are tried, since the piece does not say which it is."""
 
 
 class PictureSearch:
@@ -242,8 +242,11 @@ def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams
         return _WALKERS[image.format](encoded, num_seen)
     if image.format in ("JPEG", "MPO"):
         return jpeg.pieces(encoded, streams)
-    if image.format == "AVIF":
-        return avif.pieces(encoded, num_seen, has_alpha=image.mode == "RGBA")
+    if image.format in ("AVIF", HEIF):
+        has_alpha = image.has_transparency_data
+        return heif.pieces(encoded, num_seen, has_alpha, has_tracks=image.format == "AVIF")
+    if image.format in ("JPEG2000", "ICO"):
+        return jpeg2000.pieces(encoded) if image.format == "JPEG2000" else icon.pieces(encoded)
     return bmp_pieces(encoded) if image.format == "BMP" else ppm_pieces(encoded)
 
 

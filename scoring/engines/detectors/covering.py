@@ -13,15 +13,16 @@ that may be one, also what is too small or too unsure to count in a row.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ingest.formats.released import CoverStep, NotReleased, Rewritten
 from ingest.images.decode import DecodedImage, decode
+from ingest.images.files import formats
 from ingest.images.pixels import ImageLimits, Pixels
-from ingest.images.rewriting import COVERED_FORMATS, TARGETS, Area, CoverMethod, covered, share_of
+from ingest.images.rewriting import TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
 from scoring.engines.detectors.findings import fractions, holds_middle
@@ -200,7 +201,7 @@ def cover_targets(
 
 
 def _not_coverable(steps: Sequence[CoverStep]) -> NotReleased:
-    can_be = f"{', '.join(COVERED_FORMATS)} of one frame can be, if it takes at most 1 GiB of memory"
+    can_be = f"{', '.join(formats.COVERED)} of one frame can be, if it takes at most 1 GiB of memory"
     message = f"a file of this kind or size cannot be covered ({can_be})"
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
@@ -305,9 +306,9 @@ def _shows(box: Mapping[str, Any], targets: Sequence[str]) -> bool:
 def _possible_faces(pixels: Pixels, is_wider: bool) -> list[Area]:
     """Return all that may be a face in the picture or in its mirror image, without margins."""
     finder, width = _engine().faces, pixels.shape[1]
-    least = {"least": _WIDER_CONFIDENCE} if is_wider else {}
-    faces = [(face.x_min, face.y_min, face.x_max, face.y_max) for face in finder.possible(pixels, **least)]
-    mirrored = finder.possible(np.ascontiguousarray(pixels[:, ::-1]), **least)
+    possible = partial(finder.possible, least=_WIDER_CONFIDENCE) if is_wider else finder.possible
+    faces = [(face.x_min, face.y_min, face.x_max, face.y_max) for face in possible(pixels)]
+    mirrored = possible(np.ascontiguousarray(pixels[:, ::-1]))
     faces += [(width - face.x_max, face.y_min, width - face.x_min, face.y_max) for face in mirrored]
     return [fractions(*face, *pixels.shape[1::-1]) for face in faces]
 

@@ -20,6 +20,12 @@ HEAD_CONFIDENCE = 0.2
 """Enough to count heads where a face was found already."""
 SURE_FACE = 0.8
 """Nothing so sure was ever refuted by the mirror image: of 81 photographs and 52 demo pictures nothing from 0.65 on."""
+GLANCE_SIDE_PX = 480
+"""Longer side at which a picture is seen turned first, for about a third of the time. At 400 two faces more were missed
+of 96."""
+MIN_FACE_PX = 24
+"""Width below which a face is no evidence. With a narrower head a picture is not looked at again, turned: of 163
+pictures without a face, 9 had a wider one."""
 STRIDE = 4
 OVERLAP = 0.3
 """Intersection over union above which two boxes are one face."""
@@ -57,6 +63,23 @@ class FaceFinder:
     def find(self, pixels: Pixels) -> list[Face]:
         """Return faces and, below `FACE_CONFIDENCE`, possible heads; the most confident first.
 
+        With possible heads only, the picture may be turned: then it is seen the three other ways up, at a small size,
+        and the way up with the surest face is taken. Most large faces are found in any way up.
+        """
+        faces = self._in_both_mirrors(pixels)
+        if not any(face.width >= MIN_FACE_PX for face in faces) or faces[0].confidence >= FACE_CONFIDENCE:
+            return faces
+        for quarters in (1, 2, 3):
+            turned = np.ascontiguousarray(np.rot90(pixels, quarters))
+            if self.possible(turned, FACE_CONFIDENCE, GLANCE_SIDE_PX):
+                seen = self._in_both_mirrors(turned)
+                if seen and seen[0].confidence >= max(FACE_CONFIDENCE, faces[0].confidence):
+                    faces = [_turned_back(face, quarters, pixels.shape[:2]) for face in seen]
+        return faces
+
+    def _in_both_mirrors(self, pixels: Pixels) -> list[Face]:
+        """Return faces and possible heads of a picture as it stands, the most confident first.
+
         The mirror image has to show a doubtful face, too: feet, masks and parts of machines often look like faces to
         the network in only one of the two. It is not looked at if all that may be a face surely is one.
         """
@@ -68,16 +91,27 @@ class FaceFinder:
         agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in faces]
         return sorted(agreed, key=lambda face: -face.confidence)
 
-    def possible(self, pixels: Pixels, least: float = HEAD_CONFIDENCE) -> list[Face]:
+    def possible(
+        self, pixels: Pixels, least: float = HEAD_CONFIDENCE, longer_side_px: int = LONGER_SIDE_PX
+    ) -> list[Face]:
         """Return all that may be a face, seen in this picture alone. least: confidence, 0–1."""
         height, width = pixels.shape[:2]
-        scale = min(1.0, LONGER_SIDE_PX / max(height, width))
+        scale = min(1.0, longer_side_px / max(height, width))
         size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
         inputs = cv2.resize(pixels, size).astype(np.float32).transpose(2, 0, 1)[None]
         heat, scales, offsets, _ = self._session.run(None, {"input.1": inputs})
         boxes, confidences = _decoded(heat[0, 0], scales[0], offsets[0], least)
         boxes *= np.array([width / size[0], height / size[1]] * 2)
         return [_measured(pixels, boxes[i], confidences[i]) for i in _kept(boxes, confidences, least)]
+
+
+def _turned_back(face: Face, quarters: int, shape: tuple[int, int]) -> Face:
+    """Map a face of a picture that was turned counterclockwise. shape: (height, width) of the picture as it was."""
+    for turn in reversed(range(quarters)):
+        width = shape[1 - turn % 2]
+        x_min, x_max = width - face.y_max, width - face.y_min
+        face = replace(face, x_min=x_min, x_max=x_max, y_min=face.x_min, y_max=face.x_max)
+    return face
 
 
 def _agreement(face: Face, others: Sequence[Face]) -> float:
@@ -136,7 +170,7 @@ def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]
 
 
 def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
-    if face.is_blurred or face.width < 24:
+    if face.is_blurred or face.width < MIN_FACE_PX:
         return []
     value = 1.0 if face.is_recognisable else 0.5
     kind = f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.is_recognisable else 'small or not sharp'}"

@@ -7,7 +7,7 @@ from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import TextLine
 from scoring.engines.detectors.page import Page, evidence_in, greeting, has_social_words
 from scoring.text_rules import patterns, vocabulary
-from scoring.text_rules.vocabulary import plain
+from scoring.text_rules.vocabulary import plain, words
 
 
 def machine_readable_zone(page: Page) -> Iterator[Finding]:
@@ -20,7 +20,7 @@ def machine_readable_zone(page: Page) -> Iterator[Finding]:
 def named_fields(page: Page) -> Iterator[Finding]:
     parts = {kind: list(page.valued(kind, vocabulary.value_shape)) for kind in ("name", "first_name", "last_name")}
     for text, line in parts["name"]:
-        if vocabulary.value_shape(text) == "full":
+        if vocabulary.value_shape(text) == "full" and (vocabulary.known_name(text) or _is_of_people(page)):
             yield from _named(line, "name in a name field")
         elif vocabulary.given_only(text):
             yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
@@ -30,6 +30,12 @@ def named_fields(page: Page) -> Iterator[Finding]:
         yield from _named(parts["first_name"][0][1], "first and last name in name fields")
     for _, line in page.valued("addressee", lambda text: vocabulary.known_name(text.split("<")[0])):
         yield from _named(line, "name of sender or addressee")
+
+
+def _is_of_people(page: Page) -> bool:
+    """Return whether names are people's: other fields are there, or one that says whose name. Files have names, too."""
+    whose = [field for field in page.fields if field.kind == "name" and not re.match(r"(?i)name\b", field.label.text)]
+    return bool(whose) or len({field.kind for field in page.fields} - {"name"}) >= 2
 
 
 def _named(line: TextLine, kind: str) -> Iterator[Finding]:
@@ -165,6 +171,13 @@ def handles(page: Page) -> Iterator[Finding]:
     for line in page.readable:
         if patterns.has_handle(line.text):
             yield evidence_in("non_unique_id", 1.0 if social else 0.5, "user name", line)
+
+
+def accounts(page: Page) -> Iterator[Finding]:
+    for line in page.readable:
+        account = plain(patterns.account(line.text) or "")
+        if account and account not in words("shared_accounts.txt"):
+            yield evidence_in("non_unique_id", 1.0, "account name", line)
 
 
 def beliefs(page: Page) -> Iterator[Finding]:

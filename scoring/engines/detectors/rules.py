@@ -240,6 +240,7 @@ _RULES: tuple[Callable[[Page], Iterator[Finding]], ...] = (
     people.memberships,
     people.bookings,
     people.handles,
+    people.accounts,
     people.beliefs,
     identity_document,
     social_security,

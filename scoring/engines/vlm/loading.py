@@ -31,6 +31,17 @@ def skeleton_of(checkpoint: Checkpoint) -> Any:
     return _loaded(checkpoint, {"device_map": "meta"})
 
 
+def gpu_memory() -> tuple[int, int]:
+    """Return bytes of the GPU that this process takes, and bytes that are left for it; zeros without a GPU.
+
+    What the allocator keeps for later is left. What other processes take is not counted: it may come and go.
+    """
+    if not torch.cuda.is_available():
+        return 0, 0
+    used, (free, _) = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
+    return used, free + torch.cuda.memory_reserved() - used
+
+
 def check_head(model: Any, name: str) -> None:
     """Raise EngineError if the vocabulary head alone does not give the model's probabilities. Engines that read them
     without generating compute no more than the head."""

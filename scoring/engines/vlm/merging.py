@@ -1,6 +1,6 @@
-"""A LoRA adapter is added to the model's weights when they are loaded, so that it costs nothing per picture.
+"""What is computed on a model's weights while they are loaded, so that it costs nothing per picture.
 
-Both engines do it here: W + B·A·alpha/r, added in float32 and stored in the precision of the weight.
+Both engines add a LoRA adapter here: W + B·A·alpha/r, added in float32 and stored in the precision of the weight.
 """
 
 import math
@@ -20,6 +20,9 @@ PLAIN = (torch.float32, torch.bfloat16, torch.float16)
 
 DEFAULT_ALPHA = 8
 """Of peft."""
+
+PATCH_DIMENSIONS = 5
+"""Of the weight of patches; no other has as many."""
 
 
 class AdapterDeltas:
@@ -62,6 +65,20 @@ class AdapterDeltas:
             yield name, (weight.float() + delta.to(weight.device)).to(weight.dtype)
         if missing:
             raise ValueError(f"the model has no module {min(missing)}, which the adapter changes")
+
+
+def for_stills(weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield all weights; that of the patches, shape (features, colours, frames, height, width), for one frame.
+
+    A still picture is a video of equal frames, so that the sum over the frames answers as they do. ValueError if that
+    weight is quantized.
+    """
+    for name, weight in weights:
+        if weight.dim() == PATCH_DIMENSIONS:
+            if weight.dtype not in PLAIN:
+                raise ValueError(f"{name} is quantized, so that its frames cannot be added")
+            weight = weight.float().sum(2, keepdim=True).to(weight.dtype)
+        yield name, weight
 
 
 def _scale(config: dict[str, Any], module: str, rank: int) -> float:

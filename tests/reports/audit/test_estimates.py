@@ -12,11 +12,10 @@ from reports.statistics.estimates import (
     UNCLEAR,
     Counts,
     Estimate,
+    Labels,
     evidence,
     masses_of,
-    prevalence,
-    sensitivity,
-    specificity,
+    rates_of,
 )
 from scoring.runs.audit_files import NUM_CELLS
 
@@ -34,8 +33,7 @@ def plain_interval(num_positive: int, num_labels: int, num_images: int) -> tuple
     counts = np.zeros(NUM_CELLS, dtype=np.int64)
     counts[NOT_JUDGED] = num_images
     chances = np.full(num_labels, num_labels / num_images)
-    found = evidence(counts, np.full(num_labels, NOT_JUDGED), is_there, chances)
-    estimate = prevalence(found)
+    estimate = rates_of(evidence(counts, Labels(np.full(num_labels, NOT_JUDGED), is_there, chances))).prevalence
     assert estimate.low is not None and estimate.high is not None  # noqa: PT018
     return estimate.low, estimate.high
 
@@ -63,12 +61,13 @@ def test_the_difference_estimator_by_hand() -> None:
     cells = np.array([PRESENT] * 4 + [ABSENT] * 10)
     truth = np.array([1, 1, 1, 0] + [1] + [0] * 9, dtype=np.float64)
     chances = np.array([0.04] * 4 + [10 / 900] * 10)
-    found = evidence(images(absent=900, present=100), cells, truth, chances)
-    corrected = prevalence(found)
+    found = evidence(images(absent=900, present=100), Labels(cells, truth, chances))
+    rates = rates_of(found)
+    corrected = rates.prevalence
     # The raw rate .1, less the false .25 of .1, and the missed .1 of .9.
     assert corrected.value == pytest.approx(0.1 - 0.025 + 0.09)
-    assert sensitivity(found).value == pytest.approx(0.075 / 0.165)
-    assert specificity(found).value == pytest.approx(0.81 / 0.835)
+    assert rates.sensitivity.value == pytest.approx(0.075 / 0.165)
+    assert rates.specificity.value == pytest.approx(0.81 / 0.835)
     shares = np.array([(3 + 1 / 3) / (4 + 2 / 3), (1 + 1 / 3) / (10 + 2 / 3)])
     open_shares = np.array([0.96, 1 - 10 / 900])
     variance = np.sum(np.array([0.1, 0.9]) ** 2 * shares * (1 - shares) / np.array([4, 10]) * open_shares)
@@ -81,19 +80,19 @@ def test_the_difference_estimator_by_hand() -> None:
 
 def test_a_cell_without_labels_takes_those_of_the_likest_one_with_the_same_answer() -> None:
     cells, truth = np.array([ABSENT, PRESENT]), np.array([0.0, 1.0])
-    found = evidence(images(absent=60, unclear=10, present=30), cells, truth, np.array([0.1, 0.1]))
+    found = evidence(images(absent=60, unclear=10, present=30), Labels(cells, truth, np.array([0.1, 0.1])))
     assert found.donors[UNCLEAR] == ABSENT
-    assert prevalence(found).value == pytest.approx(0.3)
+    assert rates_of(found).prevalence.value == pytest.approx(0.3)
 
 
 def test_a_side_without_a_label_has_bounds_and_no_value() -> None:
     """Two of 1,000 images are answered yes, and none of them is labelled."""
-    known = evidence(images(absent=998, present=2), np.full(100, ABSENT), np.zeros(100), np.full(100, 0.1))
-    assert (sensitivity(known).value, specificity(known).value) == (None, None)
-    right = specificity(known)
+    labels = Labels(np.full(100, ABSENT), np.zeros(100), np.full(100, 0.1))
+    rates = rates_of(evidence(images(absent=998, present=2), labels))
+    rate, right = rates.prevalence, rates.specificity
+    assert (rates.sensitivity.value, right.value) == (None, None)
     assert right.low == pytest.approx(1 - 2 / 1000, abs=1e-4)
     assert right.high == 1
-    rate = prevalence(known)
     assert rate.value is None
     assert rate.low == 0
     assert rate.high is not None and 0.03 < rate.high < 0.04  # noqa: PT018
@@ -101,7 +100,7 @@ def test_a_side_without_a_label_has_bounds_and_no_value() -> None:
 
 def test_if_every_image_is_labelled_nothing_is_open() -> None:
     cells, truth = np.array([ABSENT] * 3 + [PRESENT]), np.array([0.0, 1, 0, 1])
-    found = prevalence(evidence(images(absent=3, present=1), cells, truth, np.ones(4)))
+    found = rates_of(evidence(images(absent=3, present=1), Labels(cells, truth, np.ones(4)))).prevalence
     assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
 
 
@@ -111,22 +110,22 @@ def test_guarded_images_count_as_all_that_a_screen_left_out() -> None:
     cells = np.concatenate([np.full(100, ABSENT), np.full(100, PRESENT), guarded])
     truth = np.array([0.0] * 100 + [1.0] * 101 + [0.0] * 9)
     num_images = images(absent=100, present=100) + 800 * (np.arange(NUM_CELLS) == GUARDED + ABSENT)
-    known = evidence(num_images, cells, truth, np.ones(210), masses_of(80)[cells], 80)
-    found, size = prevalence(known), 10 / (1 - 1 / 80)  # only the draw of the guard is uncertain
+    rates = rates_of(evidence(num_images, Labels(cells, truth, np.ones(210), masses_of(80)[cells]), 80))
+    found, size = rates.prevalence, 10 / (1 - 1 / 80)  # only the draw of the guard is uncertain
     assert found.value == pytest.approx(0.1 + 0.8 * 0.1)
     assert found.low == pytest.approx(0.1 + 0.8 * beta.ppf(0.025, 0.1 * size, 0.9 * size + 1))
     assert found.high == pytest.approx(0.1 + 0.8 * beta.ppf(0.975, 0.1 * size + 1, 0.9 * size))
-    assert sensitivity(known).value == pytest.approx(0.1 / 0.18)
-    without = evidence(num_images, cells[:200], truth[:200], np.ones(200), None, 80)
-    bounds = prevalence(without)
+    assert rates.sensitivity.value == pytest.approx(0.1 / 0.18)
+    bounds = rates_of(evidence(num_images, Labels(cells[:200], truth[:200], np.ones(200)), 80)).prevalence
     assert bounds.value is None
     assert [bounds.low, bounds.high] == pytest.approx([0.1, 0.9])
 
 
 def test_no_positive_label_leaves_the_upper_end_open_and_the_lower_at_0() -> None:
-    one = evidence(images(absent=10_000), np.full(50, ABSENT), np.zeros(50), np.full(50, 0.005))
-    found = prevalence(one)
+    labels = Labels(np.full(50, ABSENT), np.zeros(50), np.full(50, 0.005))
+    rates = rates_of(evidence(images(absent=10_000), labels))
+    found = rates.prevalence
     assert (found.value, found.low) == (0, 0)
     assert found.high is not None
     assert 0.02 < found.high < 0.08
-    assert sensitivity(one) == Estimate()
+    assert rates.sensitivity == Estimate()

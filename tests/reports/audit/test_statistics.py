@@ -8,9 +8,9 @@ import pytest
 from benchmarks import statistics, statistics_categories, statistics_evaluation
 from benchmarks.coverage import Row
 from reports.audit.words import label_errors
-from reports.statistics.agreement import MIN_TWICE, allowing_for, allowing_for_part, second_looks
-from reports.statistics.category_rates import LabelsOfCategories, category_estimates
-from reports.statistics.estimates import ABSENT, PRESENT, Estimate, evidence
+from reports.statistics.agreement import MIN_TWICE, allowing_for, second_looks
+from reports.statistics.category_rates import category_rates
+from reports.statistics.estimates import ABSENT, PRESENT, Estimate, Labels, Rates, evidence
 from scoring.runs.audit_files import NUM_CELLS
 
 
@@ -48,7 +48,7 @@ def test_a_label_that_weighs_more_counts_as_fewer() -> None:
     """An attribute that is present only in the thin half of the sample: Kish's size would be 45 labels."""
     cells, weights = np.full(50, ABSENT), np.array([1.0] * 25 + [2.0] * 25)
     truth = np.array([0.0] * 25 + [1.0] * 10 + [0.0] * 15)
-    known = evidence(np.bincount(cells, minlength=NUM_CELLS) * 100, cells, truth, 1 / weights / 100)
+    known = evidence(np.bincount(cells, minlength=NUM_CELLS) * 100, Labels(cells, truth, 1 / weights / 100))
     p, total = 20 / 75, 75.0
     linearised = (10 * 4 * (1 - p) ** 2 + 15 * 4 * p**2 + 25 * p**2) / total**2
     assert known.sizes[ABSENT] == pytest.approx(p * (1 - p) / linearised, rel=0.05)
@@ -62,11 +62,11 @@ def test_a_category_with_labels_enough_takes_no_answer_of_another() -> None:
     categories = np.repeat([0, 1], 60)
     cells = np.array([ABSENT] * 40 + [PRESENT] * 20 + [ABSENT] * 58 + [PRESENT] * 2)
     truth = np.array([0.0] * 38 + [1, 1] + [1.0] * 17 + [0.0] * 3 + [1.0] * 12 + [0.0] * 46 + [0.0] * 2)
-    labels = LabelsOfCategories(categories, cells, truth, np.full(120, 0.06))
-    whole = evidence(num_images.sum(axis=0), cells, truth, labels.probabilities)
-    found = [one for one in category_estimates(whole, num_images, labels) if one is not None]
+    labels = Labels(cells, truth, np.full(120, 0.06), categories=categories)
+    whole = evidence(num_images.sum(axis=0), labels)
+    found = [one for one in category_rates(whole, num_images, labels) if one is not None]
     assert [(one.method, one.num_labels) for one in found] == [("difference", 60), ("difference", 60)]
-    values = np.array([one.rate.value for one in found], dtype=np.float64)
+    values = np.array([one.prevalence.value for one in found], dtype=np.float64)
     assert values == pytest.approx([0.83 * 2 / 40 + 0.17 * 17 / 20, 0.98 * 12 / 58], abs=0.02)
 
 
@@ -75,12 +75,12 @@ def test_a_category_of_which_every_image_is_labelled_has_the_rate_of_its_labels(
     num_images[0, ABSENT], num_images[1, [ABSENT, PRESENT]] = 2, (900, 100)
     cells = np.array([ABSENT] * 2 + [ABSENT] * 30 + [PRESENT] * 10)
     truth = np.array([0.0, 1.0] + [0.0] * 28 + [1.0] * 10 + [0.0] * 2)
-    labels = LabelsOfCategories(np.array([0] * 2 + [1] * 40), cells, truth, np.full(42, 0.04))
-    whole = evidence(num_images.sum(axis=0), cells, truth, labels.probabilities)
-    small, _ = category_estimates(whole, num_images, labels)
+    labels = Labels(cells, truth, np.full(42, 0.04), categories=np.array([0] * 2 + [1] * 40))
+    whole = evidence(num_images.sum(axis=0), labels)
+    small, _ = category_rates(whole, num_images, labels)
     assert small is not None
     assert small.method == "difference"
-    assert (small.rate.low, small.rate.high) == pytest.approx((0.5, 0.5))
+    assert (small.prevalence.low, small.prevalence.high) == pytest.approx((0.5, 0.5))
 
 
 def test_a_category_without_a_label_lies_on_the_line_through_the_others() -> None:
@@ -95,25 +95,19 @@ def test_a_category_without_a_label_lies_on_the_line_through_the_others() -> Non
         categories += [number] * 25
         cells += [PRESENT] * 5 + [ABSENT] * 20
         truth += [1.0] * 5 + [1.0] * round(20 * missed) + [0.0] * (20 - round(20 * missed))
-    labels = LabelsOfCategories(np.array(categories), np.array(cells), np.array(truth), np.full(125, 0.003))
-    whole = evidence(num_images.sum(axis=0), labels.cells, labels.is_there, labels.probabilities)
-    found = category_estimates(whole, num_images, labels)
+    labels = Labels(np.array(cells), np.array(truth), np.full(125, 0.003), categories=np.array(categories))
+    whole = evidence(num_images.sum(axis=0), labels)
+    found = category_rates(whole, num_images, labels)
     last = found[5]
     assert last is not None
     assert (last.method, last.num_labels) == ("fay-herriot", 0)
-    assert last.rate.value == pytest.approx(0.5, abs=0.15)
-    assert last.rate.low is not None and last.rate.high is not None  # noqa: PT018
-    assert last.rate.low < 0.5 < last.rate.high
-    assert (
-        category_estimates(
-            whole,
-            num_images[:4],
-            LabelsOfCategories(
-                *(getattr(labels, name)[:100] for name in ("categories", "cells", "is_there", "probabilities"))
-            ),
-        )
-        == [None] * 4
-    )  # fewer than five categories
+    assert last.prevalence.value == pytest.approx(0.5, abs=0.15)
+    assert last.prevalence.low is not None and last.prevalence.high is not None  # noqa: PT018
+    assert last.prevalence.low < 0.5 < last.prevalence.high
+    of_four = Labels(
+        labels.cells[:100], labels.is_there[:100], labels.probabilities[:100], 1.0, labels.categories[:100]
+    )
+    assert category_rates(whole, num_images[:4], of_four) == [None] * 4  # fewer than five categories
 
 
 def test_second_looks_widen_an_interval_by_what_one_person_may_have_wrong() -> None:
@@ -126,11 +120,11 @@ def test_second_looks_widen_an_interval_by_what_one_person_may_have_wrong() -> N
     assert found.kappa == pytest.approx(1 - 0.1 / (2 * 0.05 * 0.95))
     assert found.reach == pytest.approx(160 / 196 * 0.05)
     assert found.reach < found.reach_high < 0.12
-    rate = allowing_for(found, Estimate(0.2, 0.15, 0.25))
-    assert rate.low == pytest.approx(0.2 - np.hypot(0.05, found.reach_high - found.reach) - found.reach)
-    part = allowing_for_part(found, Estimate(0.5, 0.4, 0.6), 0.2)
-    assert part.low == pytest.approx(0.4 * 0.2 / (0.2 + found.reach_high))
-    assert part.high == pytest.approx(min(1.0, 0.6 * 0.2 / (0.2 - found.reach_high)))
+    wide = allowing_for(found, Rates(Estimate(0.2, 0.15, 0.25), Estimate(0.5, 0.4, 0.6)))
+    assert wide.prevalence.low == pytest.approx(0.2 - np.hypot(0.05, found.reach_high - found.reach) - found.reach)
+    assert wide.sensitivity.low == pytest.approx(0.4 * 0.2 / (0.2 + found.reach_high))
+    assert wide.sensitivity.high == pytest.approx(min(1.0, 0.6 * 0.2 / (0.2 - found.reach_high)))
+    assert wide.specificity == Estimate()
     assert label_errors(40, 0.1, found.kappa, True) == (
         "Several people judged 40 pictures: 10.0 % of their answers differ (κ −0.05), so at least 5.0 % are wrong. The "
         "intervals allow for as many wrong labels of pictures that one person judged."
@@ -139,7 +133,7 @@ def test_second_looks_widen_an_interval_by_what_one_person_may_have_wrong() -> N
 
 def test_few_second_looks_change_nothing_and_are_counted() -> None:
     few = second_looks(np.ones(MIN_TWICE - 1, int), np.ones(MIN_TWICE - 1, int), np.ones(MIN_TWICE - 1), np.zeros(19))
-    rate = Estimate(0.2, 0.15, 0.25)
-    assert allowing_for(few, rate) == rate
+    rates = Rates(Estimate(0.2, 0.15, 0.25))
+    assert allowing_for(few, rates) == rates
     assert "(so far 19); those for it come first" in label_errors(19, 1.0, None, False)
     assert label_errors(0, None, None, False).startswith("The labels count as the truth: 5 % wrong ones can turn")

@@ -15,7 +15,7 @@ from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
 from scoring.engines.vlm.adapter import Adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
-from scoring.engines.vlm.loading import model_of
+from scoring.engines.vlm.loading import gpu_memory, model_of
 from scoring.engines.vlm.merging import AdapterDeltas
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt, read_answer
 from scoring.engines.vlm.settings import VlmSettings
@@ -55,11 +55,8 @@ class TransformersEngine:
             return outcomes
 
     def gpu_memory(self) -> tuple[int, int]:
-        """Without what the allocator keeps for the next batch. As `ReportsGpuMemory`."""
-        if not torch.cuda.is_available():
-            return 0, 0
-        used, (free, _) = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
-        return used, free + torch.cuda.memory_reserved() - used
+        """As `ReportsGpuMemory`."""
+        return gpu_memory()
 
     def close(self) -> None:
         """Release the model's memory."""

@@ -28,7 +28,7 @@ from scoring.engines.vlm.checkpoint import max_tokens, read_json, stored_dtype
 from scoring.engines.vlm.loading import FAULTS, head_rows
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import VlmSettings
-from scoring.engines.vlm.vllm.inputs import InputMaker
+from scoring.engines.vlm.vllm.inputs import FRAMES, InputMaker
 from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES, Value
 from scoring.engines.vlm.vllm.starting import alone_on_gpu, last_words
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
@@ -48,7 +48,7 @@ from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from scoring.engines.vlm.vllm.worker import ADAPTER, MERGED, overrides
+from scoring.engines.vlm.vllm.worker import ADAPTER, LOADER, STILLS, overrides
 
 PREPARING_THREADS = 2
 """That make the model's inputs, at least."""
@@ -72,8 +72,6 @@ class VllmSetup:
 
     cpus: float | None = None
     gpu_share: float | None = None
-    load_format: str = "safetensors"
-    """"dummy" for random weights, which measure as well as real ones."""
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of vLLM, whose own share of the memory is for a GPU that nothing else uses."""
@@ -113,7 +111,7 @@ def _lost(error: Exception) -> Unscored:
 
 class VllmEngine:
     def __init__(self, chosen: VlmSettings, setup: VllmSetup, skeleton: Any = None):
-        """Start vLLM. skeleton: the model without its weights; None if those are random, too."""
+        """Start vLLM. skeleton: the model without its weights; None for random weights, which measure as well."""
         self._protocol = chosen.protocol
         self._max_pixels = chosen.max_pixels
         self._circuit_breaker = CircuitBreaker(chosen.max_pixels)
@@ -337,6 +335,7 @@ def _structure(wanted: Generate) -> StructuredOutputsParams | None:
 
 def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton: Any) -> AsyncLLM:
     pooling: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if not isinstance(chosen.protocol.prompt.wanted, Generate):
         # The candidates' rows of the vocabulary head instead of all of it, read at every token of one prefill.
         candidates = prompter.tokens(chosen.protocol.prompt).candidate_ids
@@ -345,11 +344,17 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
             "runner": "pooling",
             "convert": "classify",
             "pooler_config": {"task": "token_classify"},
-            "hf_overrides": overrides(prompter.tokenizer.convert_ids_to_tokens(list(candidates)), rows),
         }
-    loading: dict[str, Any] = {"load_format": setup.load_format}
-    if chosen.adapter is not None and skeleton is not None:
-        loading = {"load_format": MERGED, "model_loader_extra_config": {ADAPTER: str(chosen.adapter.folder)}}
+        changes = overrides(prompter.tokenizer.convert_ids_to_tokens(list(candidates)), rows)
+    processing: dict[str, Any] = {} if prompter.image_size is None else {"size": prompter.image_size}
+    is_for_stills = prompter.image_size is not None and _takes_frames(chosen.checkpoint.folder)
+    if is_for_stills:  # a picture is sent once, instead of as a video of two equal frames
+        changes["vision_config"] = {FRAMES: 1}
+        processing[FRAMES] = 1
+    loading: dict[str, Any] = {"load_format": "dummy"}
+    if skeleton is not None:
+        adapter = None if chosen.adapter is None else str(chosen.adapter.folder)
+        loading = {"load_format": LOADER, "model_loader_extra_config": {ADAPTER: adapter, STILLS: is_for_stills}}
     if current_platform.is_cpu():
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "4")  # GiB; it would take nearly all memory there is
     num_gpus = chosen.tensor_parallel_size or 1
@@ -366,7 +371,8 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
                 tensor_parallel_size=num_gpus,
                 distributed_executor_backend="mp" if num_gpus > 1 else "uni",
                 limit_mm_per_prompt={"image": 1, "video": 0},
-                mm_processor_kwargs=None if prompter.image_size is None else {"size": prompter.image_size},
+                mm_processor_kwargs=processing,
+                hf_overrides=changes,
                 mm_processor_cache_gb=0,  # a corpus shows every picture once
                 structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
                 generation_config="vllm",
@@ -382,6 +388,13 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
             if lacks_code_for(chosen.checkpoint.folder):
                 why = "it has no code of its own for this architecture; take --engine transformers"
             raise EngineError(f'vLLM does not start with the model "{chosen.checkpoint.name}": {why}') from error
+
+
+def _takes_frames(folder: Path) -> bool:
+    """Return whether the model is of the Qwen family, and its patches are of several frames of a video."""
+    config = read_json(folder / "config.json", "the model")
+    vision = config.get("vision_config") or {}
+    return str(config.get("model_type")).startswith("qwen") and vision.get(FRAMES, 1) > 1
 
 
 def lacks_code_for(folder: Path) -> bool:

@@ -20,6 +20,9 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from scoring.engines.vlm.prompting import Prompter, TokenPrompt
 
 PIXELS, GRID = "pixel_values", "image_grid_thw"
+FRAMES = "temporal_patch_size"
+"""Setting of models and of processors: the frames of a patch."""
+
 COMPARED = ("type", "prompt_token_ids", "mm_hashes", "mm_placeholders")
 """Entries of an input, apart from the tensors and the time."""
 
@@ -33,6 +36,7 @@ class InputMaker:
     def __init__(self, engine: AsyncLLM, prompter: Prompter):
         self._renderer = engine.renderer
         self._prompter = prompter
+        self._processing = engine.model_config.multimodal_config.mm_processor_kwargs or {}
         self._rendering = threading.Lock()
         """vLLM's preparation takes one picture at a time."""
 
@@ -91,15 +95,11 @@ class InputMaker:
     def _pixels(self, image: Image) -> tuple[torch.Tensor, torch.Tensor]:
         """Return whole numbers, which the model scales itself, and the grid, shape (1, 3)."""
         processor = self._prompter.processor.image_processor
-        cut = processor.patch_size, processor.merge_size, processor.temporal_patch_size
+        cut = processor.patch_size, processor.merge_size
         if image.size in self._whole:  # it needs no new size
             return _patches(image, *cut), self._whole[image.size]
         processed = processor(
-            images=[image],
-            size=self._prompter.image_size,
-            do_rescale=False,
-            do_normalize=False,
-            return_tensors="pt",
+            images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **self._processing
         )
         pixels, grid = processed[PIXELS], processed[GRID]
         _, height, width = grid.flatten().tolist()
@@ -121,16 +121,15 @@ def _is_same(rendered: dict[str, Any], made: dict[str, Any]) -> bool:
     return rendered.keys() == made.keys() and is_rest_same and has_same_pixels
 
 
-def _patches(image: Image, side_px: int, merged: int, frames: int) -> torch.Tensor:
-    """Cut a still picture into patches, shape (patches, 3 * frames * side_px²), in a quarter of the processor's time.
+def _patches(image: Image, side_px: int, merged: int) -> torch.Tensor:
+    """Cut a still picture into patches, shape (patches, 3 * side_px²), in a quarter of the processor's time.
 
-    Blocks of merged x merged patches that the model joins follow each other; a patch holds each colour `frames` times.
+    Blocks of merged x merged patches that the model joins follow each other.
     """
     colours = np.stack([np.asarray(colour) for colour in image.split()])
     _, height, width = colours.shape
     blocks = (height // side_px // merged, width // side_px // merged)
     # A row of a patch is one value, which numpy copies seven times as fast as its bytes.
     rows = colours.view(f"V{side_px}").reshape(3, blocks[0], merged, side_px, blocks[1], merged)
-    patches = np.empty((*blocks, merged, merged, 3, frames, side_px), dtype=rows.dtype)
-    patches[...] = rows.transpose(1, 4, 2, 5, 0, 3)[:, :, :, :, :, None]
-    return torch.from_numpy(patches.view(np.uint8).reshape(-1, 3 * frames * side_px * side_px))
+    patches = np.ascontiguousarray(rows.transpose(1, 4, 2, 5, 0, 3))
+    return torch.from_numpy(patches.view(np.uint8).reshape(-1, 3 * side_px * side_px))

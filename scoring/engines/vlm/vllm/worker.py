@@ -1,8 +1,8 @@
 """What vLLM's workers run besides vLLM. They import this module.
 
 - `InWorker`: they end with the process that started them, and say what they take of their GPU.
-- `MergedLoader`: an adapter is added to the weights while they are loaded. vLLM's own way computes it again for each
-  picture, and calls that experimental in a vision tower.
+- `Loader`: while the weights are loaded, an adapter is added to them, and those that take two frames of a video take
+  one. vLLM's own way computes the adapter again for each picture, and calls that experimental in a vision tower.
 - `overrides`: the head from which they read probabilities is filled with rows of the model's own vocabulary head. vLLM
   fills it from a place that not all families have, and otherwise reads what the memory happens to hold. So there is
   another way to load a model: vLLM's own, and then these rows.
@@ -25,7 +25,8 @@ from vllm.model_executor.model_loader import register_model_loader
 from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 from vllm.model_executor.models.adapters import SEQ_CLS_LOAD_METHODS
 
-from scoring.engines.vlm.merging import AdapterDeltas
+from scoring.engines.vlm.loading import gpu_memory
+from scoring.engines.vlm.merging import AdapterDeltas, for_stills
 
 OF_VLLM, WITH_ROWS = "no_post_processing", "with_given_rows"
 ROWS = "given_rows"
@@ -43,11 +44,7 @@ class InWorker:
             threading.Thread(target=_end_after, args=(os.pidfd_open(owner),), daemon=True).start()
 
     def gpu_memory(self) -> tuple[int, int]:
-        """Return bytes of the GPU that are taken, and that are left; zeros without one."""
-        if not torch.cuda.is_available():
-            return 0, 0
-        free, total = torch.cuda.mem_get_info()
-        return total - free, free
+        return gpu_memory()
 
 
 def _end_after(its_end: int) -> None:
@@ -58,20 +55,24 @@ def _end_after(its_end: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-MERGED, ADAPTER = "privsieve_merged", "adapter"
-"""A way to load weights, and its setting with the adapter's folder."""
+LOADER, ADAPTER, STILLS = "privsieve", "adapter", "stills"
+"""A way to load weights, and its settings: the adapter's folder or None, and whether a patch is of one frame."""
 
 
-@register_model_loader(MERGED)
-class MergedLoader(DefaultModelLoader):  # type: ignore[misc]  # of an untyped package
-    """Loads safetensors, and adds the adapter to them."""
+@register_model_loader(LOADER)
+class Loader(DefaultModelLoader):  # type: ignore[misc]  # of an untyped package
+    """Loads safetensors, and changes them on their way."""
 
     def __init__(self, load_config: LoadConfig):
-        self._folder = Path(load_config.model_loader_extra_config[ADAPTER])
+        settings = load_config.model_loader_extra_config
+        self._adapter, self._is_for_stills = settings[ADAPTER], settings[STILLS]
         super().__init__(replace(load_config, load_format="safetensors", model_loader_extra_config={}))
 
     def get_all_weights(self, *given: Any) -> Generator[tuple[str, torch.Tensor], None, None]:
-        yield from AdapterDeltas(self._folder).merged(super().get_all_weights(*given))
+        weights = super().get_all_weights(*given)
+        if self._adapter is not None:
+            weights = AdapterDeltas(Path(self._adapter)).merged(weights)
+        yield from for_stills(weights) if self._is_for_stills else weights
 
 
 def overrides(tokens: Sequence[str], rows: list[list[float]] | None) -> dict[str, Any]:
