@@ -122,6 +122,7 @@ def run(call: int, bench: Bench, limit_s: float) -> None:
     is_late = process.is_alive()
     with suppress(ProcessLookupError):
         os.killpg(process.pid or 0, signal.SIGKILL)  # vLLM's processes with it
+    process.kill()  # where it has not got as far as a group of its own
     process.join()
     took_s = round(time.monotonic() - began_s, 1)
     if is_late:
