@@ -90,7 +90,7 @@ class Bench:
             self.add(**figures)
 
 
-def _run_step(call: int, bench: Bench) -> None:
+def _run_step(module: str, bench: Bench) -> None:
     """In the process of a step."""
     os.setsid()
     log = os.open(bench.out / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -102,7 +102,7 @@ def _run_step(call: int, bench: Bench) -> None:
         if not bench.is_dry and not torch.cuda.is_available():
             raise RuntimeError("no GPU is visible to torch")
         with bench.measured():
-            getattr(import_module(STEPS_IN[call]), bench.step)(bench)
+            getattr(import_module(module), bench.step)(bench)
     except Exception:
         traceback.print_exc()
         os._exit(1)
@@ -115,7 +115,7 @@ def run(call: int, bench: Bench, limit_s: float) -> None:
     with log.open("a") as file:
         file.write(f"== {bench.step}\n")
     begins = log.stat().st_size
-    process = _context(call, bench.is_dry).Process(target=_run_step, args=(call, bench))
+    process = _context(call, bench.is_dry).Process(target=_run_step, args=(STEPS_IN[call], bench))
     began_s = time.monotonic()
     process.start()
     process.join(limit_s)
