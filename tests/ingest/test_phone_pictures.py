@@ -127,6 +127,15 @@ def test_a_heic_made_of_what_is_not_decoded_says_so() -> None:
         assert refused(whole.replace(b"hvc1", coding)) == ("unsupported_format", "this kind of HEIF is not decoded")
 
 
+def test_a_heic_that_says_twice_which_picture_is_shown_is_not_decoded() -> None:
+    whole = heif(scene(), card())
+    at, pitm = whole.index(b"pitm") - 4, box(b"pitm", b"\0\0\0\0\0\2")
+    holder = whole.index(b"meta") - 4
+    size = struct.pack(">I", struct.unpack(">I", whole[holder : holder + 4])[0] + len(pitm))
+    twice = whole[:holder] + size + whole[holder + 4 : at] + pitm + whole[at:]
+    assert refused(twice)[0] == "unsupported_format"
+
+
 def test_without_the_extra_a_heic_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "HAS_HEIF", False)
     monkeypatch.setattr(formats, "READ", tuple(name for name in formats.READ if name != formats.HEIF))

@@ -171,7 +171,7 @@ CASES: tuple[Case, ...] = (
     ("labels", lambda made: ["import", "csv", made.labels(), "--out", made.folder / f"{ODD}.parquet"]),
     ("labels", lambda made: ["import", "csv", made.labels(), "--out", made.folder / "l", "--mapping", ODD]),
     ("labels", lambda made: ["describe", made.labels()]),
-    ("similarity", lambda made: ["compare", made.pictures(f"{ODD}.jpg"), "--method", ODD]),
+    ("similarity", lambda made: ["compare", made.pictures(f"{ODD}.jpg"), ODD]),
     ("screen", lambda made: ["fit", f"absent-{ODD}", "--labels", made.labels(), "--out", made.folder / "screen"]),
 )
 

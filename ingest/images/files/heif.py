@@ -30,6 +30,7 @@ _HOLDERS = frozenset([b"mdat", b"idat"])
 """Boxes of nothing but data, for which items and samples account."""
 _SMALL = frozenset([b"ftyp", b"hdlr", b"pitm", b"mvhd"])
 _MAX_SMALL_BYTES = 1024
+_ONCE = frozenset([b"pitm", b"iinf", b"iloc", b"iref", b"iprp", b"idat"])
 _TABLES = frozenset([b"iinf", b"iloc", b"iref", b"iprp", b"dinf", b"grpl", b"trak"])
 _C2PA = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
 _DERIVED, _MAX_DERIVED_BYTES = (b"grid", b"iden", b"iovl"), 64
@@ -92,6 +93,9 @@ class _Contents:
     thumbnails_at: list[int] = field(default_factory=list)
     """Offsets of the boxes that say which item is a thumbnail."""
 
+    tables: list[bytes] = field(default_factory=list)
+    """Names of the boxes that a file has once; if it has more, decoders differ on which counts."""
+
     properties: list[Box] = field(default_factory=list)
     linked: dict[int, list[int]] = field(default_factory=dict)
     """Number of an item -> numbers of its properties, from 1."""
@@ -117,6 +121,8 @@ def canvas(encoded: bytes) -> tuple[int, int] | None:
     if the picture is made of items that are not decoded, or its tiles are much larger than it.
     """
     contents = _contents(encoded)
+    if len(contents.tables) > len(set(contents.tables)):
+        return None
     shown = _made_of(contents, {contents.primary, *_alphas(encoded, contents)})
     sizes = dict[int, tuple[int, int]]()
     for item in shown:
@@ -190,6 +196,7 @@ def _contents(encoded: bytes) -> _Contents:
         first = box.first + (_FULL_BYTES if box.name == b"meta" else 0)
         contents.claimed.append((box.start, first))
         inner = list(boxes(encoded, first, box.last))
+        contents.tables += (child.name for child in inner if child.name in _ONCE)
         for child in sorted(inner, key=lambda child: child.name == b"iloc"):  # last, since it may point into idat
             _claim(encoded, child, contents)
             _read(encoded, child, contents)
@@ -308,17 +315,19 @@ def _read(encoded: bytes, box: Box, contents: _Contents) -> None:
             number_bytes = 2 if number_at(encoded, entry.first, 1) < 3 else 4
             offset = entry.first + _FULL_BYTES
             kind = offset + number_bytes + 2
-            contents.kinds[number_at(encoded, offset, number_bytes)] = encoded[kind : kind + 4]
+            contents.kinds.setdefault(number_at(encoded, offset, number_bytes), encoded[kind : kind + 4])
     elif box.name == b"iref":
         number_bytes = 4 if version else 2
         for entry in boxes(encoded, offset, box.last):
             source = number_at(encoded, entry.first, number_bytes)
             contents.thumbnails_at += [entry.start + 4] if entry.name == b"thmb" else []
             for offset in range(entry.first + number_bytes + 2, entry.last - number_bytes + 1, number_bytes):
+                if len(contents.references) == _MAX_PARTS:
+                    return
                 contents.references.append((entry.name, source, number_at(encoded, offset, number_bytes)))
     elif box.name == b"iprp":
         for child in boxes(encoded, box.first, box.last):
-            if child.name == b"ipco":
+            if child.name == b"ipco" and not contents.properties:
                 contents.properties = list(boxes(encoded, child.first, child.last))
             elif child.name == b"ipma":
                 _read_links(encoded, child, contents)
@@ -330,7 +339,9 @@ def _read_links(encoded: bytes, box: Box, contents: _Contents) -> None:
     number_bytes = 4 if number_at(encoded, box.first, 1) else 2
     link_bytes = 2 if number_at(encoded, box.first + 3, 1) & 1 else 1
     offset = box.first + _FULL_BYTES + 4
-    while offset + number_bytes < box.last:
+    for _ in range(_MAX_PARTS):
+        if offset + number_bytes >= box.last:
+            return
         linked = contents.linked.setdefault(number_at(encoded, offset, number_bytes), [])
         first = offset + number_bytes + 1
         offset = first + link_bytes * encoded[first - 1]
@@ -353,7 +364,8 @@ def _read_extents(encoded: bytes, box: Box, contents: _Contents) -> None:
         offset += 4 if version else 2
         base, offset = number_at(encoded, offset, base_bytes) + contents.data * is_in_data, offset + base_bytes
         num_extents, offset = number_at(encoded, offset, 2), offset + 2
-        parts = contents.items.setdefault(number, [])
+        parts = list[Range]()
+        contents.items.setdefault(number, parts)  # decoders read the first, and nothing accounts for another
         room -= max(1, num_extents)
         for _ in range(min(num_extents, _MAX_PARTS)):
             offset += index_bytes if version else 0
@@ -455,11 +467,11 @@ def cleaned(encoded: bytes, has_alpha: bool, profile: bytes | None) -> bytes:
         _box(kind, numbers[source] + len(targets).to_bytes(2) + b"".join(targets))
         for (kind, source), targets in references.items()
     ]
-    properties, links = list[bytes](), list[bytes]()
+    properties, links = dict[bytes, int](), list[bytes]()
     for item in shown:
         needed = list(_needed_properties(encoded, contents, item, profile))
-        properties += [one for one in needed if one not in properties]
-        places = (properties.index(one) + 1 | _IS_ESSENTIAL * (one[4:8] in _ESSENTIAL) for one in needed)
+        numbered = [(one, properties.setdefault(one, len(properties) + 1)) for one in needed]
+        places = (place | _IS_ESSENTIAL * (one[4:8] in _ESSENTIAL) for one, place in numbered)
         links.append(numbers[item] + bytes([len(needed)]) + b"".join(place.to_bytes(2) for place in places))
     associated = _full(b"ipma", b"\0\0\0\1", len(shown).to_bytes(4) + b"".join(links))
     head = _box(b"ftyp", encoded[8:12] + bytes(4) + b"mif1" + encoded[8:12])
