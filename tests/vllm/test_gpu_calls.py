@@ -19,9 +19,9 @@ FIGURES = {
     "corpus": {"pictures", "written_s"},
     "agree": {"is_v2_runner", "largest_difference", "canary_spread_in_batches", "images_per_s"},
     "bf16": {"start_s", "images_per_s", "built_with"},
+    "scan": {"images_per_s", "engine_time"},
     "fp8": {"start_s", "images_per_s", "built_with"},
     "merged": {"start_s", "images_per_s", "largest_difference"},
-    "scan": {"images_per_s", "engine_time"},
     "two_engines": {"engines", "images_per_s"},
     "compiled": {"start_s", "images_per_s"},
 }
