@@ -176,6 +176,7 @@ def main(call: int, arguments: Sequence[str]) -> None:
     began_s = time.monotonic()
     work: Path = given.work.resolve()
     given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / RESULTS).touch()
     (work / DONE).mkdir(parents=True, exist_ok=True)
     os.environ |= ENVIRONMENT | {"VLLM_CACHE_ROOT": str(work / "vllm"), "TRITON_CACHE_DIR": str(work / "triton")}
     if given.dry:
