@@ -90,7 +90,7 @@ class Bench:
             self.add(**figures)
 
 
-def _run_step(call: int, bench: Bench) -> None:
+def _run_step(module: str, bench: Bench) -> None:
     """In the process of a step."""
     os.setsid()
     log = os.open(bench.out / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -102,7 +102,7 @@ def _run_step(call: int, bench: Bench) -> None:
         if not bench.is_dry and not torch.cuda.is_available():
             raise RuntimeError("no GPU is visible to torch")
         with bench.measured():
-            getattr(import_module(STEPS_IN[call]), bench.step)(bench)
+            getattr(import_module(module), bench.step)(bench)
     except Exception:
         traceback.print_exc()
         os._exit(1)
@@ -115,13 +115,14 @@ def run(call: int, bench: Bench, limit_s: float) -> None:
     with log.open("a") as file:
         file.write(f"== {bench.step}\n")
     begins = log.stat().st_size
-    process = _context(call, bench.is_dry).Process(target=_run_step, args=(call, bench))
+    process = _context(call, bench.is_dry).Process(target=_run_step, args=(STEPS_IN[call], bench))
     began_s = time.monotonic()
     process.start()
     process.join(limit_s)
     is_late = process.is_alive()
     with suppress(ProcessLookupError):
         os.killpg(process.pid or 0, signal.SIGKILL)  # vLLM's processes with it
+    process.kill()  # where it has not got as far as a group of its own
     process.join()
     took_s = round(time.monotonic() - began_s, 1)
     if is_late:
@@ -175,6 +176,7 @@ def main(call: int, arguments: Sequence[str]) -> None:
     began_s = time.monotonic()
     work: Path = given.work.resolve()
     given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / RESULTS).touch()
     (work / DONE).mkdir(parents=True, exist_ok=True)
     os.environ |= ENVIRONMENT | {"VLLM_CACHE_ROOT": str(work / "vllm"), "TRITON_CACHE_DIR": str(work / "triton")}
     if given.dry:
