@@ -17,8 +17,15 @@ from tests.ingest.crafted import card, frames
 from tests.ingest.hiding import HIDING, SHOWING
 
 DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
-NOTHING_SHOWN = {"svg_in_comment.jpg", "jxl_in_comment.jpg", "cut_off_thumbnail.jpg", "item.avif"}
-"""Pictures inside a file that cannot be decoded."""
+NOTHING_SHOWN = {
+    "svg_in_comment.jpg",
+    "jxl_in_comment.jpg",
+    "cut_off_thumbnail.jpg",
+    "item.avif",
+    "second_picture.heic",
+    "second_codestream.jp2",
+}
+"""Pictures inside a file that cannot be decoded apart from it."""
 
 
 def encoded_pictures() -> Iterator[bytes]:
@@ -190,7 +197,13 @@ def is_on(listed: Sequence[Image.Image], encoded: bytes, max_frames: int = 16) -
 @pytest.mark.parametrize("name", [name for name, (_, kinds) in HIDING.items() if "embedded_image" in kinds])
 def test_a_picture_inside_a_file_has_a_hash_or_is_known_to_have_none(name: str) -> None:
     """But for cards that are so small that they are other pictures, and files with another picture inside."""
-    others = {"text_ppm_in_comment.jpg", "larger_than_scanned.jpg", "unblurred_thumbnail.jpg", "small_known_tag.tiff"}
+    others = {
+        "text_ppm_in_comment.jpg",
+        "larger_than_scanned.jpg",
+        "unblurred_thumbnail.jpg",
+        "small_known_tag.tiff",
+        "smaller_picture.ico",
+    }
     wanted = None if name in NOTHING_SHOWN else name not in others
     assert is_on([card(), card(96)], HIDING[name][0]()) is wanted
 
