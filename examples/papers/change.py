@@ -125,11 +125,19 @@ def methods_of(texts: Sequence[str]) -> dict[str, tuple[Method, float]]:
         if text != "all" and name not in METHODS:
             sys.exit(f'there is no way "{text:.60}"; there are: {", ".join(METHODS)}')
         for method in METHODS.values() if text == "all" else [METHODS[name]]:
-            strengths = (float(value),) if equals else method.tried
+            strengths = (_number(value),) if equals else method.tried
             if not all(method.low <= strength <= method.high for strength in strengths):
                 sys.exit(f"{text:.60}: give {method.low:g} to {method.high:g} ({method.unit})")
             made |= {f"{method.name}={strength:g}": (method, strength) for strength in strengths}
     return made
+
+
+def _number(text: str) -> float:
+    """NaN if it is none, which no way takes."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
 
 
 def main(argv: list[str]) -> None:
@@ -140,16 +148,22 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--sample", type=int)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(argv)
+    if args.sample is not None and args.sample < 1:
+        parser.error(f"--sample {args.sample}: give 1 or more")
+    num_changed = num_unreadable = 0
     try:
         originals, ways = Corpus(args.originals), methods_of(args.ways)
         for place in drawn(originals.places, args.sample, args.seed):
             pixels = read_picture(originals, place, NOTHING).pixels
+            num_changed, num_unreadable = num_changed + (pixels is not None), num_unreadable + (pixels is None)
             for name, (method, strength) in ways.items() if pixels is not None else ():
                 file = args.folder / name / f"{place.path}.png"
                 file.parent.mkdir(parents=True, exist_ok=True)
-                Image.fromarray(method.changed(strength, pixels, place.path, args.seed)).save(file)
-    except PrivsieveError as error:
+                with file.open("xb") as new:  # pictures of one stem, or of a run before, are not written over
+                    Image.fromarray(method.changed(strength, pixels, place.path, args.seed)).save(new, "PNG")
+    except (PrivsieveError, OSError) as error:
         sys.exit(f"{Path(__file__).name}: {error}")
+    print(f"{num_changed} pictures changed in {len(ways)} ways; {num_unreadable} could not be read", file=sys.stderr)
 
 
 if __name__ == "__main__":

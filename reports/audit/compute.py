@@ -104,7 +104,7 @@ def private_rate(sample: AuditSample, counts: CellCounts, judged: JudgedLabels) 
     except LabelsError:  # no label is of a drawn picture
         return Estimate()
     basis = Basis(sample, labels, counts)
-    if not len(weighted(PRIVATE, basis)[1]):
+    if not len(weighted(PRIVATE, basis)[1]) or labels.says_only_where(PRIVATE):
         return Estimate()
     (rates,) = fitted(PRIVATE, basis, with_categories=False)
     return rates.prevalence if rates else Estimate()
@@ -127,8 +127,7 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     )
     if not num_labels:
         return rates, []
-    # As of a data set whose classes name what a picture shows, or of a list that was filled in with 1 only.
-    if rates.num_positive == num_labels and num_labels < basis.labels.counts.num_labelled / 2:
+    if basis.labels.says_only_where(subject):
         return replace(rates, note=ONLY_PRESENT), []
     is_complete = bool((labels.probabilities >= 1).all()) and num_labels == basis.counts.raw(subject).num_scored
     names = basis.counts.categories

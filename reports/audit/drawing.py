@@ -46,8 +46,8 @@ class Expected:
     """Half of the 95 % interval of the private rate of the scored images, 0–1, if every label is given and right."""
 
     num_private_even: float
-    """Private pictures that are left for a promise (`filter --guarantee`, `screen fit`), which needs a sample of equal
-    probabilities."""
+    """Private pictures that are left for a promise (the guarantee of a policy, `screen fit`), which needs a sample
+    of equal probabilities."""
 
 
 def draw(

@@ -52,6 +52,14 @@ class LabelledSample:
         """Return the number of undecided pictures of each subject that has any; empty if none has."""
         return in_words(num_undecided_of(np.stack(list(self.undecided.values()), axis=1)))
 
+    def says_only_where(self, subject: str) -> bool:
+        """Return whether the labels name the subject where it is present, and leave other pictures open: as a data set
+        whose classes name what a picture shows, or a list that was filled in with 1 only."""
+        has_label = ~np.isnan(self.truth[subject])
+        if self.num_ambiguous[subject] or self.num_no[subject].any() or has_label.sum() == self.counts.num_drawn:
+            return False
+        return not any((answers[has_label] == 0).any() for answers in self.truth.values())
+
 
 def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSample:
     """Join labels with drawn pictures, and return the truth about each subject.

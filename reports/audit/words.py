@@ -27,7 +27,7 @@ MAX_CATEGORIES_SHOWN = 20
 SENTENCES: Mapping[str, str] = {
     NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
     "attributes): {subjects}.",
-    ONLY_PRESENT: "No corrected rate, since the labels say only where it is present, and leave most pictures open: "
+    ONLY_PRESENT: "No corrected rate, since the labels say only where it is present, and leave other pictures open: "
     "{subjects}.",
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
     TOO_FEW_FOR_CATEGORIES: f"No rates of categories, since none has {MIN_LABELS} labels of its own, and fewer than "
@@ -50,8 +50,8 @@ def expectations(expected: Expected) -> Iterator[str]:
         )
     needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in PROMISES)
     yield (
-        f"about {expected.num_private_even:,.0f} private pictures are expected for filter --guarantee and screen fit, "
-        f"where with 95 % confidence a promise needs {needed}"
+        f"about {expected.num_private_even:,.0f} private pictures are expected for the guarantee of a policy and "
+        f"screen fit, where with 95 % confidence a promise needs {needed}"
     )
 
 

@@ -82,9 +82,28 @@ def test_labels_correct_the_rates_of_the_run_and_of_categories(
     assert "since most cannot be shown: 40 quarantined images. With all" in text
     assert "\nNo corrected rate, since no drawn picture is labelled for it (review --for attributes " in text
     assert "asks for attributes): gov_ids, " in text
-    assert "since the labels say only where it is present, and leave most pictures open: documents.\n" in text
+    assert "since the labels say only where it is present, and leave other pictures open: documents.\n" in text
     assert f"labels   {drawn.num_rows} of {drawn.num_rows} pictures have a label\n" in text
     assert text.count("%") == text.count(" %") > 10  # written in one way
+
+
+@pytest.mark.slow
+def test_a_list_that_was_filled_in_with_1_only_corrects_nothing_until_somebody_says_0(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample(run, tmp_path / "list.csv", "--n", 100)
+    rows = filled(tmp_path / "list.csv", {"private": truth()})
+    only_1 = [row | {"private": row["private"].replace("0", "")} for row in rows]
+    assert privsieve("audit", "apply", run, write(tmp_path / "labels.csv", only_1)) == 0
+    assert "leave other pictures open: private.\n" in capsys.readouterr().out
+    assert privsieve("report", run) == 0
+    assert "corrected by" not in capsys.readouterr().out
+    # A person who judged all attributes of a picture has said what is absent from it.
+    judged = [row | dict.fromkeys(KEYS, "0") | {"age": "1"} for row in rows[:40]]
+    assert privsieve("audit", "apply", run, write(tmp_path / "more.csv", judged), "--format", "json") == 0
+    rates = {rates["subject"]: rates for rates in json.loads(capsys.readouterr().out)["subjects"]}
+    assert rates["age"]["num_positive"] == rates["age"]["num_labels"] == 40
+    assert rates["age"]["corrected"]["value"] == pytest.approx(1)
 
 
 @pytest.mark.slow

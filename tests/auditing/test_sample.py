@@ -207,8 +207,8 @@ def test_the_width_to_expect_is_said_before_anyone_labels(
 ) -> None:
     sample(run, tmp_path / "list.csv", "--n", num, "--for", "private")
     said = capsys.readouterr().out
-    needed = "private pictures are expected for filter --guarantee and screen fit, where with 95 % confidence a promise"
-    assert f"{needed} needs 59 for 95 %, 299 for 99 %" in said
+    assert "private pictures are expected for the guarantee of a policy and screen fit" in said
+    assert "a promise needs 59 for 95 %, 299 for 99 %" in said
     labels = write(tmp_path / "labels.csv", filled(tmp_path / "list.csv", {"private": truth()}))
     assert privsieve("audit", "apply", run, labels, "--format", "json") == 0
     corrected = json.loads(capsys.readouterr().out)["subjects"][0]["corrected"]

@@ -130,7 +130,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
         ("agreement", "{run}", "{other}", "--format", "json"),
         ("consensus", "{run}", "{other}", "--out", "{out}/consensus.csv"),
     ),
-    "similarity": (("compare", "{corpus}", "--method", "blur", "--out", "{out}/pairs.parquet", "--quiet"),),
+    "similarity": (("compare", "{corpus}", "{corpus}", "--out", "{out}/pairs.parquet", "--quiet"),),
     "screen": (
         ("fit", "{corpus}", "--labels", "{labels}", "--target-miss", "0.4", "--out", "{out}/screen", "--quiet"),
     ),
@@ -231,6 +231,7 @@ def test_no_command_names_a_listed_picture(
             asked = [part.format(**known) for part in way]
             privsieve(verb, *asked, *options)
             said = capsys.readouterr()
+            assert "No such option" not in said.err, asked
             is_asked = any(SECRET in part for part in asked)
             printed += (said.out + said.err).replace(f'"{asked[-1]}"', "") if is_asked else said.out + said.err
     with prepared(ReviewRequest(run=str(run), queue="index >= 0", hash_list=str(hash_list))) as review:
