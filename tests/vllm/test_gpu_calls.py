@@ -1,6 +1,7 @@
 """The steps that a GPU's first minutes are for run to their ends without one, and each writes its figures at once."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.call import RESULTS, STEPS, STEPS_IN, Bench, install, run
+from benchmarks.gpu.call import RESULTS, STEPS, STEPS_IN, Bench, install, main, run
 from benchmarks.gpu.page import PAGE, TITLES
 
 FIGURES = {
@@ -75,6 +76,12 @@ def test_a_step_that_fails_or_hangs_or_has_no_memory_is_a_line(tmp_path: Path, m
     assert {"step": "breaks", "dry": True, "before": 1} in lines
     assert [path.name for path in (tmp_path / "done").iterdir()] == ["fills"]
 
+    monkeypatch.setitem(STEPS, 1, {"fills": 9, "breaks": 9})
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    with pytest.raises(SystemExit, match="not measured: breaks; results"):
+        main(1, ["--dry", "--out", str(tmp_path), "--work", str(tmp_path)])
+    assert (tmp_path / "done" / "1").exists()
+
 
 def test_call_2_needs_the_machine_of_call_1_and_not_all_of_its_steps(tmp_path: Path) -> None:
     done = tmp_path / "work" / "done"
@@ -86,20 +93,6 @@ def test_call_2_needs_the_machine_of_call_1_and_not_all_of_its_steps(tmp_path: P
     assert ended.stderr.splitlines()[-1].endswith("Run call 1 again, and at once call 2")
     (done / "1").touch()
     assert called("call-2", "--dry", "--out", tmp_path, "--work", tmp_path / "work").returncode == 0
-
-
-@pytest.mark.slow
-def test_a_call_names_the_steps_that_failed_at_its_end(tmp_path: Path) -> None:
-    done = tmp_path / "work" / "done"
-    done.mkdir(parents=True)
-    for step in STEPS[1].keys() - {"corpus"}:
-        (done / step).touch()
-    (tmp_path / "work" / "corpus").touch()  # a file where the folder should be
-    ended = called("call-1", "--dry", "--out", tmp_path, "--work", tmp_path / "work")
-    assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == "not measured: corpus; results.jsonl says why"
-    assert "FileExistsError" in json.loads((tmp_path / RESULTS).read_text())["failed"]
-    assert (done / "1").exists()
 
 
 @pytest.mark.parametrize("is_empty_folder", [False, True])
