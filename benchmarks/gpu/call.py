@@ -25,7 +25,7 @@ from typing import Any
 FOLDER = Path(__file__).parent
 CARRIED = FOLDER / "carried"
 STEPS = {
-    1: {"machine": 45, "prefill": 90, "lora": 90, "reference": 60, "corpus": 40},
+    1: {"machine": 75, "prefill": 90, "reference": 60, "lora": 90, "corpus": 40},
     2: {
         "agree": 75,
         "bf16": 75,
@@ -45,7 +45,7 @@ LEAST_S = 20
 
 DRY_S = 1200
 SITE, DONE, RESULTS, LOG = "site", "done", "results.jsonl", "log.txt"
-MEMORY = re.compile(r"out of memory|OutOfMemory|no room|KV cache|memory on device|ALLOC_FAILED", re.IGNORECASE)
+MEMORY = re.compile(r"out of memory|OutOfMemory|memory on device|ALLOC_FAILED", re.IGNORECASE)
 ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit)\b.*$", re.MULTILINE)
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -53,6 +53,7 @@ ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "WARNING",
     "VLLM_USE_DEEP_GEMM": "0",  # the slim vLLM has none
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",  # a step has begun to use CUDA, which a fork of it could not
 }
 DRY_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
@@ -85,9 +86,9 @@ class Bench:
         except Exception as error:  # only to tell one kind of failure from all others
             if not MEMORY.search(f"{type(error).__name__}: {error}"):
                 raise
-            figures["out_of_memory"] = True
-        if figures:
-            self.add(**figures)
+            traceback.print_exc()
+            figures |= {"out_of_memory": True, "reason": str(error)[:400]}
+        self.add(**figures)
 
 
 def _run_step(module: str, bench: Bench) -> None:
@@ -101,8 +102,7 @@ def _run_step(module: str, bench: Bench) -> None:
 
         if not bench.is_dry and not torch.cuda.is_available():
             raise RuntimeError("no GPU is visible to torch")
-        with bench.measured():
-            getattr(import_module(module), bench.step)(bench)
+        getattr(import_module(module), bench.step)(bench)
     except Exception:
         traceback.print_exc()
         os._exit(1)
@@ -147,19 +147,20 @@ def _context(call: int, is_dry: bool) -> Any:
 def install(carried: Path, work: Path) -> None:
     """Install what was carried into a folder of its own, where the steps find it. SystemExit if that is impossible."""
     site = work / SITE
-    if carried.is_dir():
+    if archives := sorted(carried.glob("*.tar.xz")):
         wheels = sorted(map(str, carried.glob("*.whl")))
         options = ("--quiet", "--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--upgrade", "--target")
         if wheels and subprocess.run([sys.executable, "-m", "pip", "install", *options, site, *wheels]).returncode:
             raise SystemExit(f"pip cannot install {carried}: see above")
-        for archive in carried.glob("*.tar.xz"):
+        for archive in archives:
             with tarfile.open(archive) as tar:
                 tar.extractall(site, filter="data")
         # Else the first process that imports vLLM compiles it, while the GPU waits.
         subprocess.Popen([sys.executable, "-m", "compileall", "-q", "-j", "4", site], stdout=subprocess.DEVNULL)
     elif not (work / DONE / carried.name).exists():
-        raise SystemExit(f"{carried} is not here: run prepare where packages can be fetched, and carry the folder")
-    (work / DONE / carried.name).touch()
+        raise SystemExit(
+            f"{carried} is not here or empty: run prepare where packages can be fetched, and carry the folder"
+        )
     sys.path.insert(0, str(site))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
 
@@ -178,6 +179,8 @@ def main(call: int, arguments: Sequence[str]) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / RESULTS).touch()
     (work / DONE).mkdir(parents=True, exist_ok=True)
+    if call == 2 and not (work / DONE / "1").exists():
+        raise SystemExit("call 1 left nothing on this machine: it is another one. Run call 1 again, and at once call 2")
     os.environ |= ENVIRONMENT | {"VLLM_CACHE_ROOT": str(work / "vllm"), "TRITON_CACHE_DIR": str(work / "triton")}
     if given.dry:
         os.environ |= DRY_ENVIRONMENT
@@ -185,8 +188,7 @@ def main(call: int, arguments: Sequence[str]) -> None:
     if carried is not None:
         install(carried, work)
         print(f"installed after {time.monotonic() - began_s:.0f} s", flush=True)
-    if call == 2 and not (work / DONE / "reference").exists():
-        raise SystemExit("call 1 left nothing on this machine: it is another one. Run call 1 again, and at once call 2")
+    (work / DONE / str(call)).touch()
     for step, limit_s in STEPS[call].items():
         bench = Bench(step, work, given.out.resolve(), given.dry)
         left_s = DRY_S if given.dry else CALL_S[call] - (time.monotonic() - began_s)
@@ -197,4 +199,6 @@ def main(call: int, arguments: Sequence[str]) -> None:
         else:
             print(f"{step}: begins after {time.monotonic() - began_s:.0f} s", flush=True)
             run(call, bench, left_s if given.dry else min(limit_s, left_s))
-    print((given.out / RESULTS).read_text())
+    print((given.out / RESULTS).read_text(), flush=True)
+    if failed := [step for step in STEPS[call] if not (work / DONE / step).exists()]:
+        raise SystemExit(f"not measured: {', '.join(failed)}; {RESULTS} says why")

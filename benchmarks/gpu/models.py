@@ -140,7 +140,7 @@ def random_adapter(folder: Path, model: Path, rank: int) -> Path:
         if name.endswith(VISION_MODULES if ".visual." in name else TEXT_MODULES):
             tensors[f"base_model.model.{name}.lora_A.weight"] = torch.randn(rank, module.in_features) * 0.02
             tensors[f"base_model.model.{name}.lora_B.weight"] = torch.randn(module.out_features, rank) * 0.02
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     modules = sorted({name.removeprefix("base_model.model.").rsplit(".", 2)[0] for name in tensors})
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "bias": "none", "target_modules": modules}

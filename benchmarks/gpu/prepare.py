@@ -52,12 +52,11 @@ PTX, BINARY = 1, 2
 
 
 def main() -> None:
-    shutil.rmtree(CARRIED, ignore_errors=True)
-    first, second = CARRIED / "1", CARRIED / "2"
-    first.mkdir(parents=True)
-    second.mkdir()
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
+        first, second = work / "carried" / "1", work / "carried" / "2"
+        first.mkdir(parents=True)
+        second.mkdir()
         _download(WHEELS, first)
         print(f"{len(WHEELS)} wheels: {_mib(first):.1f} MiB")
         _download((VLLM,), work)
@@ -73,11 +72,13 @@ def main() -> None:
         is_real = _tokenizer(work, work / "python" / "qwen3-tokenizer")
         _pack(work / "python", first / "vllm.tar.xz")
         _pack(work / "kernels", second / "kernels.tar.xz")
-    print("tokenizer:", "of Qwen3" if is_real else "none found; a small one will stand for it, with more tokens")
-    for folder in (first, second):
-        print(f"{folder}: {_mib(folder):.1f} MiB")
-        if _mib(folder) > MAX_MIB:
-            sys.exit(f"more than {MAX_MIB} MiB, which do not travel beside the project")
+        print("tokenizer:", "of Qwen3" if is_real else "none found; a small one will stand for it, with more tokens")
+        for folder in (first, second):
+            print(f"{CARRIED / folder.name}: {_mib(folder):.1f} MiB")
+            if _mib(folder) > MAX_MIB:
+                sys.exit(f"more than {MAX_MIB} MiB, which do not travel beside the project")
+        shutil.rmtree(CARRIED, ignore_errors=True)  # only now: a prepare that fails leaves the folders as they were
+        shutil.move(work / "carried", CARRIED)
 
 
 def _mib(folder: Path) -> float:

@@ -127,9 +127,9 @@ def reference(bench: Bench) -> None:
         chosen = loaded(settings.checkpoint, given, "float32" if name == "float32" else "bfloat16")
         engine = TransformersEngine(replace(settings, batch_size=8), chosen)
         kept[name] = probabilities(engine.assess(views))
+        np.savez(bench.work / "reference.npz", allow_pickle=False, **kept)  # each time: the last pass may not end
         engine.close()
         del chosen, engine
-    np.savez(bench.work / "reference.npz", bfloat16=kept["bfloat16"], adapter=kept["adapter"], float32=kept["float32"])
     spread = float(np.ptp(kept["float32"], axis=0).max())
     rounding = np.abs(kept["bfloat16"] - kept["float32"])
     tuning = np.abs(kept["adapter"] - kept["bfloat16"])
@@ -156,7 +156,7 @@ def _differences(name: str, apart: np.ndarray[Any, Any]) -> dict[str, float]:
     return {f"largest_{name}": float(apart.max()), f"mean_{name}": float(apart.mean())}
 
 
-def _prefill(engine: TransformersEngine, side_px: int, batch_size: int, peak: float) -> dict[str, Any]:
+def _prefill(engine: TransformersEngine, side_px: int, batch_size: int, peak: float | None) -> dict[str, Any]:
     """Figures of each picture, in batches of one size."""
     asked = protocol("slots", ProtocolOptions())
     tokens = engine.prompter.tokens(asked.prompt)
@@ -177,7 +177,7 @@ def _prefill(engine: TransformersEngine, side_px: int, batch_size: int, peak: fl
         "computed_tokens": num_context - len(prefix),
         "images_per_s": 1 / whole_s,
         "tflop": (seen + read) / 1e12,
-        "of_measured_peak": (seen + read) / whole_s / peak,
+        "of_measured_peak": peak and (seen + read) / whole_s / peak,
         "tower_ms": tower_s * 1e3,
         "host_ms": host_s * 1e3,
     }
@@ -196,7 +196,9 @@ class InMemory(Dataset):  # type: ignore[misc]  # of an untyped package
         return self._examples[at % len(self._examples)]
 
 
-def _lora(base: Any, folder: Path, rank: int, side_px: int, sizes: tuple[int, int], peak: float) -> dict[str, Any]:
+def _lora(
+    base: Any, folder: Path, rank: int, side_px: int, sizes: tuple[int, int], peak: float | None
+) -> dict[str, Any]:
     micro_batch, num_steps = sizes
     asked = protocol("slots", ProtocolOptions())
     prompter = Prompter(folder, side_px**2)
@@ -258,7 +260,7 @@ def _lora(base: Any, folder: Path, rank: int, side_px: int, sizes: tuple[int, in
         "tokens": num_tokens,
         "step_s": step_s,
         "images_per_s": images_per_s,
-        "of_measured_peak": flops * images_per_s / peak,
+        "of_measured_peak": peak and flops * images_per_s / peak,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None,
     }
 
@@ -281,10 +283,10 @@ def _wait() -> None:
         torch.cuda.synchronize()
 
 
-def _peak(bench: Bench) -> float:
-    """FLOP/s as step `machine` measured them; NaN without."""
+def _peak(bench: Bench) -> float | None:
+    """FLOP/s as step `machine` measured them; None without."""
     file = bench.work / PEAK
-    return float(file.read_text()) if file.exists() else float("nan")
+    return float(file.read_text()) if file.exists() else None
 
 
 def _tokenizer(bench: Bench) -> Path:

@@ -1,13 +1,13 @@
 """The steps of call 2: vLLM on the weights of call 1, and on random weights. In a dry run, its build for CPUs."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
@@ -43,14 +43,15 @@ def agree(bench: Bench) -> None:
         runner = {"use_v2_model_runner": False}
         engine, start_s = _saved(bench, "2b", runner)
     found = probabilities(engine.assess(pictures(NUM_COMPARED, *_size(bench))))
-    bench.add(
-        is_v2_runner=engine.built_with["use_v2_model_runner"],
-        pictures=NUM_COMPARED,
-        largest_difference=float(np.abs(found - kept["bfloat16"]).max()),
-        largest_difference_float32=float(np.abs(found - kept["float32"]).max()),
-        largest_rounding=float(np.abs(kept["bfloat16"] - kept["float32"]).max()),
-        spread=float(np.ptp(kept["float32"], axis=0).max()),
-    )
+    differences = {"largest_difference": float(np.abs(found - kept["bfloat16"]).max())}
+    if "float32" in kept:  # call 1 may have ended before it
+        differences |= {
+            "largest_difference_float32": float(np.abs(found - kept["float32"]).max()),
+            "largest_rounding": float(np.abs(kept["bfloat16"] - kept["float32"]).max()),
+        }
+    spread = float(np.ptp(kept["bfloat16"], axis=0).max())
+    is_v2: bool = engine.built_with["use_v2_model_runner"]
+    bench.add(is_v2_runner=is_v2, pictures=NUM_COMPARED, **differences, spread=spread)
     alone = [probabilities(engine.assess([canary()]))[0] for _ in range(3)]
     sizes = [(64 + 24 * number, 448 - 8 * number) for number in range(CANARY_BATCH - 1)]
     others: list[View] = [pictures(1, *size, seed=number)[0] for number, size in enumerate(sizes)]
@@ -95,6 +96,7 @@ def merged(bench: Bench) -> None:
 def scan(bench: Bench) -> None:
     """The whole of a scan: JPEGs of sizes as on the web, and what the engine waited for."""
     run = bench.work / "run"
+    shutil.rmtree(run, ignore_errors=True)  # a scan that was cut off would be resumed
     command = [sys.executable, "-m", "jobs", "scan", bench.work / "corpus", "--run", run, "--executor", "inline"]
     command += ["--engine", "vllm", "--model", weights_folder(bench) / "2b", "--vllm-option", "enforce_eager=true"]
     began_s = time.perf_counter()
@@ -110,8 +112,8 @@ def scan(bench: Bench) -> None:
     facts: dict[str, Any] = {} if spent is None else json.loads(spent.model_dump_json())
     took_s = time.perf_counter() - began_s
     number = 64 if bench.is_dry else 4096
-    working_s = facts.get("seconds") or float("nan")
-    bench.add(model="2b", pictures=number, whole_s=took_s, images_per_s=number / working_s, engine_time=facts)
+    images_per_s = number / facts["seconds"] if facts.get("seconds") else None
+    bench.add(model="2b", pictures=number, whole_s=took_s, images_per_s=images_per_s, engine_time=facts)
 
 
 def compiled(bench: Bench) -> None:
@@ -122,22 +124,12 @@ def compiled(bench: Bench) -> None:
 def two_engines(bench: Bench) -> None:
     """Two of 2B, each with half of the GPU, asked at the same time."""
     share = None if bench.is_dry else 0.5  # copies of a process keep the lock by which the second one waits
-    engines = [_saved(bench, "2b", {}, share=share)[0] for _ in range(2)]
-    barrier = Barrier(3)
-    speeds: list[dict[str, Any]] = [{}, {}]
-
-    def ask(number: int) -> None:
-        barrier.wait()
-        speeds[number] = _speed(bench, engines[number])
-
-    threads = [Thread(target=ask, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    barrier.wait()
-    for thread in threads:
-        thread.join()
-    both = sum(speed["images_per_s"] for speed in speeds)
-    bench.add(model="2b", is_eager=True, engines=2, images_per_s=both, pictures=speeds[0]["pictures"])
+    with bench.measured(model="2b", is_eager=True, engines=2) as figures:
+        engines = [_saved(bench, "2b", {}, share=share)[0] for _ in range(2)]
+        with ThreadPoolExecutor(2) as threads:
+            speeds = list(threads.map(lambda engine: _speed(bench, engine), engines))
+        both = sum(speed["images_per_s"] for speed in speeds)
+        figures |= {"images_per_s": both, "pictures": speeds[0]["pictures"]}
 
 
 def _random_8b(bench: Bench, options: dict[str, Value]) -> None:

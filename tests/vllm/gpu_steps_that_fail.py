@@ -16,6 +16,11 @@ def hangs(bench: Bench) -> None:
     time.sleep(600)
 
 
+def starts(bench: Bench) -> None:
+    with bench.measured(model="2b"):
+        raise RuntimeError("no room for the KV cache is set")
+
+
 def fills(bench: Bench) -> None:
     with bench.measured(batch=8):
         raise torch.OutOfMemoryError("CUDA out of memory")

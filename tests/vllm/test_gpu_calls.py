@@ -1,6 +1,7 @@
 """The steps that a GPU's first minutes are for run to their ends without one, and each writes its figures at once."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.call import RESULTS, STEPS, STEPS_IN, Bench, install, run
+from benchmarks.gpu.call import RESULTS, STEPS, STEPS_IN, Bench, install, main, run
 from benchmarks.gpu.page import PAGE, TITLES
 
 FIGURES = {
     "machine": {"device", "packages", "product_tflops"},
     "prefill": {"parameters", "images_per_s", "computed_tokens", "of_measured_peak", "weights_saved_s"},
-    "lora": {"rank", "step_s", "images_per_s"},
     "reference": {"spread", "largest_bfloat16_float32", "largest_adapter_none"},
+    "lora": {"rank", "step_s", "images_per_s"},
     "corpus": {"pictures", "written_s"},
     "agree": {"is_v2_runner", "largest_difference", "canary_spread_in_batches", "images_per_s"},
     "bf16": {"start_s", "images_per_s", "built_with"},
@@ -61,26 +62,44 @@ def test_a_dry_run_of_both_calls_measures_every_step(tmp_path: Path) -> None:
 def test_a_step_that_fails_or_hangs_or_has_no_memory_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "done").mkdir()
     monkeypatch.setitem(STEPS_IN, 1, "tests.vllm.gpu_steps_that_fail")
-    for step in ("breaks", "hangs", "fills"):
+    for step in ("breaks", "hangs", "starts", "fills"):
         run(1, Bench(step, tmp_path, tmp_path, is_dry=True), limit_s=600 if step != "hangs" else 2)
     lines = [json.loads(line) for line in (tmp_path / RESULTS).read_text().splitlines()]
     assert [line["failed"] for line in lines if "failed" in line] == [
         "ValueError: no such thing",
         "not at its end after 2 s",
+        "RuntimeError: no room for the KV cache is set",
     ]
-    assert {"step": "fills", "dry": True, "batch": 8, "out_of_memory": True} in lines
+    full = {"step": "fills", "dry": True, "batch": 8, "out_of_memory": True, "reason": "CUDA out of memory"}
+    assert full in lines
+    assert "OutOfMemoryError: CUDA out of memory" in (tmp_path / "log.txt").read_text()
     assert {"step": "breaks", "dry": True, "before": 1} in lines
     assert [path.name for path in (tmp_path / "done").iterdir()] == ["fills"]
 
+    monkeypatch.setitem(STEPS, 1, {"fills": 9, "breaks": 9})
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    with pytest.raises(SystemExit, match="not measured: breaks; results"):
+        main(1, ["--dry", "--out", str(tmp_path), "--work", str(tmp_path)])
+    assert (tmp_path / "done" / "1").exists()
 
-def test_call_2_without_call_1_says_what_to_do(tmp_path: Path) -> None:
+
+def test_call_2_needs_the_machine_of_call_1_and_not_all_of_its_steps(tmp_path: Path) -> None:
+    done = tmp_path / "work" / "done"
+    done.mkdir(parents=True)
+    for step in STEPS[2]:
+        (done / step).touch()
     ended = called("call-2", "--dry", "--out", tmp_path, "--work", tmp_path / "work")
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1].endswith("Run call 1 again, and at once call 2")
+    (done / "1").touch()
+    assert called("call-2", "--dry", "--out", tmp_path, "--work", tmp_path / "work").returncode == 0
 
 
-def test_a_folder_that_was_not_carried_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_empty_folder", [False, True])
+def test_a_folder_that_was_not_carried_whole_is_named(tmp_path: Path, is_empty_folder: bool) -> None:
     (tmp_path / "done").mkdir()
+    if is_empty_folder:
+        (tmp_path / "1").mkdir()
     with pytest.raises(SystemExit, match="run prepare where packages can be fetched"):
         install(tmp_path / "1", tmp_path)
 
