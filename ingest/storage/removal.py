@@ -58,11 +58,14 @@ def remove_tree(folder: Place, last: Collection[str] = ()) -> None:
 
 
 def remove_half_written(folder: Place) -> None:
-    """Remove every incomplete local file below the folder."""
-    for path in _folders(folder.path):
-        for name in folder.at(path).names():
-            if name.endswith(PART):
-                Path(path, name).unlink()
+    """Remove every incomplete local file below the folder. StorageError if that fails."""
+    try:
+        for path in _folders(folder.path):
+            for name in folder.at(path).names():
+                if name.endswith(PART):
+                    Path(path, name).unlink(missing_ok=True)  # who writes it may end meanwhile
+    except OSError as error:
+        raise storage_error(f"cannot remove half-written files in {folder.path}", error) from None
 
 
 def remove_half_written_of(file: Place) -> None:

@@ -18,7 +18,6 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
-from ingest.storage.removal import remove_half_written
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import (
     KeptHash,
@@ -192,15 +191,9 @@ def copied_inline(
 ) -> Generator[Copied, None, None]:
     """Yield copies as they are done. num_processes, further_after_s: as of `shared`."""
     sent = replace(copier, corpus=replace(copier.corpus, shards=()))  # names would take long to send
-    copies = shared(
+    return shared(
         partial(_copying, sent), enumerate(shares), num_processes=num_processes, further_after_s=further_after_s
     )
-    try:
-        yield from copies
-    except BaseException:
-        if num_processes > 1 and copier.out.is_local:
-            remove_half_written(copier.out)  # what the further processes had begun
-        raise
 
 
 def _copying(copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Callable[[tuple[int, Share]], Copied]]:

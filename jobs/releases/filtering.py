@@ -10,12 +10,12 @@ sample that cannot be released safely is dropped then, and its decision says so.
 
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-from ingest.errors import IncompleteError, PolicyError, PrivsieveError, number_of
+from ingest.errors import IncompleteError, PolicyError, PrivsieveError, StorageError, number_of
 from ingest.formats import Source
 from ingest.formats.released import RELEASE_LEASE, UNFINISHED, Written
 from ingest.storage.place import Place, place
@@ -295,8 +295,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
             lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
             failures_say_what_is_left(out, request.out, own_lease, is_replaced),
         ):
-            if out.is_local and out.exists():  # what a killed filter left
-                remove_half_written(out)
+            _remove_half_written(out, own_lease)
             out.at(UNFINISHED).write(as_json(identity))
             copier = ShardCopier(
                 corpus=planned.corpus,
@@ -307,13 +306,26 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                 reviewed=planned.reviewed,
                 copies_pictures=kind.has_pictures,
             )
-            counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
-            written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
-            own_lease.confirm()
+            try:
+                counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
+                written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
+            except BaseException:
+                with suppress(IncompleteError, StorageError):  # the first error says more
+                    _remove_half_written(out, own_lease)
+                raise
+            _remove_half_written(out, own_lease)
             release = finish(
                 out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
             )
     return FilterResult(counts, release, planned.cautions)
+
+
+def _remove_half_written(out: Place, own_lease: Lease) -> None:
+    """Remove what killed filters and killed processes of this one left half-written. IncompleteError if another filter
+    has taken the release over: such files may be its own."""
+    own_lease.confirm()
+    if out.is_local:
+        remove_half_written(out)
 
 
 def _identity(planned: FilterPlan) -> ReleaseIdentity:

@@ -65,31 +65,46 @@ def shared(
 ) -> Generator[Answer, None, None]:
     """Yield what comes of each task, as it is done. Close this generator to end the further processes.
 
-    num_processes: with this one. further_after_s: seconds after which the others begin. num_threads: of this process.
+    num_processes: with this one; no more begin than there are tasks. further_after_s: seconds after which the others
+    begin. num_threads: of this process.
     """
     work = Work[Task, Answer](tasks)
-    further = [FurtherProcess(prepare, work, on_progress, further_after_s) for _ in range(1, num_processes)]
-    num_at_work = len(further)
+    further, adding = list[FurtherProcess[Task, Answer]](), threading.Lock()
+    num_beside = num_ended = 0
+
+    def add_process() -> None:
+        """Start one more, which adds another for each task that it takes."""
+        with adding:
+            if len(further) < num_processes - 1:
+                after_s = 0.0 if further else further_after_s
+                further.append(FurtherProcess(prepare, work, on_progress, after_s, add_process))
+                try:
+                    further[-1].start()
+                except RuntimeError:  # no thread is to be had: those at work do the rest
+                    further.pop()
+
+    def num_at_work() -> int:
+        return len(further) + num_beside - num_ended
+
     try:
-        for process in further:
-            process.start()
+        add_process()
         with prepare(on_progress) as do:
             for _ in range(num_threads - 1):
                 threading.Thread(target=_do_beside, args=(do, work), daemon=True).start()
-                num_at_work += 1
+                num_beside += 1
             while True:
                 task = work.take()
                 if task is not None:
                     work.ended.put(do(task))
-                elif not num_at_work and work.ended.empty():
+                elif not num_at_work() and work.ended.empty():
                     return
                 else:
                     for process in further:
                         process.begins.set()  # to find that nothing is left
-                while not work.ended.empty() or (task is None and num_at_work):
+                while not work.ended.empty() or (task is None and num_at_work()):
                     answer = work.ended.get()
                     if answer is None:
-                        num_at_work -= 1
+                        num_ended += 1
                         break  # it may have given a task back
                     yield answer
     finally:
@@ -127,10 +142,16 @@ class FurtherProcess(threading.Thread, Generic[Task, Answer]):
     """A thread that serves one child after the other."""
 
     def __init__(
-        self, prepare: Prepare[Task, Answer], work: Work[Task, Answer], on_progress: OnProgress, after_s: float
+        self,
+        prepare: Prepare[Task, Answer],
+        work: Work[Task, Answer],
+        on_progress: OnProgress,
+        after_s: float = 0.0,
+        on_task: Callable[[], object] = lambda: None,
     ):
         super().__init__(daemon=True)
         self._prepare, self._work, self._on_progress, self._after_s = prepare, work, on_progress, after_s
+        self._on_task = on_task
         self._lock, self._is_over, self.begins = threading.Lock(), threading.Event(), threading.Event()
         self._child: ChildProcess | None = None
 
@@ -146,6 +167,8 @@ class FurtherProcess(threading.Thread, Generic[Task, Answer]):
         try:
             self.begins.wait(self._after_s)
             while not self._is_over.is_set() and (task := self._work.take()) is not None:
+                if not self._is_over.is_set():
+                    self._on_task()
                 answer = self._done(task)
                 if answer is None:
                     self._work.give_back(task)

@@ -2,8 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
+import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -11,14 +16,19 @@ import pytest
 
 from ingest.formats import open_source
 from ingest.storage.place import place
-from jobs.runtime.processes import FurtherProcess, Work, no_progress
+from jobs.releases import copying
+from jobs.releases.copying import Copied, ShardCopier
+from jobs.releases.plan import Share
+from jobs.runtime.processes import FurtherProcess, OnProgress, Work, no_progress, shared
 from jobs.scanning.inline import scanning
 from jobs.scanning.slice_tasks import ScanSettings, SliceCounts, SliceTask, listed
 from scoring.assessment import EngineOptions
 from scoring.runs.ledger import Ledger
 from tests.faults.drill import descendants, finish, make_shards, rows, sha256, start, start_scan
 from tests.jobs.in_process import scan_in_process
+from tests.jobs.made import privsieve
 from tests.jobs.releases import CLEAN, files
+from tests.making import Capture, Patch
 from tests.records import scanned_record
 
 INLINE = ("--executor", "inline", "--processes")
@@ -148,3 +158,100 @@ def test_an_interrupted_release_leaves_no_process_and_no_unfinished_file(
     assert not list((tmp_path / "out").rglob("*.part"))
     assert finish(start(*release, tmp_path / "out", "--resume", "--processes", "3"))[0] == 0
     assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+Copying = Callable[[tuple[int, Share]], Copied]
+
+
+def _killed_once(parent: int, killed: Path, copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Copying]:
+    """The first further process is killed when its first file is written and has not got its name; until then, this
+    one waits."""
+
+    def kill(event: str, args: tuple[object, ...]) -> None:
+        if event == "os.rename" and str(args[0]).startswith(copier.out.path) and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def waiting(task: tuple[int, Share]) -> Copied:
+        deadline = time.monotonic() + 600
+        while not killed.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return copier.outcome(task)
+
+    if os.getpid() == parent:
+        return nullcontext(waiting)
+    sys.addaudithook(kill)
+    return nullcontext(copier.outcome)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_in_the_middle_of_a_copy_leaves_no_file_in_the_release(
+    release: tuple[object, ...], tmp_path: Path, monkeypatch: Patch
+) -> None:
+    assert privsieve(*release, tmp_path / "alone", "--processes", "1") == 0
+    monkeypatch.setattr(copying, "_copying", partial(_killed_once, os.getpid(), tmp_path / "killed"))
+    assert privsieve(*release, tmp_path / "out", "--processes", "2") == 0
+    assert (tmp_path / "killed").exists()
+    assert privsieve("release", "verify", tmp_path / "out") == 0
+    assert files(tmp_path / "out") == files(tmp_path / "alone")
+
+
+HALF_WRITTEN = "00003.tar.0123abcd.part"
+
+
+def _taken_over(out: Path) -> None:
+    lease = {"id": "other", "host": "elsewhere", "pid": 1, "renewed": time.time()}
+    (out / "release.lease.json").write_text(json.dumps(lease))
+
+
+def _failing(deed: Callable[[Path], None], copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Copying]:
+    def failed(task: tuple[int, Share]) -> Copied:
+        Path(copier.out.path, HALF_WRITTEN).write_bytes(b"half")
+        deed(Path(copier.out.path))
+        return Copied(task[0], failure="the disk is full")
+
+    return nullcontext(failed)
+
+
+@pytest.mark.parametrize(
+    ("deed", "remaining"),
+    [(Path.exists, set()), (_taken_over, {HALF_WRITTEN, "release.lease.json"}), (shutil.rmtree, set())],
+)
+def test_a_filter_that_fails_removes_half_written_files_unless_they_are_of_another_filter(
+    release: tuple[object, ...],
+    tmp_path: Path,
+    deed: Callable[[Path], None],
+    remaining: set[str],
+    monkeypatch: Patch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.setattr(copying, "_copying", partial(_failing, deed))
+    assert privsieve(*release, tmp_path / "out", "--processes", "2") == 1
+    assert "privsieve: the disk is full; run the same command with --resume to continue" in capsys.readouterr().err
+    assert files(tmp_path / "out").keys() - {"release.unfinished.json"} == remaining
+
+
+@contextmanager
+def _with_all(folder: Path, num_processes: int, _: OnProgress) -> Iterator[Callable[[int], int]]:
+    def work(_: int) -> int:
+        """Wait until so many processes have a task."""
+        (folder / str(os.getpid())).touch()
+        deadline = time.monotonic() + 600
+        while len(list(folder.iterdir())) < num_processes:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        return os.getpid()
+
+    yield work
+
+
+@pytest.mark.slow
+def test_each_task_has_a_process_and_no_more_begin(tmp_path: Path) -> None:
+    at_work = shared(partial(_with_all, tmp_path, 3), iter(range(3)), num_processes=3)
+    assert len({*at_work}) == 3
+    num_threads = threading.active_count()
+    alone = shared(partial(_with_all, tmp_path, 1), iter(range(3)), num_processes=1000, further_after_s=600)
+    assert next(alone) == os.getpid()
+    assert threading.active_count() <= num_threads + 1
+    assert [*alone] == [os.getpid()] * 2
