@@ -91,10 +91,14 @@ CARD_EXPIRY = re.compile(r"(?<!\d)(?:0[1-9]|1[0-2])\s?/\s?\d\d(?!\d)")
 CLOCK = re.compile(r"(?<![\d:.,])(?:[01]?\d|2[0-3])[:h][0-5]\d(?::[0-5]\d)?(?![\d:])")
 _EMAIL = re.compile(r"(?<![\w.+%-])([\w.+%-]+)\s?@\s?((?:[\w-]+\.)+[a-z]{2,})", re.IGNORECASE)
 _HANDLE = re.compile(r"(?<![\w.])@(?=[\w.]*[a-z])[\w.]{3,30}", re.IGNORECASE)
+_ACCOUNT = r"(?:^\s*(?:\(\S{1,30}\)\s?)?|[\[(])([^\W\d_][\w.-]{1,30})@[\w-]{1,60}"
+"""At the start of a line, behind the name of an environment, or behind a bracket."""
 _SHELL = re.compile(
-    r"(?<![\w.@-])([^\W\d_][\w.-]{1,30})@[\w-]{1,60}"
-    r"(?:(?:\.[\w-]{1,60}){0,4}:\s?[~/]|[:\s]\s?[^\s@$#%]{0,60}\s?[$#%](?:\s|$))"
+    rf"{_ACCOUNT}(?:\.[\w-]{{1,60}}){{0,4}}"
+    r"(?::\s?[~/](?!\d)|\s[~/](?!\d)[^\s@$#%]{0,60}\s?[$#%](?:\s|$)|[:\s]\s?(?!\d)[^\s@$#%\]]{1,60}\]\s?[$#%](?:\s|$))"
 )
+_SHELL_IN_FOLDER = re.compile(rf"{_ACCOUNT}\s[^\W\d][\w.-]{{0,60}}\s[$#%](?:\s|$)")
+"""With the bare name of a folder, as zsh shows it: prices and shares can look so, too."""
 _CHANNEL = re.compile(r"\(~([^\W\d_][\w.-]{1,30})@")
 """Who joins a channel of Internet Relay Chat: an account that the server has not verified, and a host."""
 _PHONES = (
@@ -168,14 +172,18 @@ def has_handle(text: str) -> bool:
     return bool(_HANDLE.search(text)) and not _EMAIL.search(text)
 
 
-def account(text: str) -> str | None:
-    """Return the account before the prompt of a shell, or of who joins a channel.
+def account(text: str) -> tuple[str, bool] | None:
+    """Return the account before the prompt of a shell, or of who joins a channel, and whether it surely is one.
 
     >>> account("ana@mill:~/src$ ls"), account("Ana (~ana@mill.example) has joined"), account("ana@mill.example")
-    ('ana', 'ana', None)
+    (('ana', True), ('ana', True), None)
+    >>> account("ana@mill src % ls")
+    ('ana', False)
     """
-    match = _SHELL.search(text) or _CHANNEL.search(text)
-    return match[1] if match else None
+    if match := _SHELL.search(text) or _CHANNEL.search(text):
+        return match[1], True
+    match = _SHELL_IN_FOLDER.search(text)
+    return (match[1], False) if match else None
 
 
 def has_phone(text: str) -> bool:

@@ -165,7 +165,11 @@ def test_a_booking_number_identifies_somebody(booking: tuple[str, ...]) -> None:
         ("Name", "ON / OFF", "Input AC / DC"),
         ("Name", "Local Folders", "Size"),
         ("root@mill:/etc# exit", "Ubuntu (~ubuntu@10.0.0.7) has joined this channel"),
-        ("info@mill.example 20 % off",),
+        ("info@mill.example 20 % off", "sales@company 50 % off", "info@firma: 20% Rabatt"),
+        ("apples@market 20 $ each", "Tickets@door: 10 $", "pears@market ~10 $", "[pears@market 20]$"),
+        ("Follow us@Instagram: 50% off", "battery@home 80%", "cpu@idle 3 % of time"),
+        ("npm i lodash@latest $", "lodash@latest $", "react@next % build", "git clone ana@web1:/srv/app"),
+        ("deploy@web1:/srv/app", "deploy@web1:~$ ls", "steam@deck:~$", "[ci@web1 ~]$", "npm@web1 src % ls"),
     ],
 )
 def test_slips_and_panels_identify_nobody(texts: tuple[str, ...]) -> None:
@@ -177,7 +181,11 @@ def test_slips_and_panels_identify_nobody(texts: tuple[str, ...]) -> None:
     "text",
     [
         "ana@mill:~/src$ make",
-        "[ana@mill src]$ make",
+        "ana@mill:~$ ls",
+        "ana@mill: ~/src2 $ ls",
+        "(venv) ana@mill:~/x$",
+        "[ana@mill src2]$ make",
+        "[ana@mill ~]$",
         "ana@mill ~ % make",
         "[18:31] --> Ana (~ana@10.0.0.7) has joined this channel.",
     ],
@@ -186,6 +194,10 @@ def test_the_accounts_of_shells_and_channels_identify_people(text: str) -> None:
     screen = assessed(page(text))
     assert value(screen, "non_unique_id") == 1
     assert screen.evidence[0] == "account name"
+
+
+def test_an_account_before_the_bare_name_of_a_folder_is_ambiguous() -> None:
+    assert value(assessed(page("ana@mill src % make")), "non_unique_id") == 0.5
 
 
 def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> None:

@@ -13,7 +13,7 @@ that may be one, also what is too small or too unsure to count in a row.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from ingest.images.pixels import ImageLimits, Pixels
 from ingest.images.rewriting import TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
-from scoring.engines.detectors.findings import fractions, holds_middle
+from scoring.engines.detectors.faces import HEAD_CONFIDENCE, face_findings
+from scoring.engines.detectors.findings import holds_middle
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
@@ -265,8 +266,14 @@ def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], jud
         remains += [key] if is_unknown or (value > 0 and key not in all_spared) else []
     areas = [_with_margin(_area_of(box), box["kind"]) for box in boxes]
     if {"faces", "biometrics"} & set(targets):
-        faces = _possible_faces(view.pixels, is_wider=bool(hidden))
-        areas += [_with_margin(area, "face") for area in faces if not is_spared("biometrics", area)]
+        size, least = view.pixels.shape[1::-1], _WIDER_CONFIDENCE if hidden else HEAD_CONFIDENCE
+        for quarters in range(4):
+            faces = _engine().faces.possible_turned(view.pixels, quarters, least)
+            faces = [face for face in faces if not is_spared("biometrics", face.box_in(size))]
+            areas += [_with_margin(face.box_in(size), "face") for face in faces]
+            # The engine judges the picture as it stands; it turns it only if it sees no face so.
+            if quarters and face_findings(faces, size):
+                remains += [target for target in ("faces", "biometrics") if target in targets]
     if "text" in targets:
         lines = [line for line in _engine().text.read(view.pixels) if _is_line(line, hidden)]
         lines = [line for line in lines if not is_spared(None, line.area)]
@@ -301,16 +308,6 @@ def _shows(box: Mapping[str, Any], targets: Sequence[str]) -> bool:
         or ("plates" in targets and "plate" in kind)
         or ("codes" in targets and "barcode" in kind)
     )
-
-
-def _possible_faces(pixels: Pixels, is_wider: bool) -> list[Area]:
-    """Return all that may be a face in the picture or in its mirror image, without margins."""
-    finder, width = _engine().faces, pixels.shape[1]
-    possible = partial(finder.possible, least=_WIDER_CONFIDENCE) if is_wider else finder.possible
-    faces = [(face.x_min, face.y_min, face.x_max, face.y_max) for face in possible(pixels)]
-    mirrored = possible(np.ascontiguousarray(pixels[:, ::-1]))
-    faces += [(width - face.x_max, face.y_min, width - face.x_min, face.y_max) for face in mirrored]
-    return [fractions(*face, *pixels.shape[1::-1]) for face in faces]
 
 
 def _things(pixels: Pixels, targets: Sequence[str]) -> tuple[list[Area], list[str]]:

@@ -86,10 +86,23 @@ class FaceFinder:
         faces = self.possible(pixels)
         if not any(face.confidence >= FACE_CONFIDENCE for face in faces) or faces[-1].confidence >= SURE_FACE:
             return faces
-        width, in_mirror = pixels.shape[1], self.possible(np.ascontiguousarray(pixels[:, ::-1]))
-        mirrored = [replace(face, x_min=width - face.x_max, x_max=width - face.x_min) for face in in_mirror]
-        agreed = [replace(face, confidence=min(face.confidence, _agreement(face, mirrored))) for face in faces]
+        in_mirror = self._in_mirror(pixels, HEAD_CONFIDENCE)
+        agreed = [replace(face, confidence=min(face.confidence, _agreement(face, in_mirror))) for face in faces]
         return sorted(agreed, key=lambda face: -face.confidence)
+
+    def _in_mirror(self, pixels: Pixels, least: float) -> list[Face]:
+        """Return all that may be a face in the mirror image, where it is in the picture."""
+        width, faces = pixels.shape[1], self.possible(np.ascontiguousarray(pixels[:, ::-1]), least)
+        return [replace(face, x_min=width - face.x_max, x_max=width - face.x_min) for face in faces]
+
+    def possible_turned(self, pixels: Pixels, quarters: int, least: float) -> list[Face]:
+        """Return all that may be a face in the picture turned counterclockwise, or in the mirror image of that.
+
+        quarters: of a turn, 0–3. least: confidence, 0–1. Coordinates are of the picture as it was.
+        """
+        turned = np.ascontiguousarray(np.rot90(pixels, quarters))
+        faces = [*self.possible(turned, least), *self._in_mirror(turned, least)]
+        return [_turned_back(face, quarters, pixels.shape[:2]) for face in faces]
 
     def possible(
         self, pixels: Pixels, least: float = HEAD_CONFIDENCE, longer_side_px: int = LONGER_SIDE_PX

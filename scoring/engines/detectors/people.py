@@ -175,9 +175,9 @@ def handles(page: Page) -> Iterator[Finding]:
 
 def accounts(page: Page) -> Iterator[Finding]:
     for line in page.readable:
-        account = plain(patterns.account(line.text) or "")
-        if account and account not in words("shared_accounts.txt"):
-            yield evidence_in("non_unique_id", 1.0, "account name", line)
+        account, is_sure = patterns.account(line.text) or ("", False)
+        if account and plain(account) not in words("shared_accounts.txt"):
+            yield evidence_in("non_unique_id", 1.0 if is_sure else 0.5, "account name", line)
 
 
 def beliefs(page: Page) -> Iterator[Finding]:
