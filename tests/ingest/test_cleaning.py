@@ -14,20 +14,7 @@ from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.files.metadata import png_chunks
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import (
-    NUM_SCANNED,
-    avif,
-    frames,
-    half_transparent,
-    heif,
-    jpeg,
-    png,
-    profile,
-    scene,
-    table_profile,
-    webp,
-    with_chunks,
-)
+from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, profile, scene, table_profile, webp, with_chunks
 from tests.ingest.hiding import CARD, HIDING, SHOWING, TEXT
 from tests.ingest.remade import cleaned
 from tests.nasty import chunk, encoded
@@ -238,8 +225,6 @@ def ordinary() -> tuple[bytes, ...]:
         frames(3, "PNG"),
         frames(3, "WEBP"),
         HIDING["mpo_frame_17.jpg"][0](),
-        avif(),
-        heif(half_transparent(), thumbnails=[64]),
     )
 
 

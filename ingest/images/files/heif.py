@@ -57,7 +57,7 @@ _UNITS = {
 _FRAME_UNITS, _SETTINGS_UNIT = (3, 6), 1
 _SLICES, _PARAMETER_SETS, _MESSAGES = frozenset([*range(10), *range(16, 22)]), range(32, 35), (39, 40)
 """Types of the units of HEVC (table 7-1)."""
-_MAX_SETTINGS_BYTES = 256
+_MAX_SETTINGS_BYTES = 512
 """Limit of a unit of settings, of which decoders ignore the end."""
 _METADATA_ITEMS = (b"Exif", b"mime")
 _MAX_PARTS = 2**17
@@ -238,7 +238,7 @@ def _item(encoded: bytes, contents: _Contents, item: int) -> Iterator[Piece]:
         yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:])
     elif coding == b"hvc1":
         settings = _property(encoded, contents, item, b"hvcC")
-        yield from _hevc_units(content, (number_at(settings, _LENGTHS_AT, 1) & 3) + 1)
+        yield from _hevc_units(content, settings[: 4 * _MAX_SETTINGS_BYTES])
     else:
         yield from _units(content, is_still=True)
 
@@ -268,9 +268,11 @@ def _is_cut(encoded: bytes, contents: _Contents, item: int) -> bool:
     return bool(shown) and any(side - part > _BLOCK_PX for side, part in zip(sides, kept, strict=True))
 
 
-def _hevc_units(content: bytes, num_length_bytes: int) -> Iterator[Piece]:
-    """Yield what the units (NAL units) of a picture hold: its slices, what is not pixels, and later pictures."""
+def _hevc_units(content: bytes, settings: bytes) -> Iterator[Piece]:
+    """Yield what the units (NAL units) of a picture hold: its slices, what is not pixels, and later pictures. settings:
+    the beginning of `hvcC`, whose parameters cameras repeat."""
     offset = num_pictures = 0
+    num_length_bytes = (number_at(settings, _LENGTHS_AT, 1) & 3) + 1
     while offset + num_length_bytes + 3 <= len(content):
         start, first = offset, offset + num_length_bytes
         offset = first + number_at(content, offset, num_length_bytes)
@@ -283,6 +285,8 @@ def _hevc_units(content: bytes, num_length_bytes: int) -> Iterator[Piece]:
             if num_pictures > 1:
                 yield Piece(FRAMES, num_bytes=len(content) - start)
                 return
+        if kind in _PARAMETER_SETS and content[first:offset] in settings:
+            continue
         is_pixels = kind in _SLICES and not layer
         yield Piece(PIXELS if is_pixels else METADATA if kind in _MESSAGES else UNKNOWN_CHUNK, content[first:offset])
     yield Piece(UNKNOWN_CHUNK, content[offset:])
