@@ -18,7 +18,7 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images.files import formats, heif, heif_decoder, hidden, jpeg, jpeg2000, orientation, tiff, unseen
+from ingest.images.files import formats, heif_decoder, hidden, icon, jpeg, jpeg2000, orientation, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.memory import (
@@ -31,6 +31,7 @@ from ingest.images.files.memory import (
     decoding_bytes,
     format_name,
     is_wide,
+    largest_size,
     opened,
 )
 from ingest.images.files.metadata import file_metadata, frame_kinds, png_metadata
@@ -115,9 +116,14 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
         return Rejected("empty", "the file has no bytes")
     recognised = picture_format(encoded[:HEAD_BYTES])
     name = (recognised or "").lower()
+    if recognised == formats.HEIF and not formats.HAS_HEIF:
+        return Rejected("unsupported_format", 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"')
     try:
         metadata, readable = png_metadata(encoded)
-        _check_size(canvas_of(readable, limits.max_frames) or (0, 0), name, limits)
+        canvas = canvas_of(readable, limits.max_frames)
+        if recognised == formats.HEIF and canvas is None:
+            return _unread(formats.HEIF)
+        _check_size(canvas or (0, 0), name, limits)
         image = opened(readable, formats.READ)
     except _RejectionError as rejection:
         return rejection.rejected
@@ -155,8 +161,6 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
 def _unidentified(encoded: bytes, name: str | None) -> Rejected:
     if name is None:
         return Rejected("not_an_image", "the content is not a known image format")
-    if name == formats.HEIF and not formats.HAS_HEIF:
-        return Rejected("unsupported_format", 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"')
     if name in _UNUSUAL and _UNUSUAL[name](encoded):
         return _unread(name)
     if name in formats.READ:
@@ -167,7 +171,6 @@ def _unidentified(encoded: bytes, name: str | None) -> Rejected:
 _UNUSUAL: dict[str, Callable[[bytes], bool]] = {
     "TIFF": tiff.is_sound,
     "JPEG": jpeg.is_unusual,
-    "HEIF": lambda encoded: heif.canvas(encoded) is None,
 }
 """Format -> whether a file that Pillow cannot open may be sound."""
 
@@ -206,7 +209,8 @@ def _checked_frame(
 
     canvas: as in `canvas_of`, with all frames that are decoded. The others: as in `decoding_bytes`.
     """
-    _check_size(canvas or image.size, format_name(image), limits)
+    size = largest_size(image, canvas)
+    _check_size(size, format_name(image), limits)
     streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
     num_scans = sum(stream.num_scans for stream in streams)
     most = min(MAX_SCANS, MAX_SCANS_OF_LARGEST * limits.max_pixels // max(1, image.width * image.height))
@@ -214,7 +218,7 @@ def _checked_frame(
         message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
         raise _RejectionError(Rejected("too_many_scans", message, *image.size, format_name(image)))
     views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
-    coefficients, size = coefficient_bytes(image, num_scans), canvas or image.size
+    coefficients = coefficient_bytes(image, num_scans)
     num_bytes = decoding_bytes(
         image,
         size,
@@ -238,7 +242,7 @@ def _decode(
     width = height = 0
     stated, doubtful = 1, 1
     canvas = canvas_of(encoded, num_decoded)
-    if (name == "heif" and canvas is None) or (name == "jpeg2000" and not jpeg2000.is_usual(encoded, image.size)):
+    if name == "jpeg2000" and not jpeg2000.is_usual(encoded, image.size):
         raise _RejectionError(_unread(name.upper(), image.size))
     views: list[Pixels] = []
     more: list[Pixels] = []
@@ -290,6 +294,7 @@ def _decode(
                 if doubtful > 1:
                     hashes.append(pdq_of(other_way_up[-1], orientation.turned_size(image.size, doubtful)))
     metadata |= file_metadata(*(jpeg.outside_scans(encoded, streams) if name == "jpeg" else (encoded, 0)))
+    metadata |= {"jpeg2000": jpeg2000.metadata, "ico": icon.metadata}.get(name, lambda _: set())(encoded)
     del stored_frames
     more += other_way_up  # last: a cleaned picture has all views but these
     image.close()  # the parts of the file are examined next, which takes memory too
@@ -349,7 +354,7 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
                 canvas = canvas_of(file, min(num_frames, limits.max_frames))
                 for index in range(min(num_frames, limits.max_frames)):
                     image.seek(index)
-                    num_pixels_left -= prod(canvas or image.size)
+                    num_pixels_left -= prod(largest_size(image, canvas))
                     if num_pixels_left < 0:
                         yield None
                         return

@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image, ImageCms, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import formats, gif, heif, hidden, jpeg, memory, orientation, png, stored, webp
+from ingest.images.files import formats, gif, hidden, jpeg, memory, orientation, png, stored, webp
 from ingest.images.files.memory import (
     Views,
     canvas_of,
@@ -167,8 +167,6 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
             yield png.cleaned(png_metadata(encoded)[1], num_frames, facts, colours)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)
-        case "AVIF" | formats.HEIF if is_still:
-            yield heif.cleaned(encoded, image.has_transparency_data, facts.profile)
         case "WEBP" if not has_unused_opacity:
             yield webp.cleaned(encoded, num_frames, facts)
     if is_still and _is_lossless(image, encoded):

@@ -109,8 +109,8 @@ def behind_first_part(content: bytes) -> bytes:
     return riff(riff_chunk(b"VP8 ", grown + whole[23:at] + content + whole[at:]))
 
 
-def avif_with_larger_item(content: bytes) -> bytes:
-    whole = avif()
+def with_larger_item(whole: bytes, content: bytes) -> bytes:
+    """An AVIF or HEIF of one item with more behind its coded picture."""
     at = whole.index(b"mdat") - 4
     data = whole[at + 8 :]
     grown = whole[:at].replace(len(data).to_bytes(4), len(data + content).to_bytes(4))
@@ -304,6 +304,14 @@ def joined_icon(*pictures: bytes) -> bytes:
         entries += bytes([16, 16, 0, 0, 1, 0, 32, 0]) + struct.pack("<II", len(content), offset)
         offset += len(content)
     return b"\0\0\1\0" + struct.pack("<H", len(pictures)) + entries + b"".join(contents)
+
+
+def icon_with_directory(content: bytes) -> bytes:
+    """An icon whose directory has entries that are none."""
+    whole, num_entries = icon(scene(), 96), -(-len(content) // 16)
+    place = struct.pack("<I", 22 + 16 * num_entries)
+    directory = whole[6:18] + place + content.ljust(16 * num_entries, b" ")
+    return whole[:4] + struct.pack("<H", 1 + num_entries) + directory + whole[22:]
 
 
 def box(name: bytes, content: bytes) -> bytes:

@@ -4,6 +4,7 @@
 """
 
 import io
+import struct
 import zlib
 from collections.abc import Callable
 
@@ -15,7 +16,6 @@ from tests.ingest.crafted import (
     alpha_chunk,
     avif,
     avif_with_item,
-    avif_with_larger_item,
     behind_chunk,
     behind_first_part,
     behind_lzw,
@@ -35,6 +35,7 @@ from tests.ingest.crafted import (
     heif,
     huffman_table,
     icon,
+    icon_with_directory,
     joined_icon,
     jpeg,
     letterboxed,
@@ -64,6 +65,7 @@ from tests.ingest.crafted import (
     wide,
     with_chunks,
     with_earlier_scan,
+    with_larger_item,
     with_segments,
     xmp,
 )
@@ -258,11 +260,30 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "two_strips.tiff": (lambda: tiff_with_larger_strip(CARD), ("embedded_image", "trailing_data")),
     "item.avif": (lambda: avif_with_item(b"av01", encoded(card(), "AVIF")[275:]), ("embedded_image",)),
     "free_box.avif": (lambda: avif() + box(b"free", CARD), ("embedded_image", "unknown_chunk")),
-    "behind_units.avif": (lambda: avif_with_larger_item(TEXT), ("unknown_chunk",)),
+    "behind_units.avif": (lambda: with_larger_item(avif(), TEXT), ("unknown_chunk",)),
     "second_picture.heic": (lambda: heif(scene(), card()), ("embedded_image",)),
     "free_box.heic": (lambda: heif() + box(b"free", CARD), ("embedded_image", "unknown_chunk")),
     "unused_data.heic": (lambda: heif() + box(b"mdat", CARD), ("embedded_image", "unknown_chunk")),
     "exif_thumbnail.heic": (lambda: heif(exif=b"Exif\0\0" + exif(CARD)), ("embedded_image",)),
+    "unit.heic": (
+        lambda: with_larger_item(heif(), struct.pack(">I", len(TEXT) + 2) + b"\x46\1" + TEXT),
+        ("unknown_chunk",),
+    ),
+    "unit.avif": (lambda: with_larger_item(avif(), b"\x12\xe4\5" + TEXT), ("unknown_chunk",)),
+    **{
+        f"{name.decode().strip()}.jp2": (
+            lambda name=name: encoded(scene(), "JPEG2000") + box(name, bytes(16) + TEXT),
+            ("unknown_chunk",),
+        )
+        for name in (b"uuid", b"xml ", b"jp2i")
+    },
+    "lengths.j2k": (
+        lambda: encoded(scene(), "JPEG2000", no_jp2=True).replace(
+            b"\xff\x52", segment(0x57, TEXT * 4) + b"\xff\x52", 1
+        ),
+        ("unknown_chunk",),
+    ),
+    "directory.ico": (lambda: icon_with_directory(TEXT), ("unknown_chunk",)),
     "box.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"priv", CARD), ("embedded_image", "unknown_chunk")),
     "second_codestream.jp2": (
         lambda: encoded(scene(), "JPEG2000") + box(b"jp2c", encoded(card(), "JPEG2000", no_jp2=True)),

@@ -2,10 +2,12 @@
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files import formats
@@ -79,18 +81,14 @@ def test_what_a_phone_writes_beside_the_picture_is_named() -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_a_turned_heic_is_cleaned_without_its_exif_and_stays_turned(orientation: int) -> None:
+def test_a_turned_heic_is_scanned_as_it_is_shown_and_is_not_cleaned(orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112], exif[0x010F] = orientation, "maker"
-    whole = heif(scene().crop((0, 0, 256, 160)), card(), exif=exif.tobytes(), thumbnails=[64])
-    clean = cleaned(whole, 1)
-    assert clean is not None
-    before, after = shown(whole), shown(clean)
-    assert before.metadata == {"camera"}
-    assert (after.metadata, after.unseen) == (frozenset(), ())
-    assert (after.width, after.height) == ((160, 256) if orientation >= 5 else (256, 160))
-    assert np.array_equal(before.views[0], after.views[0])
-    assert len(clean) < len(whole) - 500
+    whole = heif(scene().crop((0, 0, 256, 160)), exif=exif.tobytes(), thumbnails=[64])
+    image = shown(whole)
+    assert image.metadata == {"camera"}
+    assert (image.width, image.height) == ((160, 256) if orientation >= 5 else (256, 160))
+    assert cleaned(whole, 1) is None
 
 
 def test_a_small_picture_that_no_box_calls_a_thumbnail_is_another_picture() -> None:
@@ -121,6 +119,59 @@ def test_a_heic_is_bounded_by_the_sizes_that_it_states() -> None:
     assert refused(with_stated_size(whole, 16, 16))[0] == "corrupt"  # less than is coded
 
 
+@pytest.mark.parametrize("depth", [1, 5])
+def test_a_heic_whose_parts_have_no_bound_is_not_decoded_even_inside_another_file(depth: int) -> None:
+    """Tiles that are made of others, and a picture that is made of another, and so on, deeper than it is followed."""
+    coded = derived_heif(0)
+    assert shown(coded).unseen == ()
+    assert shown(derived_heif(2)).unseen == ()  # such a picture may have two names
+    whole = derived_heif(depth, kind=b"grid" if depth == 1 else b"iden")
+    assert refused(whole) == ("unsupported_format", "this kind of HEIF is not decoded")
+    image = decode(encoded(scene(), "JPEG") + whole, replace(LIMITS, has_pdq=True))
+    assert isinstance(image, DecodedImage)
+    assert image.unseen == ("embedded_image", "trailing_data")
+    assert image.pdq is not None
+    assert None in image.pdq
+
+
+def derived_heif(depth: int, kind: bytes = b"iden") -> bytes:
+    """A picture that is made of another one, and so on; a grid has the next one as its only tile, twice."""
+    coded = heif()
+    facts = heif_walker._contents(coded)
+    content = heif_walker._content(coded, facts, facts.primary)
+    properties = [coded[part.start : part.last] for part in facts.properties if part.name in (b"hvcC", b"ispe")]
+    grid = struct.pack(">BBBBHH", 0, 0, 0, 0, *scene().size)
+    last = depth + (kind == b"grid")
+    names = [kind] * last + [b"hvc1"]
+    contents = [grid if kind == b"grid" else b"\0"] * last + [content]
+
+    def full(name: bytes, head: bytes, body: bytes = b"") -> bytes:
+        return box(name, head.ljust(4, b"\0") + body)
+
+    def tables(offset: int) -> bytes:
+        entries = places = links = b""
+        for number, (name, part) in enumerate(zip(names, contents, strict=True), 1):
+            entries += full(b"infe", b"\2", struct.pack(">HH", number, 0) + name + b"\0")
+            places += struct.pack(">HHHII", number, 0, 1, offset, len(part))
+            links += struct.pack(">HBBB", number, 2, 0x81, 2)
+            offset += len(part)
+        derived = b"".join(box(b"dimg", struct.pack(">HHH", at, 1, at + 1)) for at in range(1, last + 1))
+        parts = [
+            full(b"hdlr", b"\0", bytes(4) + b"pict" + bytes(13)),
+            full(b"pitm", b"\0", b"\0\1"),
+            full(b"iinf", b"\0", struct.pack(">H", len(names)) + entries),
+            *([full(b"iref", b"\0", derived)] if derived else []),
+            box(
+                b"iprp", box(b"ipco", b"".join(properties)) + full(b"ipma", b"", struct.pack(">I", len(names)) + links)
+            ),
+            full(b"iloc", b"", b"\x44\0" + struct.pack(">H", len(names)) + places),
+        ]
+        return full(b"meta", b"", b"".join(parts))
+
+    head = box(b"ftyp", b"heic" + bytes(4) + b"mif1heic")
+    return head + tables(len(head) + len(tables(0)) + 8) + box(b"mdat", b"".join(contents))
+
+
 def test_a_heic_made_of_what_is_not_decoded_says_so() -> None:
     whole = heif()
     for coding in (b"av01", b"iovl", b"jpeg", b"unci"):
@@ -139,7 +190,9 @@ def test_a_heic_that_says_twice_which_picture_is_shown_is_not_decoded() -> None:
 def test_without_the_extra_a_heic_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "HAS_HEIF", False)
     monkeypatch.setattr(formats, "READ", tuple(name for name in formats.READ if name != formats.HEIF))
-    assert refused(heif()) == ("unsupported_format", 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"')
+    for content in (heif(), with_stated_size(heif(), 40_000, 40_000)):
+        message = 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"'
+        assert refused(content) == ("unsupported_format", message)
 
 
 @pytest.mark.parametrize(
@@ -184,3 +237,35 @@ def test_an_icon_with_a_huge_bitmap_is_refused_from_its_header() -> None:
 def test_a_box_in_front_of_the_picture_is_no_harm() -> None:
     whole = encoded(scene(), "JPEG2000")
     assert shown(whole[:12] + whole[12:32] + box(b"xml ", b"<a/>") + whole[32:]).unseen == ()
+
+
+def test_a_heic_whose_first_box_is_long_is_no_icon() -> None:
+    whole = heif()
+    first = struct.unpack(">I", whole[:4])[0]
+    grown = 256 - first
+    place = heif_walker._contents(whole).items[1][0][0]
+    longer = struct.pack(">I", 256) + whole[4:first] + b"heic" * (grown // 4) + whole[first:]
+    longer = longer.replace(struct.pack(">I", place), struct.pack(">I", place + grown), 1)
+    assert longer.startswith(b"\0\0\1\0")
+    assert (shown(longer).format, shown(longer).unseen) == ("heif", ())
+
+
+def position() -> bytes:
+    exif = Image.Exif()
+    exif[0x010F] = "maker"
+    exif.get_ifd(0x8825).update({1: "N", 2: (52.0, 30.0, 10.0), 3: "E", 4: (13.0, 20.0, 2.0)})
+    return exif.tobytes().removeprefix(b"Exif\0\0")
+
+
+def test_metadata_of_a_jpeg_2000_and_of_each_picture_of_an_icon_is_named() -> None:
+    whole = encoded(scene(), "JPEG2000")
+    image = shown(whole + box(b"uuid", b"JpgTiffExif->JP2" + position()))
+    assert (image.metadata, image.unseen) == ({"camera", "gps"}, ())
+    iptc = bytes.fromhex("33c7a4d2b81d4723a0baf1a3e097ad38") + b"\x1c\2\x50\0\4Anna"
+    assert shown(whole + box(b"uuid", iptc)).metadata == {"artist"}
+    assert shown(whole + box(b"xml ", b"<a>Anna</a>")).metadata == {"description"}
+    texts = PngInfo()
+    texts.add_text("Author", "Anna")
+    small = bytes(22) + encoded(scene().resize((32, 24)), "PNG", pnginfo=texts)
+    image = shown(joined_icon(icon(scene(), 128), small))
+    assert (image.metadata, image.unseen) == ({"artist"}, ())

@@ -31,9 +31,9 @@ TABLE = (
     Format("GIF", ("gif",), "image/gif", is_cleaned=True),
     Format("BMP", ("bmp", "dib"), "image/bmp"),
     Format("TIFF", ("tif", "tiff"), "image/tiff"),
-    Format("AVIF", ("avif",), "image/avif", is_cleaned=True),
+    Format("AVIF", ("avif",), "image/avif"),
     Format("PPM", ("ppm", "pgm", "pbm", "pnm", "pfm"), "image/x-portable-anymap"),
-    Format(HEIF, ("heic", "heif", "hif"), "image/heic", is_cleaned=True),
+    Format(HEIF, ("heic", "heif", "hif"), "image/heic"),
     Format("JPEG2000", ("jp2", "j2k", "j2c", "jpx"), "image/jp2"),
     Format("ICO", ("ico",), "image/vnd.microsoft.icon"),
 )
@@ -41,6 +41,6 @@ HAS_HEIF = find_spec("pi_heif") is not None
 """Whether the extra `heic` is installed, without which HEIF is not read."""
 
 READ = tuple(form.name for form in TABLE if form.name != HEIF or HAS_HEIF)
-CLEANED = tuple(form.name for form in TABLE if form.is_cleaned and form.name in READ)
+CLEANED = tuple(form.name for form in TABLE if form.is_cleaned)
 COVERED = tuple(form.name for form in TABLE if form.is_covered)
 EXTENSIONS = frozenset(extension for form in TABLE for extension in form.extensions)

@@ -50,20 +50,18 @@ _BLOCK_PX = 64
 _MAX_THUMBNAILS = 2
 """Limit of thumbnails that are compared with the picture."""
 _UNITS = {
-    **{1: METADATA, 2: METADATA, 3: PIXELS, 4: PIXELS, 5: METADATA, 6: PIXELS, 7: PIXELS},
-    **{8: UNKNOWN_CHUNK, 15: UNKNOWN_CHUNK},  # a list of tiles, padding
+    **{1: METADATA, 3: PIXELS, 4: PIXELS, 5: METADATA, 6: PIXELS},
+    **dict.fromkeys((2, 7, 8, 15), UNKNOWN_CHUNK),  # an empty mark, a header again, a list of tiles, padding
 }
 """Types of the units of AV1 (its specification, 6.2.2) -> their kinds."""
-_FRAME_UNITS, _NEEDED_UNITS = (3, 6), (1, 2, 3, 4, 6, 7)
-_PARAMETER_SETS = range(32, 35)
-_SLICES, _PARAMETERS, _MESSAGES = range(32), range(32, 36), (39, 40)
+_FRAME_UNITS, _SETTINGS_UNIT = (3, 6), 1
+_SLICES, _PARAMETER_SETS, _MESSAGES = frozenset([*range(10), *range(16, 22)]), range(32, 35), (39, 40)
 """Types of the units of HEVC (table 7-1)."""
+_MAX_SETTINGS_BYTES = 512
+"""Limit of a unit of settings, of which decoders ignore the end."""
 _METADATA_ITEMS = (b"Exif", b"mime")
 _MAX_PARTS = 2**17
 """Limit of parts of items, and of a track: nothing after it is accounted for."""
-_LARGEST_PROPERTIES = {b"ispe": 12, b"pixi": 16, b"irot": 1, b"imir": 1, b"pasp": 8, b"colr": 11, b"clap": 32}
-"""Properties that decoding needs as they are -> the most bytes that they have."""
-_ESSENTIAL, _IS_ESSENTIAL = (b"hvcC", b"av1C", b"irot", b"imir", b"clap"), 0x8000
 _LENGTHS_AT = 21
 """Offset in `hvcC` of the size of the lengths of units."""
 _FULL_BYTES = 4
@@ -117,13 +115,17 @@ def is_heif(encoded: bytes) -> bool:
 
 
 def canvas(encoded: bytes) -> tuple[int, int] | None:
-    """Return the largest size that a part of the shown picture states, which bounds the memory to decode a HEIF; None
-    if the picture is made of items that are not decoded, or its tiles are much larger than it.
+    """Return the largest size that a part of the shown picture states, which bounds the memory to decode a HEIF. None
+    if there is no bound: the picture is made of items that are not decoded, of too many one in another, or of tiles
+    that are much larger than it, are made of others, or have an alpha of their own.
     """
     contents = _contents(encoded)
     if len(contents.tables) > len(set(contents.tables)):
         return None
-    shown = _made_of(contents, {contents.primary, *_alphas(encoded, contents)})
+    shown = _made_of(contents, {contents.primary, *_alphas(encoded, contents, {contents.primary})})
+    parts = shown - {contents.primary}
+    if shown != _made_of(contents, shown) or any(_alphas(encoded, contents, parts)):
+        return None
     sizes = dict[int, tuple[int, int]]()
     for item in shown:
         stated = _property(encoded, contents, item, b"ispe")
@@ -136,8 +138,10 @@ def canvas(encoded: bytes) -> tuple[int, int] | None:
             output = number_at(grid, 4, num_bytes), number_at(grid, 4 + num_bytes, num_bytes)
             sizes[item] = max(sizes[item], output, key=prod)
     largest = max(sizes.values(), key=prod)
-    tiles = (target for kind, source, target in contents.references if kind == b"dimg" and source in shown)
-    num_pixels = sum(prod(sizes.get(target, (0, 0))) for target in tiles)
+    made = [(source, target) for kind, source, target in contents.references if kind == b"dimg" and source in shown]
+    if any(contents.kinds[source] == b"grid" and contents.kinds[target] in _DERIVED for source, target in made):
+        return None
+    num_pixels = sum(prod(sizes.get(target, (0, 0))) for _, target in made)
     return largest if num_pixels <= _MAX_TILES * prod(largest) + _SPARE_PIXELS else None
 
 
@@ -160,6 +164,8 @@ def pieces(encoded: bytes, num_seen: int, has_alpha: bool, has_tracks: bool) -> 
         yield from _item(encoded, contents, item)
         if _is_cut(encoded, contents, item):
             yield Piece(HIDDEN_PIXELS, num_bytes=num_bytes_of(contents.items.get(item, ())))
+    for settings in {_property(encoded, contents, item, b"hvcC") for item in shown} - {b""}:
+        yield from _unneeded_settings(settings)
     texts = [item for item, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
     metadata = contents.metadata + [part for item in texts for part in contents.items.get(item, ())]
     for first, last in merged(metadata, num_bytes):
@@ -229,12 +235,29 @@ def _item(encoded: bytes, contents: _Contents, item: int) -> Iterator[Piece]:
     """Yield the parts of an item that is shown."""
     content, coding = _content(encoded, contents, item), contents.kinds.get(item)
     if coding in _DERIVED:
-        yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:], kept=content[:_MAX_DERIVED_BYTES])
+        yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:])
     elif coding == b"hvc1":
         settings = _property(encoded, contents, item, b"hvcC")
-        yield from _hevc_units(content, (number_at(settings, _LENGTHS_AT, 1) & 3) + 1)
+        yield from _hevc_units(content, settings[: 4 * _MAX_SETTINGS_BYTES])
     else:
         yield from _units(content, is_still=True)
+
+
+def _unneeded_settings(settings: bytes) -> Iterator[Piece]:
+    """Yield what the settings of HEVC (`hvcC`) hold besides one short set of each kind of parameters."""
+    offset, kinds = _LENGTHS_AT + 2, set[int]()
+    for _ in range(number_at(settings, offset - 1, 1)):
+        kind, num_units = number_at(settings, offset, 1) & 63, number_at(settings, offset + 1, 2)
+        offset += 3
+        for _ in range(num_units):
+            if offset >= len(settings):
+                return
+            first, offset = offset + 2, offset + 2 + number_at(settings, offset, 2)
+            is_needed = kind in _PARAMETER_SETS and kind not in kinds and offset - first <= _MAX_SETTINGS_BYTES
+            kinds.add(kind)
+            if not is_needed:
+                yield Piece(METADATA if kind in _MESSAGES else UNKNOWN_CHUNK, settings[first:offset])
+    yield Piece(UNKNOWN_CHUNK, settings[offset:])
 
 
 def _is_cut(encoded: bytes, contents: _Contents, item: int) -> bool:
@@ -245,9 +268,11 @@ def _is_cut(encoded: bytes, contents: _Contents, item: int) -> bool:
     return bool(shown) and any(side - part > _BLOCK_PX for side, part in zip(sides, kept, strict=True))
 
 
-def _hevc_units(content: bytes, num_length_bytes: int) -> Iterator[Piece]:
-    """Yield what the units (NAL units) of a picture hold: its slices, what is not pixels, and later pictures."""
+def _hevc_units(content: bytes, settings: bytes) -> Iterator[Piece]:
+    """Yield what the units (NAL units) of a picture hold: its slices, what is not pixels, and later pictures. settings:
+    the beginning of `hvcC`, whose parameters cameras repeat."""
     offset = num_pictures = 0
+    num_length_bytes = (number_at(settings, _LENGTHS_AT, 1) & 3) + 1
     while offset + num_length_bytes + 3 <= len(content):
         start, first = offset, offset + num_length_bytes
         offset = first + number_at(content, offset, num_length_bytes)
@@ -260,10 +285,10 @@ def _hevc_units(content: bytes, num_length_bytes: int) -> Iterator[Piece]:
             if num_pictures > 1:
                 yield Piece(FRAMES, num_bytes=len(content) - start)
                 return
-        is_known = not layer and (kind in _SLICES or kind in _PARAMETERS)
-        kept = content[start:offset] if is_known else b""
-        name = PIXELS if is_known else METADATA if kind in _MESSAGES else UNKNOWN_CHUNK
-        yield Piece(name, content[first:offset], kept=kept)
+        if kind in _PARAMETER_SETS and content[first:offset] in settings:
+            continue
+        is_pixels = kind in _SLICES and not layer
+        yield Piece(PIXELS if is_pixels else METADATA if kind in _MESSAGES else UNKNOWN_CHUNK, content[first:offset])
     yield Piece(UNKNOWN_CHUNK, content[offset:])
 
 
@@ -287,8 +312,9 @@ def _units(content: bytes, is_still: bool) -> Iterator[Piece]:
         if is_still and num_frames > 1:
             yield Piece(FRAMES, num_bytes=len(content) - start)
             return
-        kept = content[start:last] if kind in _NEEDED_UNITS else b""
-        yield Piece(_UNITS[kind], content[offset:last] if _UNITS[kind] != PIXELS else b"", kept=kept)
+        is_long = kind == _SETTINGS_UNIT and num_bytes > _MAX_SETTINGS_BYTES
+        name = UNKNOWN_CHUNK if is_long else _UNITS[kind]
+        yield Piece(name, content[offset:last] if name != PIXELS else b"")
         offset = last
 
 
@@ -376,15 +402,15 @@ def _read_extents(encoded: bytes, box: Box, contents: _Contents) -> None:
                 break
 
 
-def _alphas(encoded: bytes, contents: _Contents) -> list[int]:
-    """Return the auxiliary items of the primary one that are its alpha; there may be others, such as depth."""
-    sources = [source for kind, source, target in contents.references if (kind, target) == (b"auxl", contents.primary)]
+def _alphas(encoded: bytes, contents: _Contents, items: set[int]) -> list[int]:
+    """Return the auxiliary items of others that are their alpha; there may be others, such as depth."""
+    sources = {source for kind, source, target in contents.references if kind == b"auxl" and target in items}
     return [item for item in sources if _property(encoded, contents, item, b"auxC")[_FULL_BYTES:].startswith(_ALPHA)]
 
 
 def _shown_items(encoded: bytes, contents: _Contents, has_alpha: bool) -> set[int]:
     """Return the primary item, its alpha, and the tiles of both. Of several alphas it is not known which is shown."""
-    alphas = _alphas(encoded, contents)
+    alphas = _alphas(encoded, contents, {contents.primary})
     return _made_of(contents, {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())})
 
 
@@ -451,88 +477,3 @@ def _table(encoded: bytes, box: Box | None, num_bytes: int) -> list[int]:
     return [
         number_at(encoded, offset, num_bytes) for offset in range(box.first + 8, box.last - num_bytes + 1, num_bytes)
     ]
-
-
-def cleaned(encoded: bytes, has_alpha: bool, profile: bytes | None) -> bytes:
-    """Write a still picture again: the items that are shown, and what of their properties decoding needs."""
-    contents = _contents(encoded)
-    shown = [contents.primary, *sorted(_shown_items(encoded, contents, has_alpha) - {contents.primary})]
-    numbers = {item: number.to_bytes(2) for number, item in enumerate(shown, 1)}
-    entries = [_full(b"infe", b"\2", numbers[item] + b"\0\0" + contents.kinds[item] + b"\0") for item in shown]
-    references = dict[tuple[bytes, int], list[bytes]]()
-    for kind, source, target in contents.references:
-        if kind in (b"dimg", b"auxl") and source in numbers and target in numbers:
-            references.setdefault((kind, source), []).append(numbers[target])
-    linked = [
-        _box(kind, numbers[source] + len(targets).to_bytes(2) + b"".join(targets))
-        for (kind, source), targets in references.items()
-    ]
-    properties, links = dict[bytes, int](), list[bytes]()
-    for item in shown:
-        needed = list(_needed_properties(encoded, contents, item, profile))
-        numbered = [(one, properties.setdefault(one, len(properties) + 1)) for one in needed]
-        places = (place | _IS_ESSENTIAL * (one[4:8] in _ESSENTIAL) for one, place in numbered)
-        links.append(numbers[item] + bytes([len(needed)]) + b"".join(place.to_bytes(2) for place in places))
-    associated = _full(b"ipma", b"\0\0\0\1", len(shown).to_bytes(4) + b"".join(links))
-    head = _box(b"ftyp", encoded[8:12] + bytes(4) + b"mif1" + encoded[8:12])
-    contained = [b"".join(piece.kept for piece in _item(encoded, contents, item)) for item in shown]
-
-    def meta(offset: int) -> bytes:
-        """Write the tables. offset: of the first item."""
-        places = b""
-        for item, content in zip(shown, contained, strict=True):
-            places += numbers[item] + b"\0\0\0\1" + offset.to_bytes(4) + len(content).to_bytes(4)
-            offset += len(content)
-        boxes_of_meta = [
-            _full(b"hdlr", b"\0", bytes(4) + b"pict" + bytes(13)),
-            _full(b"pitm", b"\0", numbers[contents.primary]),
-            _full(b"iinf", b"\0", len(shown).to_bytes(2) + b"".join(entries)),
-            *([_full(b"iref", b"\0", b"".join(linked))] if linked else []),
-            _box(b"iprp", _box(b"ipco", b"".join(properties)) + associated),
-            _full(b"iloc", b"\0", b"\x44\0" + len(shown).to_bytes(2) + places),
-        ]
-        return _full(b"meta", b"\0", b"".join(boxes_of_meta))
-
-    first = len(head) + len(meta(0)) + 8
-    return head + meta(first) + _box(b"mdat", b"".join(contained))
-
-
-def _needed_properties(encoded: bytes, contents: _Contents, item: int, profile: bytes | None) -> Iterator[bytes]:
-    """Yield the properties of an item that decoding needs, without what else they hold."""
-    for place in contents.linked.get(item, ()):
-        if not 0 < place <= len(contents.properties):
-            continue
-        box = contents.properties[place - 1]
-        content = encoded[box.first : box.last]
-        if box.name == b"hvcC":
-            yield _box(box.name, _parameters(content))
-        elif box.name == b"av1C":
-            yield _box(box.name, content[:4])  # the rest repeats what is in the item
-        elif box.name == b"auxC":
-            yield _full(box.name, b"\0", _ALPHA[0])
-        elif box.name == b"colr" and content[:4] in (b"prof", b"rICC"):
-            yield from [_box(box.name, b"prof" + profile)] if profile else []
-        elif len(content) <= _LARGEST_PROPERTIES.get(box.name, -1):
-            yield _box(box.name, content)
-
-
-def _parameters(settings: bytes) -> bytes:
-    """Return the settings of HEVC with the sets of parameters alone."""
-    arrays, offset = list[bytes](), _LENGTHS_AT + 2
-    for _ in range(number_at(settings, offset - 1, 1)):
-        first, kind = offset, number_at(settings, offset, 1) & 63
-        num_units, offset = number_at(settings, offset + 1, 2), offset + 3
-        for _ in range(num_units):
-            offset += 2 + number_at(settings, offset, 2)
-            if offset > len(settings):
-                break
-        arrays += [settings[first:offset]] if kind in _PARAMETER_SETS else []
-    return settings[: _LENGTHS_AT + 1] + bytes([len(arrays)]) + b"".join(arrays)
-
-
-def _box(name: bytes, content: bytes) -> bytes:
-    return (8 + len(content)).to_bytes(4) + name + content
-
-
-def _full(name: bytes, version_and_flags: bytes, content: bytes) -> bytes:
-    return _box(name, version_and_flags.ljust(_FULL_BYTES, b"\0") + content)

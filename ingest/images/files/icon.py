@@ -8,6 +8,7 @@ import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from typing import cast
 
@@ -15,7 +16,7 @@ from PIL import ImageFile
 from PIL.IcoImagePlugin import IcoFile
 
 from ingest.images.files import png
-from ingest.images.files.metadata import PNG_MAGIC
+from ingest.images.files.metadata import PNG_MAGIC, png_metadata
 from ingest.images.files.pieces import EMBEDDED_IMAGE, TRAILING_DATA, UNKNOWN_CHUNK, Piece, unclaimed
 
 MAGIC = b"\0\0\1\0"
@@ -92,16 +93,25 @@ def _bitmap_bytes(encoded: bytes, entry: Entry) -> int:
     return _number(info, 0, 4) + masks + 4 * num_colours + rows
 
 
+def metadata(encoded: bytes) -> set[str]:
+    """Return the kinds in the text and EXIF of all pictures that are PNG. ValueError as of `png_metadata`."""
+    parts = dict.fromkeys((entry.first, entry.last) for entry in _entries(encoded) if not entry.bits)
+    kinds = {"unread"} if len(parts) > _MAX_COMPARED else set[str]()
+    return kinds.union(*(png_metadata(encoded[slice(*part)])[0] for part in islice(parts, _MAX_COMPARED)))
+
+
 def pieces(encoded: bytes) -> Iterator[Piece]:
     """Yield the parts of an icon. DamagedError as that of a PNG."""
     shown = largest(encoded)
-    claimed = [(0, _HEADER_BYTES + _ENTRY_BYTES * _number(encoded, 4, 2)), (shown.first, shown.last)]
+    claimed = [(0, _HEADER_BYTES), (shown.first, shown.last)]
     content = encoded[shown.first : shown.last]
     if not shown.bits:
         yield from png.pieces(content, 1)
     else:
         yield Piece(UNKNOWN_CHUNK, content[_bitmap_bytes(encoded, shown) :])
     for number, entry in enumerate(_entries(encoded)):
+        place = _HEADER_BYTES + _ENTRY_BYTES * entry.place
+        claimed.append((place, place + _ENTRY_BYTES))
         if entry.place != shown.place:
             file = _alone(encoded, entry) if number <= _MAX_COMPARED else b""
             yield Piece(EMBEDDED_IMAGE, file, entry.last - entry.first)

@@ -11,6 +11,7 @@ from math import prod
 from PIL import Image, ImageFile, TiffImagePlugin
 
 from ingest.images.files import heif, icon
+from ingest.images.files.magic import HEAD_BYTES, picture_format
 from ingest.images.files.metadata import MAX_CHUNKS
 from ingest.images.files.orientation import is_turned_by_decoder
 
@@ -82,14 +83,16 @@ def check_bytes(size: Size, num_bytes: int) -> None:
 
 def opened(encoded: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
     """Open a picture without decoding it. TooLargeError for a GIF, which takes memory for its first frame when it is
-    opened, an icon, which is decoded then, and a HEIF, whose parts may be larger than it; else errors are those of
-    Pillow."""
+    opened, an icon, which is decoded then, and a HEIF, whose parts may be larger than it or have no bound; else errors
+    are those of Pillow."""
     size = canvas_of(encoded, 1)
     if size is not None:
         check_bytes(size, prod(size) * _LEAST_BYTES_PER_PIXEL)
-    if "ICO" in formats and encoded.startswith(icon.MAGIC):
+    elif heif.is_heif(encoded):
+        raise TooLargeError((0, 0), MAX_PICTURE_BYTES + 1)
+    if "ICO" in formats and _is_icon(encoded):
         return icon.opened(encoded)
-    return Image.open(io.BytesIO(encoded), formats=formats)
+    return Image.open(io.BytesIO(encoded), formats=[name for name in formats if name != "ICO"])
 
 
 def decoding_bytes(
@@ -186,9 +189,18 @@ _NETSCAPE = b"NETSCAPE2.0"
 def canvas_of(encoded: bytes, max_frames: int) -> Size | None:
     """Return the size that takes memory where that is not the size of the picture: of a GIF, a HEIF or an icon. None
     for other formats, and if it is not stated."""
-    if encoded.startswith(icon.MAGIC):
+    if _is_icon(encoded):
         return icon.largest(encoded).size
     return heif.canvas(encoded) if heif.is_heif(encoded) else gif_canvas(encoded, max_frames)
+
+
+def _is_icon(encoded: bytes) -> bool:
+    return picture_format(encoded[:HEAD_BYTES]) == "ICO"
+
+
+def largest_size(image: Image.Image, canvas: Size | None) -> Size:
+    """Return the size that bounds the memory of a frame. canvas: as in `canvas_of`."""
+    return max(canvas or (0, 0), image.size, key=prod)
 
 
 def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:

@@ -24,7 +24,15 @@ from ingest.images.files.copies import Scanned
 from ingest.images.files.formats import HAS_HEIF, HEIF
 from ingest.images.files.jpeg import Stream
 from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
-from ingest.images.files.memory import TooLargeError, Views, check_bytes, decoding_bytes, opened
+from ingest.images.files.memory import (
+    TooLargeError,
+    Views,
+    canvas_of,
+    check_bytes,
+    decoding_bytes,
+    largest_size,
+    opened,
+)
 from ingest.images.files.pieces import (
     EMBEDDED_IMAGE,
     FRAMES,
@@ -151,9 +159,10 @@ class PictureSearch:
             picture = opened(content, (format_name,))
             outcome = "new" if format_name in _SURE else "none"
             self._compared_left -= 1
-            if self._compared_left < 0 or not self._scanned.is_larger_than(picture.size):
+            size = largest_size(picture, canvas_of(content, 1))
+            if self._compared_left < 0 or not self._scanned.is_larger_than(size):
                 return "new"
-            check_bytes(picture.size, decoding_bytes(picture, picture.size, 1, len(content), Views(1, 512), 8))
+            check_bytes(size, decoding_bytes(picture, size, 1, len(content), Views(1, 512), 8))
         except TooLargeError:
             return "new"
         except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
