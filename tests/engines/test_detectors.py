@@ -1,5 +1,6 @@
 """The detectors on small pictures that are drawn here. All names and numbers are fictitious."""
 
+import io
 import logging
 import subprocess
 import sys
@@ -12,13 +13,16 @@ import pytest
 from PIL import Image, ImageDraw
 
 from ingest.errors import EngineError
+from ingest.formats.released import Rewritten
 from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, EngineOptions, Unscored, View
 from scoring.engines import detectors
 from scoring.engines.detectors import models
+from scoring.engines.detectors.covering import cover_targets
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES
 from scoring.taxonomy import KEYS
 from tests.making import Capture, Patch
+from tests.nasty import encoded
 
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
@@ -79,6 +83,24 @@ def test_a_face_is_found_in_a_picture_that_lies_on_its_side(engine: "DetectorsEn
     x, y = (face.x_min + face.x_max) / 2, (face.y_min + face.y_max) / 2
     expected = (y, 1 - x) if quarters == 1 else (1 - y, x)
     assert ((same.x_min + same.x_max) / 2, (same.y_min + same.y_max) / 2) == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.slow
+def test_every_face_is_covered_in_a_group_that_is_upside_down(engine: "DetectorsEngine") -> None:
+    with tarfile.open(CORPUS.parent / "shards" / "00000.tar") as shard:
+        photo = np.asarray(Image.open(shard.extractfile("000000002.jpg") or "").convert("RGB"))
+    faces = [box for box in assess(engine, photo).boxes if box.attribute == "biometrics"]
+    assert len(faces) == 5
+    made = cover_targets(encoded(Image.fromarray(photo[::-1, ::-1]), "PNG"), ["faces"], (), "solid", falls_back=False)
+    assert isinstance(made, Rewritten)
+    released = np.asarray(Image.open(io.BytesIO(made.content)))[::-1, ::-1]
+    height, width = released.shape[:2]
+    for face in faces:
+        upper, lower = round(face.y_min * height) + 1, round(face.y_max * height) - 1
+        left, right = round(face.x_min * width) + 1, round(face.x_max * width) - 1
+        assert released[upper:lower, left:right].max() == 0
+    assert 0.03 < made.steps[-1].share_covered < 0.1
+    assert (released != photo).any(axis=2).mean() < 0.1
 
 
 def test_a_page_of_prose_is_a_document_without_personal_data(engine: "DetectorsEngine") -> None:
