@@ -260,7 +260,7 @@ def position() -> bytes:
 def test_metadata_of_a_jpeg_2000_and_of_each_picture_of_an_icon_is_named() -> None:
     whole = encoded(scene(), "JPEG2000")
     image = shown(whole + box(b"uuid", b"JpgTiffExif->JP2" + position()))
-    assert (image.metadata, image.unseen) == ({"camera", "gps"}, ())
+    assert (set(image.metadata), image.unseen) == ({"camera", "gps"}, ())
     iptc = bytes.fromhex("33c7a4d2b81d4723a0baf1a3e097ad38") + b"\x1c\2\x50\0\4Anna"
     assert shown(whole + box(b"uuid", iptc)).metadata == {"artist"}
     assert shown(whole + box(b"xml ", b"<a>Anna</a>")).metadata == {"description"}
@@ -268,4 +268,4 @@ def test_metadata_of_a_jpeg_2000_and_of_each_picture_of_an_icon_is_named() -> No
     texts.add_text("Author", "Anna")
     small = bytes(22) + encoded(scene().resize((32, 24)), "PNG", pnginfo=texts)
     image = shown(joined_icon(icon(scene(), 128), small))
-    assert (image.metadata, image.unseen) == ({"artist"}, ())
+    assert (set(image.metadata), image.unseen) == ({"artist"}, ())
