@@ -104,7 +104,7 @@ def private_rate(sample: AuditSample, counts: CellCounts, judged: JudgedLabels) 
     except LabelsError:  # no label is of a drawn picture
         return Estimate()
     basis = Basis(sample, labels, counts)
-    if not len(weighted(PRIVATE, basis)[1]) or labels.says_only_where(PRIVATE):
+    if not len(weighted(PRIVATE, basis)[1]):
         return Estimate()
     (rates,) = fitted(PRIVATE, basis, with_categories=False)
     return rates.prevalence if rates else Estimate()

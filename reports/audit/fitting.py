@@ -27,6 +27,9 @@ from scoring.runs.audit_files import PRIVATE, SUBJECTS, AuditSample
 from scoring.table import Col, numbers_of
 from scoring.taxonomy import KEYS
 
+OPEN_SHARE = 0.1
+"""Share of pictures without an answer up to which labels that all say yes are taken for those of people who judged."""
+
 
 @dataclass(frozen=True)
 class LabelledSample:
@@ -53,12 +56,14 @@ class LabelledSample:
         return in_words(num_undecided_of(np.stack(list(self.undecided.values()), axis=1)))
 
     def says_only_where(self, subject: str) -> bool:
-        """Return whether the labels name the subject where it is present, and leave other pictures open: as a data set
-        whose classes name what a picture shows, or a list that was filled in with 1 only."""
-        has_label = ~np.isnan(self.truth[subject])
-        if self.num_ambiguous[subject] or self.num_no[subject].any() or has_label.sum() == self.counts.num_drawn:
+        """Return whether the labels name the subject where it is present, and leave the other pictures that were seen
+        open: as a data set whose classes name what a picture shows, or a list that was filled in with 1 only."""
+        answers = np.stack(list(self.truth.values()))
+        has_label: Flags = ~np.isnan(self.truth[subject])
+        is_seen: Flags = ~np.isnan(answers).all(axis=0) | self.undecided[subject]
+        if self.num_ambiguous[subject] or self.num_no[subject].any() or (answers[:, has_label] == 0).any():
             return False
-        return not any((answers[has_label] == 0).any() for answers in self.truth.values())
+        return bool((is_seen & ~has_label).sum() > OPEN_SHARE * is_seen.sum())
 
 
 def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSample:
