@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ingest.images.pixels import ImageLimits, Pixels
 from ingest.images.rewriting import TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
-from scoring.engines.detectors.faces import HEAD_CONFIDENCE, face_findings
+from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, face_findings
 from scoring.engines.detectors.findings import holds_middle
 from scoring.taxonomy import KEYS
 
@@ -266,14 +267,20 @@ def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], jud
         remains += [key] if is_unknown or (value > 0 and key not in all_spared) else []
     areas = [_with_margin(_area_of(box), box["kind"]) for box in boxes]
     if {"faces", "biometrics"} & set(targets):
-        size, least = view.pixels.shape[1::-1], _WIDER_CONFIDENCE if hidden else HEAD_CONFIDENCE
-        for quarters in range(4):
+        size = view.pixels.shape[1::-1]
+        upright, turned = (_WIDER_CONFIDENCE, HEAD_CONFIDENCE) if hidden else (HEAD_CONFIDENCE, FACE_CONFIDENCE)
+        places = list[Area]()
+        """Of faces as the picture stands: a large one is seen again, a little elsewhere, in the picture turned."""
+        for quarters, least in enumerate((upright, turned, turned, turned)):
             faces = _engine().faces.possible_turned(view.pixels, quarters, least)
             faces = [face for face in faces if not is_spared("biometrics", face.box_in(size))]
-            areas += [_with_margin(face.box_in(size), "face") for face in faces]
             # The engine judges the picture as it stands; it turns it only if it sees no face so.
             if quarters and face_findings(faces, size):
                 remains += [target for target in ("faces", "biometrics") if target in targets]
+            boxes_of_faces = [face.box_in(size) for face in faces]
+            places = places if quarters else boxes_of_faces
+            is_new = [not quarters or not any(_is_same_place(box, place) for place in places) for box in boxes_of_faces]
+            areas += [_with_margin(box, "face") for box in compress(boxes_of_faces, is_new)]
     if "text" in targets:
         lines = [line for line in _engine().text.read(view.pixels) if _is_line(line, hidden)]
         lines = [line for line in lines if not is_spared(None, line.area)]

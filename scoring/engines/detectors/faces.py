@@ -96,13 +96,15 @@ class FaceFinder:
         return [replace(face, x_min=width - face.x_max, x_max=width - face.x_min) for face in faces]
 
     def possible_turned(self, pixels: Pixels, quarters: int, least: float) -> list[Face]:
-        """Return all that may be a face in the picture turned counterclockwise, or in the mirror image of that.
+        """Return all that may be a face: as the picture stands, or in its mirror image; turned counterclockwise, in
+        both, since a turned picture shows more that only looks like a face.
 
         quarters: of a turn, 0–3. least: confidence, 0–1. Coordinates are of the picture as it was.
         """
-        turned = np.ascontiguousarray(np.rot90(pixels, quarters))
-        faces = [*self.possible(turned, least), *self._in_mirror(turned, least)]
-        return [_turned_back(face, quarters, pixels.shape[:2]) for face in faces]
+        if not quarters:
+            return [*self.possible(pixels, least), *self._in_mirror(pixels, least)]
+        faces = self._in_both_mirrors(np.ascontiguousarray(np.rot90(pixels, quarters)))
+        return [_turned_back(face, quarters, pixels.shape[:2]) for face in faces if face.confidence >= least]
 
     def possible(
         self, pixels: Pixels, least: float = HEAD_CONFIDENCE, longer_side_px: int = LONGER_SIDE_PX
