@@ -124,7 +124,9 @@ class FilterResources:
     def __post_init__(self) -> None:
         refuse_address(self.executor, self.ray_address)
         if self.processes is not None and (self.executor == "ray" or self.ray_address is not None):
-            raise PrivsieveError(f"--processes {self.processes} is of --executor inline: leave it out for Ray")
+            raise PrivsieveError(
+                f"--processes {self.processes} works only with --executor inline: leave it out for Ray"
+            )
 
     @property
     def on_ray(self) -> bool:

@@ -97,7 +97,7 @@ def test_only_a_named_cluster_takes_ray(monkeypatch: Patch) -> None:
     assert FilterResources().on_ray
     assert not FilterResources(executor="inline").on_ray
     assert not FilterResources(processes=2).on_ray
-    with pytest.raises(PrivsieveError, match="--processes 2 is of --executor inline: leave it out for Ray"):
+    with pytest.raises(PrivsieveError, match="--processes 2 works only with --executor inline: leave it out for Ray"):
         FilterResources(processes=2, executor="ray")
 
 

@@ -269,8 +269,7 @@ def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], jud
     if {"faces", "biometrics"} & set(targets):
         size = view.pixels.shape[1::-1]
         upright, turned = (_WIDER_CONFIDENCE, HEAD_CONFIDENCE) if hidden else (HEAD_CONFIDENCE, FACE_CONFIDENCE)
-        places = list[Area]()
-        """Of faces as the picture stands: a large one is seen again, a little elsewhere, in the picture turned."""
+        places = list[Area]()  # of faces as the picture stands; turned, a large one is seen again, a little elsewhere
         for quarters, least in enumerate((upright, turned, turned, turned)):
             faces = _engine().faces.possible_turned(view.pixels, quarters, least)
             faces = [face for face in faces if not is_spared("biometrics", face.box_in(size))]
