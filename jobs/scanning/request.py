@@ -165,7 +165,8 @@ class ScanResources:
         is_ray = self.executor == "ray" or self.of_ray is not None or self.ray_address is not None
         if is_ray and self.processes is not None:
             raise PrivsieveError(
-                f"--processes {self.processes} works only with --executor inline: give that too, or --num-engines for Ray"
+                f"--processes {self.processes} works only with --executor inline: give that too, or --num-engines for "
+                "Ray"
             )
 
     @property
