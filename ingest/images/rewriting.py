@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image, ImageCms, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import formats, gif, hidden, jpeg, memory, orientation, png, stored, webp
+from ingest.images.files import formats, gif, hidden, jpeg, memory, orientation, png, webp
 from ingest.images.files.memory import (
     Views,
     canvas_of,
@@ -153,21 +153,20 @@ def opened(encoded: bytes) -> ImageFile.ImageFile:
 def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
     image = opened(encoded)
-    is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
     stated = orientation.orientation_of(image).stated or 1
     facts = KeptFacts(_plain_profile(image), orientation.exif_of(stated))
     is_still = _is_still(image)
-    has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
+    has_palette = is_still and image.format == "PNG" and image.mode == "P"
+    colours = {number for number, count in enumerate(image.histogram()) if count} if has_palette else None
     image.close()  # each file is examined next, which takes memory too
     match image.format:
         case "JPEG" | "MPO":
             yield jpeg.cleaned(encoded, jpeg.streams(encoded, [0])[0], facts)
-        case "PNG" if not is_deep:
-            colours = stored.StoredFrames(encoded).used_colours(num_frames) if image.mode == "P" else None
+        case "PNG" if not png.is_deep(encoded):
             yield png.cleaned(png_metadata(encoded)[1], num_frames, facts, colours)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)
-        case "WEBP" if not has_unused_opacity:
+        case "WEBP":
             yield webp.cleaned(encoded, num_frames, facts)
     if is_still and _is_lossless(image, encoded):
         image = opened(encoded)

@@ -100,23 +100,6 @@ def behind_chunk(name: bytes, content: bytes, whole: bytes) -> bytes:
     return riff(whole[12:at] + riff_chunk(name, whole[at + 8 : last] + content) + whole[last + last % 2 :])
 
 
-def behind_first_part(content: bytes) -> bytes:
-    """A lossy WebP with more between its modes and its coefficients."""
-    whole = webp()
-    tag = int.from_bytes(whole[20:23], "little")
-    at = 20 + 10 + (tag >> 5)
-    grown = (tag & 31 | (tag >> 5) + len(content) << 5).to_bytes(3, "little")
-    return riff(riff_chunk(b"VP8 ", grown + whole[23:at] + content + whole[at:]))
-
-
-def with_larger_item(whole: bytes, content: bytes) -> bytes:
-    """An AVIF or HEIF of one item with more behind its coded picture."""
-    at = whole.index(b"mdat") - 4
-    data = whole[at + 8 :]
-    grown = whole[:at].replace(len(data).to_bytes(4), len(data + content).to_bytes(4))
-    return grown + box(b"mdat", data + content)
-
-
 def exif(picture: bytes, compression: int = 6) -> bytes:
     """An EXIF block whose second directory is a thumbnail."""
     first = struct.pack("<HI", 0, 14)
@@ -418,15 +401,13 @@ def alpha_chunk() -> bytes:
     return whole[first : whole.index(b"VP8 ")]
 
 
-def bmp_of_runs(more: bytes = b"", says_size: bool = False) -> bytes:
+def bmp_of_runs() -> bytes:
     indexes = np.asarray(scene().convert("L"))[::-1] // 8 * 8
     runs = b"".join(b"".join(bytes([1, value]) for value in row) + b"\0\0" for row in indexes) + b"\0\1"
     palette = b"".join(bytes([shade, shade, 255 - shade, 0]) for shade in range(256))
-    num_stated = len(runs + more) if says_size else 0
-    info = struct.pack("<IiiHHIIiiII", 40, SIDE_PX, 192, 1, 8, 1, num_stated, 0, 0, 0, 0)
+    info = struct.pack("<IiiHHIIiiII", 40, SIDE_PX, 192, 1, 8, 1, 0, 0, 0, 0, 0)
     first = 14 + len(info + palette)
-    size = first + len(runs + more)
-    return b"BM" + struct.pack("<IHHI", size, 0, 0, first) + info + palette + runs + more
+    return b"BM" + struct.pack("<IHHI", first + len(runs), 0, 0, first) + info + palette + runs
 
 
 def tiff_of_one_strip(packed: bytes) -> bytes:
