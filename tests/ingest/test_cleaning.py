@@ -117,36 +117,6 @@ def remade(made: rewriting.Remade | None) -> tuple[Pixels, str | None, bool]:
     return np.asarray(image.convert("RGB")), made.colours, "icc_profile" in image.info
 
 
-LOSSLESS: dict[str, tuple[str, str, dict[str, object]]] = {
-    "png": ("PNG", "RGB", {}),
-    "transparent.png": ("PNG", "RGBA", {}),
-    "palette.png": ("PNG", "P", {}),
-    "lossless.webp": ("WEBP", "RGB", {"lossless": True}),
-    "transparent.webp": ("WEBP", "RGBA", {"lossless": True, "exact": True}),
-}
-
-
-@pytest.mark.parametrize("name", LOSSLESS)
-def test_pixels_without_loss_are_converted_from_a_profile_with_tables(name: str) -> None:
-    format_name, mode, options = LOSSLESS[name]
-    image = scene().convert(mode)
-    if mode == "RGBA":
-        image.putalpha(Image.linear_gradient("L").resize(image.size))
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    for given in ({}, {"exif": exif.tobytes()}):
-        before = encoded(image, format_name, icc_profile=table_profile(), **options, **given)
-        made = rewriting.cleaned(before, 1)
-        pixels, *rest = remade(made)
-        assert rest == ["converted", False]
-        red_and_blue_exchanged = np.asarray(image.convert("RGB"))[:, :, ::-1]
-        assert np.abs(pixels.astype(int) - red_and_blue_exchanged).max() < 20
-        after = Image.open(io.BytesIO(made.content if made else b""))
-        assert dict(after.getexif()) == ({0x0112: 6} if given else {})
-        if mode == "RGBA":
-            assert after.getchannel("A").tobytes() == image.getchannel("A").tobytes()
-
-
 @pytest.mark.parametrize(
     "before",
     [
@@ -154,37 +124,15 @@ def test_pixels_without_loss_are_converted_from_a_profile_with_tables(name: str)
         encoded(scene().convert("CMYK"), "JPEG", icc_profile=table_profile("CMYK")),
         encoded(scene(), "WEBP", icc_profile=table_profile()),
         encoded(scene().convert("L"), "PNG", icc_profile=table_profile()),
-        encoded(scene(), "PNG", icc_profile=table_profile("CMYK")),
+        encoded(scene(), "PNG", icc_profile=table_profile()),
         encoded(scene(), "PNG", icc_profile=table_profile()[:1500]),
     ],
-    ids=["jpeg", "cmyk.jpg", "lossy.webp", "grey.png", "of other colours", "cut"],
+    ids=["jpeg", "cmyk.jpg", "lossy.webp", "grey.png", "png", "cut"],
 )
-def test_other_pixels_stay_and_lose_such_a_profile(before: bytes) -> None:
+def test_pixels_stay_and_lose_a_profile_with_tables(before: bytes) -> None:
     pixels, *rest = remade(rewriting.cleaned(before, 1))
     assert rest == ["removed", False]
     assert (pixels == np.asarray(Image.open(io.BytesIO(before)).convert("RGB"))).all()
-
-
-def test_damaged_profiles_do_no_harm() -> None:
-    rng = random.Random(11)
-    seen = set()
-    for _ in range(200):
-        whole = bytearray(table_profile())
-        table = whole.index(b"mft1")
-        for _ in range(rng.randint(1, 5)):
-            match rng.randrange(4):
-                case 0:
-                    whole[rng.randrange(len(whole))] = rng.randrange(256)
-                case 1:
-                    whole[table : table + 4] = rng.choice([b"mft2", b"mAB ", b"mpet"])
-                case 2:
-                    whole[table + 8 : table + 11] = rng.choice([b"\x0f\x0f\xff", b"\3\x0f\xff", b"\3\3\xff", b"\4\3\2"])
-                case _:
-                    at = rng.randrange(12, table + 48)
-                    whole[at : at + 4] = rng.choice([b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0"])
-        small = scene().resize((8, 6))
-        seen.add(remade(rewriting.cleaned(encoded(small, "PNG", icc_profile=bytes(whole)), 1))[1:])
-    assert seen == {("converted", False), ("removed", False)}
 
 
 @pytest.mark.parametrize("format_name", ["GIF", "PNG", "WEBP"])
