@@ -203,12 +203,7 @@ def consensus(
 
 
 @takes(AgreementRequest)
-def agreement(
-    *inputs: Url,
-    attention_checks: Url | None = None,
-    min_attention: float | None = None,
-    paper_rule: bool = False,
-) -> AgreementTable:
+def agreement(*inputs: Url, paper_rule: bool = False) -> AgreementTable:
     """Return how far annotators agree, as `privsieve labels agreement`.
 
     LabelsError, RunError.

@@ -96,22 +96,13 @@ def agreement(request: AgreementRequest, output: str) -> None:
     by a pair: pictures that both of two annotators judged. identical: pictures on which all agree. same: pairs of
     answers that are the same. Cohen's kappa is the mean over pairs of annotators; Fleiss' kappa and Krippendorff's
     alpha are of all together; ordinal alpha counts a larger difference more. 95 %: interval of the figure before it. A
-    dash: not defined, as where all answers are the same. Then the pairwise agreement of PrivacyAlert: of all pictures,
-    of those with each class by majority, and of each category (column `class`).
+    dash: not defined, as where all answers are the same.
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
     result = run_agreement(request, on_terminal(quiet=True))
     if wrote_json(result, output):
         return
-    if result.checks is not None:
-        for name, num_asked in result.checks.num_asked.items():
-            ending = ": dropped" if name in result.checks.dropped else ""
-            if name in result.checks.reversed:
-                ending += "; the scores run the other way: 1 is the most private, so give 1 - score"
-            write_line(f"attention checks: {name} {result.checks.num_right[name]} of {num_asked} right{ending}")
-        if more := sorted(set(result.checks.with_a_wrong_answer) - set(result.checks.dropped)):
-            write_line(f"PrivacyAlert drops everybody who fails any check (--min-attention 1): also {', '.join(more)}")
     write_line(f"{number_of(len(result.annotators), 'annotator')}: {', '.join(result.annotators)}")
     write_line(f"{number_of(result.num_pictures, 'picture')} with rows of at least two")
     heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
@@ -124,15 +115,6 @@ def agreement(request: AgreementRequest, output: str) -> None:
             "agree, so kappa and alpha are low or not defined although most pairs agree; read the share of pairs that "
             "are the same."
         )
-    if result.pairwise.mean is not None:
-        bands = ", ".join(f"{name} {count:,}" for name, count in result.pairwise.bands.items())
-        write_line(f"pairwise agreement of {result.pairwise.of}: {result.pairwise.mean:.3f} ({bands})")
-    if groups := result.pairwise.groups:
-        rows = [
-            [group.category or "all", group.majority or "all", f"{group.num_items:,}", f"{group.mean:.3f}", group.band]
-            for group in groups
-        ]
-        write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
 
 
 @labels.command()

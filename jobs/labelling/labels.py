@@ -26,7 +26,7 @@ from reports.report.opened import open_run
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels, load_mapping
-from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
+from scoring.labels.judgements import judgements
 from scoring.labels.label_files import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
 from scoring.labels.reviews import caution_of_chosen, is_reviews
@@ -198,51 +198,18 @@ class AgreementRequest:
     inputs: Inputs
     """Labels files and runs."""
 
-    attention_checks: Annotated[Url | None, Option(metavar="LABELS")] = None
-    """Labels of pictures whose answer is known."""
-
-    min_attention: Share | None = None
-    """Annotators with a smaller share of these right are dropped; PrivacyAlert's rule is 1. [default: 0.75]"""
-
     paper_rule: bool = False
     """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
-
-    def __post_init__(self) -> None:
-        if self.min_attention is not None and self.attention_checks is None:
-            raise LabelsError("--min-attention is of --attention-checks; leave it out, or give both")
-
-
-MIN_ATTENTION = 0.75
-"""Our choice; the papers give none."""
 
 
 def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
     """Return how far annotators agree. LabelsError or RunError in one line."""
     tables = tables_of(request.inputs)
     warn_of_contradictions(tables, feedback)
-    judged, checks = _judged(tables, request.paper_rule), None
-    if request.attention_checks is not None:
-        judged, checks = _attentive(request, tables, feedback)
-    return agreement_table(judged, checks)
-
-
-def _attentive(
-    request: AgreementRequest, tables: Sequence[tuple[str, pa.Table]], feedback: Feedback
-) -> tuple[Judgements, AttentionChecks]:
-    assert request.attention_checks is not None
-    known = read_labels(request.attention_checks)
-    warn_of_contradictions([(request.attention_checks, known)], feedback)
-    index = known.column_names.index("annotator")
-    known = known.set_column(index, known.schema.field(index), pa.array([CHECKS] * known.num_rows, pa.string()))
-    least = MIN_ATTENTION if request.min_attention is None else request.min_attention
-    joined = _judged([*tables, (request.attention_checks, known)], request.paper_rule)
-    return without_inattentive(joined, least)
-
-
-def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgements:
-    """Return the judgements. paper_rule: an attribute of 0.5 is 0."""
     judged = judgements(tables)
-    return replace(judged, values=np.where(judged.values == 0.5, 0, judged.values)) if paper_rule else judged
+    if request.paper_rule:
+        judged = replace(judged, values=np.where(judged.values == 0.5, 0, judged.values))
+    return agreement_table(judged)
 
 
 @checked_request

@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -279,6 +280,36 @@ def test_of_a_set_like_privacyalerts_most_wrong_labels_have_the_smallest_areas()
     assert is_wrong[np.argsort(area)[: is_wrong.sum()]].mean() >= 0.6
     # The paper's percentile, taken as it is, takes away far more than the 4 % that are wrong.
     assert (area < np.percentile(fakes, 99)).mean() > 0.25
+
+
+CATEGORIES = ["nudity", "nudity", "religion", "", "x"]
+
+
+def test_people_agree_less_where_their_votes_are_further_apart(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    lines = ["key,class,annotator,vote"]
+    for person, votes in (("ann", "0 .25 1 0 ''"), ("bob", "0 .25 1 1 .25"), ("cy", ".25 .25 .75 '' ''")):
+        for key, (category, vote) in enumerate(zip(CATEGORIES, shlex.split(votes), strict=True)):
+            lines.append(f"{key},{category},{person},{vote}")
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    people, majority = tmp_path / "people.parquet", tmp_path / "majority.parquet"
+    assert privsieve("labels", "import", "csv", tmp_path / "people.csv", "--out", people) == 0
+    assert privsieve("labels", "consensus", people, "--method", "majority", "--out", majority) == 0
+    capsys.readouterr()
+    run("pairwise_agreement", people, majority, monkeypatch=monkeypatch)
+    # One against two votes a step apart: pairs 1, .75, .75. The fourth picture ties, so it has no class.
+    assert capsys.readouterr().out.splitlines() == [
+        "all, all: 0.667 of 4 pictures, moderate",
+        "all, clearly private: 0.833 of 1 pictures, high",
+        "all, clearly public: 0.833 of 1 pictures, high",
+        "all, private: 1.000 of 1 pictures, high",
+        "nudity, all: 0.917 of 2 pictures, high",
+        "nudity, clearly private: 0.833 of 1 pictures, high",
+        "nudity, private: 1.000 of 1 pictures, high",
+        "religion, all: 0.833 of 1 pictures, high",
+        "religion, clearly public: 0.833 of 1 pictures, high",
+    ]
 
 
 def test_planted_levels_get_falling_bands_and_the_file_can_be_used(tmp_path: Path, monkeypatch: Patch) -> None:

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from reports.labels.agreement import agreement_table
 from scoring.labels.consensus import consensus
 from scoring.labels.judgements import judgements
 from scoring.labels.table import read_labels, to_labels
@@ -116,13 +115,3 @@ def test_people_vote_in_a_review(tmp_path: Path) -> None:
     assert labels == {hashes[first]: ("clearly private", 1), hashes[second]: ("public", 0)}
     with served(run, reviewer="ana") as server:  # whether a picture is private is another question
         assert len(Person(server.address).next()) == 3
-
-
-def test_pairwise_agreement_is_of_votes_if_two_people_have_them() -> None:
-    tables = _votes(["clearly private", "private"], ["clearly public", "private"], ["public", "public"])
-    found = agreement_table(judgements(tables))
-    assert found.pairwise.of == "vote"
-    assert found.pairwise.mean == pytest.approx((0.75 + 0.25 + 1) / 3)
-    assert found.pairwise.bands == {"none": 0, "poor": 1, "moderate": 1, "high": 1}
-    rows = {row.name: row.percent for row in found.rows}
-    assert rows == {"private": pytest.approx(2 / 3), "vote": pytest.approx(1 / 3)}
