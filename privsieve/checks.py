@@ -191,9 +191,8 @@ def import_labels(
 def consensus(
     *inputs: Url,
     out: Url,
-    method: Literal["two-annotator", "majority", "dawid-skene"] | None = None,
+    method: Literal["two-annotator", "majority"] | None = None,
     paper_rule: bool = False,
-    min_posterior: float | None = None,
 ) -> Consensus:
     """Reduce the labels of several annotators to one per picture, as `privsieve labels consensus`.
 

@@ -23,7 +23,6 @@ from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
 from reports.labels.describing import document
 from reports.words import number, percent
-from scoring.labels.consensus import INDEPENDENT
 
 MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
@@ -68,8 +67,8 @@ def consensus(request: ConsensusRequest) -> None:
 
     Inputs are labels files and runs. Pictures are joined by sha256, or by key where one has none. Of two annotators an
     attribute is 1 only if both say 1; it is 0.5 if they differ, and null if either did not judge it. `private`,
-    `vote` and `class` are null if they differ. More annotators are weighed by how often each is right (Dawid-Skene), or
-    each has one vote (--method majority): an answer that ties with another one is null.
+    `vote` and `class` are null if they differ. More annotators have one vote each (--method majority): an answer that
+    ties with another one is null.
 
     Example: privsieve labels consensus run-a run-b --out labels.parquet
     """
@@ -79,12 +78,6 @@ def consensus(request: ConsensusRequest) -> None:
     write_line(f"method {result.method}, {len(result.annotators)} annotators: {', '.join(result.annotators)}")
     for what, counts in (("values of attributes", result.num_values), ("private", result.num_private)):
         write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items() if count))
-    for name, share in result.accuracy.items():
-        write_line(f"estimated to be right: {name} {percent(share)}")
-    if result.accuracy:
-        write_line(INDEPENDENT)
-    for first, second, num in result.never_differ:
-        write_line(f"caution: {first} and {second} never differ in {num:,} answers; if one copies, leave one out")
 
 
 @labels.command()

@@ -96,7 +96,6 @@ def _one_per_picture(rows: pa.Table) -> pa.Table:
 
 Split = Literal["train", "validation", "test"]
 Inputs = Annotated[Urls, Option(argument="LABELS_OR_RUN...")]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @checked_request
@@ -162,13 +161,10 @@ class ConsensusRequest:
     """Labels file to write: .parquet, or .csv."""
 
     method: Method | None = None
-    """Default two-annotator if there are two, else dawid-skene."""
+    """Default two-annotator if there are two, else majority."""
 
     paper_rule: bool = False
     """An attribute without a majority, as where two annotators differ, is 0."""
-
-    min_posterior: Share | None = None
-    """dawid-skene: null below this. [default: 0.5]"""
 
 
 def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
@@ -177,9 +173,7 @@ def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Con
     refuse_existing(request.out)
     tables = tables_of(request.inputs)
     warn_of_contradictions(tables, feedback)
-    joined = consensus(
-        judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
-    )
+    joined = consensus(judgements(tables), request.method, paper_rule=request.paper_rule)
     cautions = tuple(filter(None, (caution_of_chosen(place(url)) for url in request.inputs)))
     origin = replace(joined.origin, notes=(*joined.origin.notes, *cautions))  # evaluate shows them
     write_labels(joined.labels, request.out, origin)
