@@ -39,7 +39,7 @@ def labels() -> None:
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
-    NAME is vispr, privacyalert, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench, csv or label-studio.
+    NAME is vispr, privacyalert, privbench (also PrivBench-H and PrivTune), csv or label-studio.
     ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed; the others are rows
     without sha256. privsieve help labels shows the layouts.
 
