@@ -103,12 +103,6 @@ class TuneRequest:
     micro_batch_size: Count = 8
     """Pictures at once on the device; the recipe's batch is made of several."""
 
-    steps_per_checkpoint: Count | None = None
-    """After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps."""
-
-    keep_checkpoints: bool = False
-    """Keep the checkpoints when the adapter is done."""
-
 
 def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
     """Tune, or continue a killed run of the same request, and return the card of the adapter.
@@ -150,7 +144,6 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         request.max_pixels,
         request.seed,
         request.micro_batch_size,
-        request.steps_per_checkpoint,
     )
     check(work)
     with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:
@@ -185,8 +178,7 @@ def _tuned(
     place(str(out / PAGE)).write(page(made).encode())
     place(str(out / CARD)).write(made.model_dump_json(indent=1).encode())
     (out / BEGUN).unlink(missing_ok=True)
-    if not request.keep_checkpoints:
-        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return made
 
 

@@ -39,7 +39,7 @@ TRAINER_STATE = "trainer_state.json"
 
 NUM_CHECKPOINTS = 10
 MAX_STEPS_PER_CHECKPOINT = 100
-"""Defaults: ten checkpoints in a run, but at least one in this many steps."""
+"""Ten checkpoints in a run, but at least one in this many steps."""
 
 MAX_READERS = 4
 """Maximum number of processes that decode pictures while a GPU computes."""
@@ -66,9 +66,6 @@ class TrainingRequest:
     seed: int
     micro_batch_size: int
     """Number of pictures at once on the device; the recipe's batch size is reached over several."""
-
-    steps_per_checkpoint: int | None = None
-    """None: as many as make `NUM_CHECKPOINTS` in a run."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +215,6 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
     """Translate the recipe to arguments of transformers."""
     recipe, on_gpu = request.recipe, torch.cuda.is_available()
     is_constant = recipe.schedule == "constant" and recipe.warmup_share
-    steps_per_checkpoint = min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS))
     num_readers = min(MAX_READERS, (os.cpu_count() or 1) - 1) if on_gpu else 0
     arguments = TrainingArguments(
         output_dir=str(request.folder / CHECKPOINTS),
@@ -237,7 +233,7 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
         seed=request.seed,
         data_seed=request.seed,
         save_strategy="steps",
-        save_steps=request.steps_per_checkpoint or steps_per_checkpoint,
+        save_steps=min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS)),
         save_total_limit=2,
         eval_strategy="epoch" if has_held_back else "no",
         prediction_loss_only=True,

@@ -25,7 +25,7 @@ def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Pat
     assert card.labels_sha256 == made_of.record.labels_sha256
     assert (card.model, card.protocol, card.max_pixels) == ("base", "binary:ours-1", MAX_PIXELS)
     assert card.recipe["learning_rate"] == 4e-3
-    assert "CC0-1.0" in card.licences
+    assert card.licences == ("CC BY-NC 4.0",)
     assert card.packages.keys() == set(PACKAGES)
     assert card.counts == made_of.record.counts
     assert card.num_steps == 10
@@ -41,8 +41,7 @@ def test_the_page_says_what_people_must_know(short: Path) -> None:
     output = (short / "README.md").read_text()
     assert output.startswith('---\nbase_model: "base"\n')
     assert WARNING in output
-    assert "- licence of labels and pictures: " in output
-    assert "CC0-1.0" in output
+    assert "- licence of the labels: `CC BY-NC 4.0`" in output
     assert f"set.json {read_card(short).set_sha256}" in output  # type: ignore[union-attr]
     assert "| learning_rate | 0.004 | `demo` |" in output
     assert "eval_loss" in output
