@@ -65,12 +65,6 @@ COLLAPSED = 0.1
 """A model whose most frequent answer exceeds its right share by this much has learnt to give only one answer."""
 
 
-MAX_DIFFERENCE = {"float32": 1e-4, "bfloat16": 5e-2}
-"""Precision -> allowed difference between the probabilities of the model in memory and of the saved adapter. The
-adapter is loaded as in a scan: added to the weights, and rounded with them. In bfloat16 the micro model of the demo
-differs by up to 0.03."""
-
-
 OF_SET = (
     *("target", "protocol", "protocol_version", "prompt_file"),
     *("labels_sha256", "annotators", "licences", "counts", "num_excluded"),
@@ -268,12 +262,7 @@ def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, fe
 
 def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", seconds: float) -> Card:
     record = work.training_set.record
-    cautions, difference = [], trained.max_probability_difference
-    if work.recipe.tunes_on_all and (num_held_back := record.counts["validation"]["pictures"]):
-        cautions.append(
-            f"the source of the recipe tunes on all pictures, and the set holds back {num_held_back:,}; for the same "
-            "make the set with --validation 0"
-        )
+    cautions = []
     if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
         answer, target = (
             percent(share, decimals=0)
@@ -282,12 +271,6 @@ def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", sec
         cautions.append(
             f"the model gives one answer to {answer} of the training pictures, and it is right for {target} at most: "
             "it has hardly learnt to tell them apart; tune on more pictures, or with another learning_rate"
-        )
-    allowed = MAX_DIFFERENCE.get(trained.precision, min(MAX_DIFFERENCE.values()))
-    if not difference <= allowed:
-        cautions.append(
-            f"saved and loaded again, the model's probabilities differ by up to {difference:.1e} (allowed in "
-            f"{trained.precision}: {allowed:.0e}): measure the adapter through a scan before you use it"
         )
     return Card(
         privsieve_version=__version__,

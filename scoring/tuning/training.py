@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,17 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import TrainingArguments, set_seed
 
 from ingest.errors import EngineError, IncompleteError, LabelsError
-from scoring.engines.vlm.adapter import adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.loading import model_of
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols.interface import Protocol, Slots
 from scoring.tuning.examples import Collator, Encoder, Examples, check_targets
-from scoring.tuning.outcome import Trained, difference_when_loaded, outcome
+from scoring.tuning.outcome import Trained, outcome
 from scoring.tuning.recipe import Recipe
-from scoring.tuning.trainer import NotANumberError, TensorBoard, Tuner
+from scoring.tuning.trainer import NotANumberError, Tuner
 from scoring.tuning.training_set import TrainingSet
 
 CHECKPOINTS = "checkpoints"
-TENSORBOARD = "tensorboard"
-"""Folder of the curves; it stays with the adapter."""
-
 TRAINER_STATE = "trainer_state.json"
 """Written last into a checkpoint: without it the checkpoint is incomplete."""
 
@@ -127,7 +123,6 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None]) -> T
         data_collator=Collator(prompter.tokenizer.pad_token_id or 0),
         train_dataset=pictures,
         eval_dataset=held_back if len(held_back) else None,
-        callbacks=[TensorBoard(request.folder / TENSORBOARD)] if TensorBoard.is_installed() else [],
     )
     last = last_checkpoint(request.folder)
     _remove_half_written(request.folder)
@@ -142,8 +137,7 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None]) -> T
     model.peft_config["default"].base_model_name_or_path = request.checkpoint.name.partition("@")[0]
     model.save_pretrained(request.folder, save_embedding_layers=False)  # none is tuned; else peft looks for changes
     (request.folder / "README.md").unlink(missing_ok=True)  # peft's, which says nothing yet
-    difference = difference_when_loaded(tuner, pictures, request.checkpoint, adapter(str(request.folder)))
-    return replace(result, max_probability_difference=difference)
+    return result
 
 
 def _stopped(error: NotANumberError, folder: Path) -> str:
