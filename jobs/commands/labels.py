@@ -128,17 +128,15 @@ def describe(request: DescribeRequest, output: str) -> None:
 def export(request: ExportRequest) -> None:
     """Write labels or the answers of a run for people to correct.
 
-    label-studio makes tasks with the labels filled in, the labelling interface (.xml) to paste into the project, and of
-    a run copies of the pictures, whose names say nothing (a folder next to the tasks). `labels import label-studio` and
-    `labels import csv` read the result.
+    label-studio makes tasks of a run with its answers filled in, the labelling interface (.xml) to paste into the
+    project, and copies of the pictures, whose names say nothing (a folder next to the tasks). `labels import
+    label-studio` and `labels import csv` read the result.
 
     Example: privsieve labels export my-run --format label-studio --out tasks.json
     """
     result = run_export(request, on_terminal(quiet=True))
     if result.left_out:
         write_line(result.left_out)
-    if result.caution:
-        write_line(result.caution)
     write_line(f"{number_of(result.labels.num_rows, 'row')} in {request.out}")
     if result.interface:
         write_line(f"labelling interface: {result.interface}")

@@ -228,15 +228,15 @@ class ExportRequest:
     """File to write; .json for label-studio."""
 
     format: Literal["label-studio", "csv"]
-    """For Label Studio, or a table."""
+    """A run for Label Studio, or a table."""
 
     judged: Annotated[Asked | None, Option("--for")] = None
     """label-studio: what people are asked, each with its own definition: private by the levels of the taxonomy, the
-    classes of PrivBench, the votes of PrivacyAlert, or attributes. [default: all that the labels have]"""
+    classes of PrivBench, the votes of PrivacyAlert, or attributes. [default: private and attributes]"""
 
     image_prefix: str | None = None
-    """Before the name of a picture in a task. [default: /data/local-files/?d= (Label Studio's local storage), and of a
-    run the folder of the copies]"""
+    """label-studio: before the name of a picture in a task. [default: the folder of the copies, in Label Studio's local
+    storage]"""
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
@@ -256,14 +256,7 @@ class ExportResult:
     left_out: str | None = None
     """How many pictures the hash list left out, in words; None if none."""
 
-    caution: str | None = None
-    """If the addresses of pictures hold their own names."""
 
-
-NAMES_SHOW = (
-    "caution: the addresses of the pictures hold the names of their files, which in some data sets say the label; for "
-    "copies with other names scan the pictures, and give the run here, or the labels to review RUN --queue LABELS"
-)
 MAX_SIDE_PX, QUALITY = 1600, 85
 """Of copies for Label Studio."""
 
@@ -274,6 +267,11 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     stem, extension = posixpath.splitext(request.out)
     if request.format == "label-studio" and extension != ".json":
         raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
+    is_run = place(request.source).is_dir() and not is_reviews(place(request.source))
+    if request.format == "label-studio" and not is_run:
+        raise LabelsError(
+            f"{request.source}: Label Studio's tasks are made of a run, whose pictures are copied; give one"
+        )
     refuse_existing(request.out, *([f"{stem}.xml"] if request.format == "label-studio" else []))
     hash_list = hash_list_of(request.hash_list)
     labels = labels_of(request.source)
@@ -284,19 +282,16 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
-    prefix = LOCAL_FILES if request.image_prefix is None else request.image_prefix
-    names: dict[str, str] | None = None
-    if place(request.source).is_dir() and not is_reviews(place(request.source)):
-        with open_run(request.source) as run:
-            folder = place(f"{stem}-pictures")
-            rows = run.rows((Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
-            rows = rows.filter(pc.is_in(rows[Col.SHA256], labels["sha256"].combine_chunks()))
-            names = neutral_names(run.record, rows, folder, feedback)
-        prefix = request.image_prefix or f"{LOCAL_FILES}{quote(folder.name)}/"
-        labels = labels.filter(pc.is_in(labels["sha256"], pa.array(names, pa.string())))
-    place(f"{stem}.xml").write(interface(labels, request.judged))
+    with open_run(request.source) as run:
+        folder = place(f"{stem}-pictures")
+        rows = run.rows((Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
+        rows = rows.filter(pc.is_in(rows[Col.SHA256], labels["sha256"].combine_chunks()))
+        names = neutral_names(run.record, rows, folder, feedback)
+    prefix = f"{LOCAL_FILES}{quote(folder.name)}/" if request.image_prefix is None else request.image_prefix
+    labels = labels.filter(pc.is_in(labels["sha256"], pa.array(names, pa.string())))
+    place(f"{stem}.xml").write(interface(request.judged))
     place(request.out).write(tasks(labels, names, prefix))
-    return ExportResult(labels, f"{stem}.xml", left_out, NAMES_SHOW if names is None else None)
+    return ExportResult(labels, f"{stem}.xml", left_out)
 
 
 def _clearances(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Clearance]:
