@@ -191,9 +191,8 @@ def import_labels(
 def consensus(
     *inputs: Url,
     out: Url,
-    method: Literal["two-annotator", "majority", "dawid-skene"] | None = None,
+    method: Literal["two-annotator", "majority"] | None = None,
     paper_rule: bool = False,
-    min_posterior: float | None = None,
 ) -> Consensus:
     """Reduce the labels of several annotators to one per picture, as `privsieve labels consensus`.
 
@@ -203,12 +202,7 @@ def consensus(
 
 
 @takes(AgreementRequest)
-def agreement(
-    *inputs: Url,
-    attention_checks: Url | None = None,
-    min_attention: float | None = None,
-    paper_rule: bool = False,
-) -> AgreementTable:
+def agreement(*inputs: Url, paper_rule: bool = False) -> AgreementTable:
     """Return how far annotators agree, as `privsieve labels agreement`.
 
     LabelsError, RunError.

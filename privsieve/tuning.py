@@ -23,15 +23,10 @@ def tune_set(
     dialogues: Url | None = None,
     source_format: str | None = None,
     split: str | None = None,
-    per_class: int | None = None,
     num_pictures: int | None = None,
-    equal_levels: bool = False,
-    leave_out: Sequence[str] = (),
     validation_share: float = 0.1,
     seed: int = 0,
     exclude: Sequence[Url] = (),
-    keep_ambiguous: bool = False,
-    licence: str | None = None,
     hash_list: Url | None = None,
 ) -> SetRecord:
     """Make a training set of labelled pictures, as `privsieve tune set`.
@@ -51,8 +46,6 @@ def tune(
     max_pixels: int = TuneRequest.max_pixels,
     seed: int = 0,
     micro_batch_size: int = 8,
-    steps_per_checkpoint: int | None = None,
-    keep_checkpoints: bool = False,
 ) -> Card:
     """Tune a vision-language model on a training set, as `privsieve tune fit`, and return the card of the adapter.
 
