@@ -1,4 +1,4 @@
-"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones, signature.
+"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones.
 
 Of a published copy, which lacks what must not be published, that is checked which its own files say.
 """
@@ -20,7 +20,6 @@ from ingest.formats.released import (
     RELEASE_LEASE,
     REMOVED,
     SHA256SUMS,
-    SIGNATURE,
     TAKEDOWN_JOURNAL,
     TAKEDOWN_STAGED,
     TAKEN_DOWN,
@@ -45,7 +44,6 @@ from jobs.releases.files import (
 )
 from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
-from jobs.releases.signing import local_file, signer_of
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import MayBeLeft, may_be_left
@@ -65,9 +63,6 @@ UNCHECKED = (
 class VerifyRequest:
     release: Annotated[Url, Option(argument="RELEASE")]
     """Folder or fsspec URL of a release."""
-
-    signer: Annotated[Url | None, Option(metavar="ALLOWED_SIGNERS")] = None
-    """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
 
     labels: Annotated[Url | None, Option(metavar="FILE")] = None
     """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
@@ -90,12 +85,6 @@ class Verified:
     compared: str = ""
     """What was compared, in words: its pictures, or the rows of a list of URLs."""
 
-    signed_by: str | None = None
-    """Name of the signer in the list of --signer; None if the signature was not checked."""
-
-    has_unchecked_signature: bool = False
-    """There is a signature, and no --signer."""
-
     left: MayBeLeft | None = None
     """What labels say of the pictures; None without --labels, and of a release with faults."""
 
@@ -106,8 +95,6 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     StorageError or PrivsieveError if there is no release that could be verified.
     """
     root, url = place(request.release), request.release
-    if request.signer is not None:
-        local_file(request.signer, "--signer")
     if root.at(UNFINISHED).exists():
         raise PrivsieveError(f"{url} is unfinished, so it cannot be verified; run its filter again with --resume")
     content = content_of(root, url)
@@ -120,7 +107,7 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}
     of_files = list(_file_faults(root, expected, feedback))
     faults = [fault for _, fault in of_files]
-    num_pictures, decisions, signed_by = 0, None, None
+    num_pictures, decisions = 0, None
     if not is_copy:
         wrong = {name for name, _ in of_files}
         decisions, num_pictures, more = _decided(root, url, release, wrong, feedback)
@@ -129,13 +116,9 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         removed, faults = _tombstones(root, REMOVED)
         num_pictures, more = kind.counted(root, release, feedback)
         faults += [*_log_faults(release, removed), *more]
-    faults += [] if faults else _sums_faults(root, sums(release, content))
-    if not faults and request.signer is not None:
-        if root.at(SIGNATURE).exists():
-            signed_by = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), request.signer)
-            faults += [] if signed_by else [f"{SIGNATURE}: no one whom --signer names has signed this release"]
-        else:
-            faults.append(f"{SIGNATURE}: it is not there, so no one has signed the release")
+    if not faults:
+        listed = hashlib.sha256(sums(release, content)).hexdigest()
+        faults += _content_faults(root, SHA256SUMS, listed, f"its hashes are not those of {RELEASE} and its files")
     may_be = None
     if not faults and request.labels is not None and decisions is not None:
         may_be = may_be_left(request.labels, decisions)
@@ -145,22 +128,8 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
         tuple(faults),
         is_copy,
         kind.in_words(num_pictures),
-        signed_by,
-        has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
         left=may_be,
     )
-
-
-def _sums_faults(root: Place, expected: bytes) -> list[str]:
-    """Compare `SHA256SUMS` with what it must be; the hashes that `release.json` names have been checked before."""
-    wrong = "its hashes are not those of the files"
-    faults = _content_faults(root, SHA256SUMS, hashlib.sha256(expected).hexdigest(), wrong)
-    if faults == [f"{SHA256SUMS}: {wrong}"]:
-        there = root.at(SHA256SUMS).read().splitlines()
-        differing = [line for line in expected.splitlines() if line not in there]
-        if len(differing) == 1 and differing[0].endswith(f"  {RELEASE}".encode()):
-            return [f"{RELEASE}: it is not the one whose hash is in {SHA256SUMS}; one of them was changed"]
-    return faults
 
 
 def _file_faults(root: Place, expected: Mapping[str, str], feedback: Feedback) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,6 @@ from jobs.releases.rewriting import (
     refuse_uncoverable,
     shown_engine,
 )
-from jobs.releases.signing import signed
 from jobs.releases.url_list import count_urls, kind_of, refuse_unlistable
 from jobs.runtime.cluster import Executor, inline_session, names_cluster, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -100,9 +99,6 @@ class FilterRequest:
 
     boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
     """Boxes as people left them, for rules that cover."""
-
-    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
-    """SSH key that signs SHA256SUMS."""
 
     def __post_init__(self) -> None:
         if self.resume and self.overwrite:
@@ -277,8 +273,6 @@ def check_destination(planned: FilterPlan) -> None:
     if kind_of(planned.urls).has_pictures:
         refuse_own_names(planned.plan)
     refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
-    if request.sign_key is not None:
-        signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
 
 
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
@@ -316,9 +310,7 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
                     _remove_half_written(out, own_lease)
                 raise
             _remove_half_written(out, own_lease)
-            release = finish(
-                out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
-            )
+            release = finish(out, identity, planned.record, planned.plan, counts, written, planned.previous)
     return FilterResult(counts, release, planned.cautions)
 
 
