@@ -236,7 +236,6 @@ def filter(
     *,
     labels: Url | None = None,
     resume: bool = False,
-    overwrite: bool = False,
     urls: Url | None = None,
     hash_list: Url | None = None,
     previous: Url | None = None,

@@ -126,8 +126,7 @@ def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | No
         num_planned = sum(share.num_rows for share in shares)
         if num_counted is not None and not num_planned == num_rows == num_counted:
             raise IncompleteError(
-                f"{num_rows} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
-                "filter again with --overwrite"
+                f"{num_rows} decisions written and {num_counted} counted of {num_planned} rows; nothing is released"
             )
     return stream.sha256
 
@@ -142,7 +141,7 @@ def _parts(out: Place, shares: Sequence[Share], name: str) -> Iterator[pa.Table]
         except (pa.ArrowException, FileNotFoundError):
             raise IncompleteError(
                 f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "
-                "nothing is released; run the same command with --resume"
+                "nothing is released"
             ) from None
 
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:

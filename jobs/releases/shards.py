@@ -17,7 +17,7 @@ from ingest.formats.parquet_schema import NO_BYTES
 from ingest.formats.released import DECISIONS, RELEASE, REMOVED, Kept, Written
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
-from ingest.storage.place import Place, unfinished_stem
+from ingest.storage.place import Place
 from jobs.releases.decider import Decider
 from jobs.releases.entries import OF_PICTURE, Entry, Tombstones
 from jobs.releases.journal import Replaced, write_rest
@@ -35,14 +35,6 @@ class Shards:
     def written_last(self, table: str | None, out: Place, run: Place, plan: Plan, decider: Decider) -> list[Written]:
         """Write what follows the decisions for all shards."""
         return []
-
-    def may_hold(self, name: str, source: Place) -> bool:
-        """Return whether the source holds a file of this name, or one whose unfinished files begin so."""
-        folder, stem = source.at(posixpath.dirname(name)), posixpath.basename(name)
-        if stem.startswith(".") or source.at(name).exists():
-            return not stem.startswith(".")
-        others = folder.names() if folder.is_dir() else ()
-        return any(len(other) > len(stem) and unfinished_stem(other) == stem for other in others)
 
     def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
         """Return what is taken down with the pictures that a list names: row -> the line that names it."""

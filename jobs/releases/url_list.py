@@ -4,7 +4,6 @@ Rows and pictures are joined by the hash of the URL, which the scan records. A r
 not judged: its picture could not be downloaded, or was not scanned. The list leaves it out, and counts it.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -41,8 +40,6 @@ from scoring.sql.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_me
 
 FOLDER = "urls"
 """Folder of the list in a release."""
-
-_FILE = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
 
 OWN = "privsieve_"
 """The columns that the list adds begin like this; a table that has such columns loses them."""
@@ -152,12 +149,9 @@ class UrlList:
             except (duckdb.Error, pa.ArrowException) as error:
                 raise unreadable(table, error) from None
         if num_rows != self.counts.num_released:
-            raise IncompleteError(f"--urls {table} has changed since it was counted; filter again with --overwrite")
+            raise IncompleteError(f"--urls {table} has changed since it was counted; nothing is released")
         cells_left_out = dict.fromkeys((f"column {name}" for name in left_out), num_rows)
         return [Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)]
-
-    def may_hold(self, name: str, source: Place) -> bool:
-        return _FILE.fullmatch(name) is not None
 
     def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
         """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
