@@ -301,7 +301,7 @@ def fetch_weights(weights: Url) -> FetchedWeights:
 
 
 @takes(VerifyRequest)
-def verify(release: Url, *, labels: Url | None = None) -> Verified:
+def verify(release: Url) -> Verified:
     """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
 
     StorageError or PrivsieveError if there is no release that could be verified.

@@ -31,8 +31,8 @@ def release() -> None:
 def verify(request: VerifyRequest, quiet: bool) -> None:
     """Check that RELEASE still is what filter wrote: each file by its hash, each picture by the decisions, all counts.
 
-    It does not judge what the pictures show. --labels bounds how many may be private after all; to let an engine look
-    again, scan RELEASE. The exit code is 1 if anything is wrong.
+    It does not judge what the pictures show; to let an engine look again, scan RELEASE. The exit code is 1 if anything
+    is wrong.
 
     Example: privsieve release verify my-release
     """
@@ -45,8 +45,6 @@ def verify(request: VerifyRequest, quiet: bool) -> None:
     write_line(f"{files} and {result.compared} as released, and all counts agree")
     if result.is_published_copy:
         write_line(UNCHECKED)
-    if result.left is not None:
-        write_line(str(result.left))
 
 
 @release.command()

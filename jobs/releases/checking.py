@@ -38,7 +38,6 @@ from jobs.releases.files import (
     is_published_copy,
     read_own,
     record_of,
-    refuse_published_copy,
     sha256_of,
     sums,
 )
@@ -46,7 +45,6 @@ from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
-from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
@@ -63,9 +61,6 @@ UNCHECKED = (
 class VerifyRequest:
     release: Annotated[Url, Option(argument="RELEASE")]
     """Folder or fsspec URL of a release."""
-
-    labels: Annotated[Url | None, Option(metavar="FILE")] = None
-    """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +80,6 @@ class Verified:
     compared: str = ""
     """What was compared, in words: its pictures, or the rows of a list of URLs."""
 
-    left: MayBeLeft | None = None
-    """What labels say of the pictures; None without --labels, and of a release with faults."""
-
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     """Compare every file with its hash, the decisions with the counts, and the pictures with the decisions.
@@ -102,15 +94,13 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if root.at(TAKEDOWN_JOURNAL).exists():
         return Verified(len(release.sha256), faults=("a takedown is unfinished; run the same takedown again",))
     is_copy, kind = is_published_copy(root), kind_of(release.urls)
-    if request.labels is not None:
-        refuse_published_copy(root, url)
     expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}
     of_files = list(_file_faults(root, expected, feedback))
     faults = [fault for _, fault in of_files]
-    num_pictures, decisions = 0, None
+    num_pictures = 0
     if not is_copy:
         wrong = {name for name, _ in of_files}
-        decisions, num_pictures, more = _decided(root, url, release, wrong, feedback)
+        num_pictures, more = _decided(root, url, release, wrong, feedback)
         faults += more
     elif not faults:
         removed, faults = _tombstones(root, REMOVED)
@@ -119,16 +109,12 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if not faults:
         listed = hashlib.sha256(sums(release, content)).hexdigest()
         faults += _content_faults(root, SHA256SUMS, listed, f"its hashes are not those of {RELEASE} and its files")
-    may_be = None
-    if not faults and request.labels is not None and decisions is not None:
-        may_be = may_be_left(request.labels, decisions)
     return Verified(
         len(release.sha256),
         num_pictures,
         tuple(faults),
         is_copy,
         kind.in_words(num_pictures),
-        left=may_be,
     )
 
 
@@ -186,18 +172,18 @@ def _content_faults(
 
 def _decided(
     root: Place, url: str, release: ReleaseRecord, wrong: Collection[str], feedback: Feedback
-) -> tuple[pa.Table | None, int, list[str]]:
+) -> tuple[int, list[str]]:
     """Compare the decisions with the counts and the tombstones, and the pictures with the decisions. wrong: files.
 
-    Returns the decisions, None if they cannot be read; how many pictures were compared; and the faults.
+    Returns how many pictures were compared, and the faults.
     """
     kind = kind_of(release.urls)
     if DECISIONS in wrong:
-        return None, 0, []
+        return 0, []
     try:
         decisions = read_own(root, DECISIONS, url, COLUMNS)
     except IncompleteError:
-        return None, 0, [f"{DECISIONS}: it cannot be read"]
+        return 0, [f"{DECISIONS}: it cannot be read"]
     faults = _decision_faults(release, decisions)
     removed, removed_faults = _tombstones(root, TAKEN_DOWN)
     if not removed_faults:
@@ -206,9 +192,8 @@ def _decided(
     if faults or wrong:
         # Whatever else is wrong: which shard holds a removed picture again.
         again = kind.removed_again(root, decisions, removed, feedback) if removed else ()
-        return decisions, 0, [*faults, *again]
-    num_pictures, faults = kind.compared(root, release, decisions, removed, feedback)
-    return decisions, num_pictures, faults
+        return 0, [*faults, *again]
+    return kind.compared(root, release, decisions, removed, feedback)
 
 
 def _decision_faults(release: ReleaseRecord, decisions: pa.Table) -> list[str]:

@@ -123,7 +123,6 @@ def test_a_published_copy_is_checked_by_its_own_means(
         for command in (
             ("release", "takedown", release, asked),
             ("filter", "run", "--policy", "policy.yaml", "--out", tmp_path / "v2", "--previous", release),
-            ("release", "verify", release, "--labels", asked),
         ):
             assert privsieve(*command) == 2
             assert capsys.readouterr().err.count(f"is a published copy, without {PRIVATE}/") == 1
