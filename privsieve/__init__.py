@@ -236,12 +236,10 @@ def filter(
     *,
     labels: Url | None = None,
     resume: bool = False,
-    overwrite: bool = False,
     urls: Url | None = None,
     hash_list: Url | None = None,
     previous: Url | None = None,
     boxes: Url | None = None,
-    sign_key: Url | None = None,
     processes: int | None = None,
     executor: Executor | None = None,
     ray_address: str | None = None,
@@ -303,7 +301,7 @@ def fetch_weights(weights: Url) -> FetchedWeights:
 
 
 @takes(VerifyRequest)
-def verify(release: Url, *, signer: Url | None = None, labels: Url | None = None) -> Verified:
+def verify(release: Url) -> Verified:
     """Check that a release still is what `filter` wrote: what is wrong is in `faults`, a line each.
 
     StorageError or PrivsieveError if there is no release that could be verified.
@@ -328,7 +326,6 @@ def takedown(
     pdq_distance: int = MAX_DISTANCE,
     received: str | None = None,
     why: Literal["objection", "erasure", "copyright", "safety", "other"] | None = None,
-    sign_key: Url | None = None,
     dry_run: bool = False,
 ) -> RemovalResult:
     """Remove pictures from a release, as `privsieve release takedown`; lines that name no picture are in `unknown`.
