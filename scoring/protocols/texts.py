@@ -16,14 +16,13 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from string import ascii_uppercase
-from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
-from scoring.protocols.interface import Image, Message, Prompt, ProtocolOptions, Text
+from scoring.protocols.interface import Image, Message, Prompt, Text
 from scoring.taxonomy import ATTRIBUTES, KEYS
 from scoring.yaml_files import load_yaml
 
@@ -98,14 +97,12 @@ TextsType = TypeVar("TextsType", bound=Texts)
 FOLDER = resources.files("scoring.protocols").joinpath("texts")
 
 
-def load_texts(
-    protocol: str, model: type[TextsType], replacing: bytes | None, language: str | None = None
-) -> TextsType:
+def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -> TextsType:
     """Load the shipped texts of a protocol, replaced by those of a prompt file.
 
-    language: None for English. EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
+    EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
     """
-    name = f"{protocol}.yaml" if language is None else f"{protocol}-{language}.yaml"
+    name = f"{protocol}.yaml"
     shipped = parse_mapping(FOLDER.joinpath(name).read_bytes(), f"texts/{name}")
     if issubclass(model, TextsOfAttributes):
         shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
@@ -211,13 +208,7 @@ def _system(text: str) -> tuple[Message, ...]:
     return (Message("system", (Text(text),)),) if text.strip() else ()
 
 
-def version(
-    name: str,
-    revision: int,
-    texts: Texts,
-    prompts: Sequence[Prompt],
-    thresholds: Mapping[str, BaseModel] = MappingProxyType({}),
-) -> str:
+def version(name: str, revision: int, texts: Texts, prompts: Sequence[Prompt]) -> str:
     """Return `<name>-<revision> <hash>`; the hash changes with every text and setting.
 
     revision: raised by hand when a protocol asks or reads answers in a new way.
@@ -227,15 +218,6 @@ def version(
         "revision": revision,
         "texts": texts.model_dump(),
         "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
-        "thresholds": {key: threshold.model_dump() for key, threshold in thresholds.items()},
+        "thresholds": {},  # as it was when there were some, so that the hashes stay
     }
     return f"{name}-{revision} {hash_of(content)}"
-
-
-def refuse_thresholds(protocol: str, options: ProtocolOptions) -> None:
-    """Raise EngineError if thresholds were given to a protocol without probabilities of the attributes."""
-    if options.thresholds is not None:
-        raise EngineError(
-            f"the {protocol} protocol gives no probabilities of the attributes; leave out --thresholds "
-            "or choose slots or json"
-        )

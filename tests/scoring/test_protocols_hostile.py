@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols import protocol
-from scoring.protocols.interface import Answer, Prompt, Protocol, ProtocolOptions, SlotAnswer, Text, TextAnswer, Token
+from scoring.protocols.interface import Answer, Prompt, Protocol, SlotAnswer, Text, TextAnswer, Token
 from scoring.taxonomy import KEYS
 
 strange: list[object] = [0.5, 1.5, True, None, "1", [], {}]
@@ -58,12 +58,12 @@ NAMES = tuple(LIKELY)
 
 @cache
 def ask(name: str) -> Protocol:
-    return protocol(name, ProtocolOptions())
+    return protocol(name)
 
 
 def check(outcome: Outcome) -> None:
     if isinstance(outcome, Unscored):
-        assert outcome.reason in ("unparsable", "rejection", "no_probabilities")
+        assert outcome.reason in ("unparsable", "rejection")
         assert outcome.message.isprintable()
         assert len(outcome.message) < 150
         return
@@ -155,7 +155,7 @@ def test_the_second_pass_reads_notes_without_marks_whatever_the_first_wrote(writ
 @pytest.mark.parametrize("name", ["slots", "json", "severity", "binary:reason"])
 @given(secret=st.text(alphabet="αβγδεζηθικλμνξοπρστυφχψω", min_size=2))
 def test_nothing_of_a_sample_is_in_a_prompt_and_nothing_of_an_answer_in_a_row(name: str, secret: str) -> None:
-    asked = protocol(name, ProtocolOptions())
+    asked = protocol(name)
     before = (asked.version, asked.prompt)
     outcome = asked.parse([TextAnswer(f"Yes. {secret}")])
     assert (asked.version, asked.prompt) == before, "a protocol keeps nothing of earlier answers"
