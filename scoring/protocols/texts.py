@@ -12,7 +12,6 @@ import dataclasses
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from string import ascii_uppercase
@@ -116,7 +115,6 @@ def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -
             _check_names(questions, KEYS, "attribute", "the prompt file, questions")
             shipped["questions"] |= questions
         shipped |= own_texts
-        _refuse_control_characters(own_texts | questions)
     # Before anything is hashed: a text that has the number itself is the same text.
     for name, text in shipped.items():
         if isinstance(text, str):
@@ -173,16 +171,6 @@ def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str,
             raise EngineError(
                 f'{where}: no {noun} is named "{shown}"{did_you_mean(shown, known)}; there are: {there_are}'
             )
-
-
-def _refuse_control_characters(texts: Mapping[str, Any]) -> None:
-    """Raise EngineError: no model should read them, and some mark positions in a text before it is filled."""
-    for name, text in texts.items():
-        for character in text if isinstance(text, str) else "":
-            if unicodedata.category(character) == "Cc" and character not in "\t\n\r":
-                raise EngineError(
-                    f"the prompt file: {name} holds the control character U+{ord(character):04X}; leave it out"
-                )
 
 
 ANNOUNCES_IMAGE = "The picture:"

@@ -184,20 +184,6 @@ def test_a_cut_off_answer_says_so() -> None:
     assert outcome == Unscored("unparsable", "the answer is not valid JSON; it was cut off at the token limit")
 
 
-@pytest.mark.parametrize(("text", "score"), [("0.37", 0.37), ("1.00", 1), (" 0\n", 0), ("1", 1), ("0.8125", 0.8125)])
-def test_severity_gives_one_score_and_no_attribute(text: str, score: float) -> None:
-    outcome = assessed(ask("severity").parse([TextAnswer(text)]))
-    assert outcome.holistic_score == pytest.approx(score)
-    assert np.isnan(outcome.values).all()
-    assert ask("severity").assessed == ()
-
-
-@pytest.mark.parametrize("text", ["", "1.01", "-0.1", "37 %", "0.5 or 0.6", "nan", "1e-1", "٠.٥"])
-def test_a_severity_that_is_no_number_from_0_to_1_is_unscored(text: str) -> None:
-    outcome = ask("severity").parse([TextAnswer(text)])
-    assert outcome == Unscored("unparsable", "the answer is not one number from 0 to 1")
-
-
 def test_of_the_severity_modes_only_one_tells_levels() -> None:
     texts = {mode: texts_of(ask(f"severity:{mode}").prompt) for mode in ("zero-shot", "intuition", "taxonomy")}
     assert len(set(texts.values())) == 3

@@ -132,16 +132,6 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
             'the prompt file: the key "age" occurs twice, the second time at line 4; keep one',
         ),
         ("slots", {"prompts": b'"a\\nb": x\n'}, 'no text is named "a\\nb"; there are: '),
-        (
-            "slots",
-            {"prompts": b'form_line: "{key}\\0={slot}\\n"'},
-            "the prompt file: form_line holds the control character U+0000; leave it out",
-        ),
-        (
-            "two-pass",
-            {"prompts": b'questions: {age: "Present: \\x1b[0m an age."}'},
-            "the prompt file: age holds the control character U+001B; leave it out",
-        ),
     ],
 )
 def test_a_wrong_call_is_reported(name: str, options: dict[str, bytes], message: str) -> None:
