@@ -30,7 +30,7 @@ from jobs.tuning.labelled_pictures import (
 )
 from scoring.labels.table import contradictions_of, labels_sha256
 from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, TargetKind, differ, drawn, splits
 from scoring.tuning.training_set import (
@@ -166,7 +166,7 @@ def _protocol(request: TuneSetRequest) -> Protocol:
         raise LabelsError(
             f"--protocol {name:.80} does not fit --target {request.target}, which is for {PROTOCOLS[request.target]}"
         )
-    asked = protocol(name, ProtocolOptions(request.prompt_file))
+    asked = protocol(name, request.prompt_file)
     try:
         (request.prompt_file or b"").decode()
     except UnicodeDecodeError:
