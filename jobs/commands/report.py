@@ -46,13 +46,12 @@ def report(request: ReportRequest, output: str, full: bool) -> None:
     from jobs.reporting.reporting import run_report
     from jobs.runtime.progress import on_terminal
 
-    result = run_report(request, on_terminal(quiet=True))
-    _write(result.report, output, full)
-    if output == "text":
-        if result.report.severest_note and result.pages:
-            write_line(f"most severe images {result.report.severest_note}")
-        for path in result.pages:
-            write_line(f"page written to {path}")
+    found = run_report(request, on_terminal(quiet=True))
+    _write(found, output, full)
+    if output == "text" and request.html is not None:
+        if found.severest_note:
+            write_line(f"most severe images {found.severest_note}")
+        write_line(f"page written to {request.html}")
 
 
 def _write(report: "Report", output: str, full: bool) -> None:

@@ -7,9 +7,8 @@ No run stores sentences of a model, since they can repeat what a picture shows.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from ingest.errors import LabelsError, QueryError, StorageError
@@ -49,14 +48,11 @@ _TASK = (
 )
 
 
-@dataclass(frozen=True)
-class ReportResult:
-    report: Report
-    pages: tuple[Path, ...]
+def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> Report:
+    """Return everything that a report says of a run, and write its page if one is asked for.
 
-
-def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
-    """Make the report. Errors as in `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
+    RunError, StorageError, QueryError, LabelsError; with a digest EngineError. Nothing is written then.
+    """
     hash_list = hash_list_of(request.hash_list)
     sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
     details = Details(
@@ -74,11 +70,11 @@ def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportRes
             severest, note = without_listed(opened, report.severest, hash_list, feedback)
             report = replace(report, severest=severest, severest_note=note)
         if request.html is None:
-            return ReportResult(report, ())
+            return report
         extras = _extras(opened, report, request, feedback)
 
     write_page(render(report, extras), request.html)
-    return ReportResult(report, (request.html,))
+    return report
 
 
 def report_facts(report: Report) -> dict[str, Any]:

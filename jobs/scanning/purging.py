@@ -150,4 +150,4 @@ def _written_figures(root: Place, url: str, result: PurgeResult, feedback: Feedb
 
 def _report(url: str, feedback: Feedback) -> Mapping[str, Any]:
     """Return what `report --format json --no-images` says of a run."""
-    return report_facts(run_report(ReportRequest(url, no_images=True), feedback).report)
+    return report_facts(run_report(ReportRequest(url, no_images=True), feedback))
