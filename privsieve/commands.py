@@ -25,8 +25,8 @@ from jobs.reporting.request import ReportRequest
 from jobs.scanning.purging import PurgeRequest, run_purge
 from jobs.scanning.request import ScanRequest, ScanResources, Supervision
 from jobs.scanning.run import run_scan
-from jobs.screening.fitting import run_screen_evaluate, run_screen_fit
-from jobs.screening.request import EvaluateScreenRequest, FitRequest
+from jobs.screening.fitting import run_screen_fit
+from jobs.screening.request import FitRequest
 from jobs.serving.review.reviewing import ReviewRequest
 from jobs.similarity.request import CompareRequest
 from jobs.similarity.run import run_compare
@@ -52,7 +52,6 @@ purge = command("purge", run_purge, PurgeRequest)
 report = command("report", run_report, ReportRequest)
 review = command("review", reviewing, ReviewRequest)
 scan = command("scan", run_scan, ScanRequest, ScanResources, Supervision)
-screen_evaluate = command("screen_evaluate", run_screen_evaluate, EvaluateScreenRequest)
 screen_fit = command("screen_fit", run_screen_fit, FitRequest)
 similarity = command("similarity", run_compare, CompareRequest)
 takedown = command("takedown", run_takedown, TakedownRequest)

@@ -11,7 +11,6 @@ from jobs.releases.looking_up import LookupResult
 from jobs.releases.matching import RemovalResult
 from jobs.scanning.purging import PurgeResult
 from jobs.scanning.request import ScanResult
-from jobs.screening.fitting import EvaluateScreenResult
 from jobs.screening.fitting import FitResult
 from privsieve.asking import Url
 from privsieve.reviewing import Review
@@ -249,17 +248,6 @@ def scan(
     image_memory_mb: int | None = ...,
     takeover: bool = ...,
 ) -> ScanResult: ...
-def screen_evaluate(
-    screen: Url,
-    source: Url,
-    labels: Url,
-    *,
-    run: Url | None = ...,
-    drawn: Literal["audit", "evenly"] | None = ...,
-    source_format: str | None = ...,
-    hash_list: Url | None = ...,
-    category: str | None = ...,
-) -> EvaluateScreenResult: ...
 def screen_fit(
     source: Url,
     labels: Url,
