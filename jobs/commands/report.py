@@ -41,7 +41,7 @@ def report(request: ReportRequest, output: str, full: bool) -> None:
 
     First come two sentences of findings, and whether they are of all images of the source, of a random sample, of the
     first ones, or of a scan that is not finished. Rates leave out quarantined images. The page names the most severe
-    images; it holds no picture without --gallery.
+    images; it holds no picture.
     """
     from jobs.reporting.reporting import run_report
     from jobs.runtime.progress import on_terminal
