@@ -94,7 +94,6 @@ def explain(
     run: Url,
     key: str,
     *,
-    shard: str | None = ...,
     policies: Sequence[Url] = ...,
     hash_list: Url | None = ...,
 ) -> Explanation: ...
