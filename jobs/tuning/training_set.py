@@ -19,7 +19,7 @@ from ingest.machine import install_command
 from ingest.storage.place import place, reason_of
 from jobs.console.requests import HashListUrl, Option, Url, Urls, checked_request
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.progress import Feedback
+from jobs.runtime.progress import SILENT, Feedback
 from jobs.tuning.labelled_pictures import (
     EvaluationPictures,
     LabelledPictures,
@@ -94,7 +94,7 @@ class TuneSetRequest:
     """File of hashes (sha256 or PDQ, one a line); a picture on it is not copied into the set."""
 
 
-def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
+def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRecord:
     """Write a training set and return its record.
 
     LabelsError, SourceError, EngineError or StorageError in one line; then `out` holds no set.json.
