@@ -292,7 +292,7 @@ class _Scan:
         address, cpus = self._resources.ray_address, self._cpus()
         gpus = gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(address, cpus, gpus)
-        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
         scan_left = partial(on_ray.scan_slices, engines=pool)
         if not self._progress.is_shown:
