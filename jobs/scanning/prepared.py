@@ -27,7 +27,7 @@ from ingest.errors import (
     did_you_mean,
     number_of,
 )
-from ingest.formats import Source, StatedCounts, open_source, stated_counts, webdataset
+from ingest.formats import Source, open_source, webdataset
 from ingest.formats.released import own_names_among
 from ingest.formats.webdataset import CategoryProbe
 from ingest.images.decode import decode
@@ -428,8 +428,7 @@ class DryRun:
 
     preview: Preview
 
-    counts: str
-    """How many images there are, as far as that is known before the shards are read."""
+    num_shards: int
 
     pictures: tuple[str, ...]
     """A line for each of the first pictures: its size, and how the engine would see it."""
@@ -444,7 +443,7 @@ def dry_run(prepared: Prepared) -> DryRun:
     return DryRun(
         description,
         preview,
-        _counts(stated_counts(prepared.source)),
+        len(prepared.source.shards),
         tuple(_picture(sample, limits, preview.describe_picture) for sample in samples),
     )
 
@@ -458,7 +457,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     write_line(f"protocol   {planned.description.protocol}")
     write_line(f"assesses   {_assessed(planned.description)}")
     _show_prompt(planned.preview)
-    write_line(f"images     {planned.counts}")
+    write_line(f"images     in {number_of(planned.num_shards, 'shard')}; how many is known once they are read")
     write_line(f"pictures   the first {len(planned.pictures)}:")
     for picture in planned.pictures:
         write_line(f"  {picture}")
@@ -468,14 +467,6 @@ def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
         cpus, gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
         return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress)
-
-
-def _counts(stated: StatedCounts) -> str:
-    shards = number_of(stated.num_shards, "shard")
-    if stated.num_images is None:
-        return f"in {shards}; how many is known once they are read"
-    about = "" if len(stated.by_shard) == stated.num_shards else "about "
-    return f"{about}{stated.num_images:,} in {shards}, as stated next to {len(stated.by_shard):,} of them (not counted)"
 
 
 def _assessed(description: EngineDescription) -> str:
