@@ -137,7 +137,7 @@ class RemovalResult:
     """Numbers of lines whose pictures the release does not hold: dropped by its policy, or taken down before."""
 
     is_signature_void: bool = False
-    """The release was signed, and no key was given to sign it again."""
+    """The release was signed as it was before."""
 
 
 MAX_NAMED = 20
