@@ -46,24 +46,11 @@ from scoring.runs.audit_files import Purpose
 
 @takes(EvaluateRequest)
 def evaluate(
-    run: Url,
-    labels: Url,
-    *,
-    split: str | None = None,
-    compare: Url | None = None,
-    by: Literal["class", "category"] | None = None,
-    groups: Url | None = None,
-    threshold: float | None = None,
-    ambiguous: Literal["absent", "present"] = "absent",
-    num_draws: int = 1000,
-    errors: int = 0,
-    hash_list: Url | None = None,
-    html: Url | None = None,
-    seed: int = 0,
+    run: Url, labels: Url, *, compare: Url | None = None, groups: Url | None = None, html: Url | None = None
 ) -> Evaluation:
     """Judge the answers of a run by labels and return everything that `privsieve evaluate` says.
 
-    LabelsError if the labels are wrong or of no picture of the run; RunError, StorageError, SourceError.
+    LabelsError if the labels are wrong or of no picture of the run; RunError, StorageError.
     """
     return run_evaluate(asked(EvaluateRequest, locals()))
 

@@ -78,7 +78,7 @@ def notes(report: CalibrationReport) -> Iterator[str]:
 
 def use_of(threshold: float) -> str:
     """Return how to use a threshold of `prob_private`."""
-    return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: {Col.PROB_PRIVATE} >= {threshold:g}"
+    return f"use it in a policy as when: {Col.PROB_PRIVATE} >= {threshold:g}"
 
 
 def _row(subject: SubjectCalibration) -> list[Cell]:

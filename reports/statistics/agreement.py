@@ -29,9 +29,6 @@ from reports.statistics.estimates import Counts, Estimate, Numbers, Rates
 from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_sums
 from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
-NUM_DRAWS = 1000
-SEED = 0
-
 COEFFICIENTS = ("cohen", "fleiss", "alpha_nominal", "alpha_ordinal")
 """Cohen's κ, its mean over pairs of annotators; Fleiss' κ; Krippendorff's α, in which any difference counts the same,
 or a larger one more."""
@@ -79,7 +76,7 @@ def coefficients(
     of_pictures = np.zeros((int(pictures.max()) + 1, of_items.shape[1]))
     np.add.at(of_pictures, pictures, of_items)
     is_wanted = [name in names for name in COEFFICIENTS]
-    draws, is_few = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED), len(of_pictures) < NUM_FEW
+    draws, is_few = Draws(np.arange(len(of_pictures))), len(of_pictures) < NUM_FEW
 
     def wanted(sums: Numbers) -> Numbers:
         return figures(sums[:, 0])[:, is_wanted]

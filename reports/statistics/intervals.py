@@ -39,8 +39,8 @@ class Draws:
     groups: npt.NDArray[np.int64]
     """Shape (n,): number of the group of each picture, from 0 and without gaps. Pictures of a group share a weight."""
 
-    num_draws: int
-    seed: int
+    num_draws: int = 1000
+    seed: int = 0
 
     @cached_property
     def sizes(self) -> Numbers:
@@ -157,7 +157,7 @@ def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
     """Return the intervals of those `binary.METRICS` that are defined. counted: cells of the pictures, shape (n, 4)."""
     intervals = of_shares(counted, draws)
     private, public = _in(counted, TP, FN), _in(counted, FP, TN)
-    if not draws.num_draws or not private.any() or not public.any():
+    if not private.any() or not public.any():
         return intervals
 
     def drawn(sums: Numbers) -> Numbers:
@@ -216,7 +216,7 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
     """
     behind = _in(counted, TP, FP, FN)
     with_f1 = behind.any(axis=0)
-    if not with_f1.any() or not draws.num_draws:
+    if not with_f1.any():
         return None
 
     def mean_f1(sums: Numbers) -> Numbers:
@@ -230,7 +230,7 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
     """Return the intervals of those metrics of severity that are defined. All of shape (n,), scores in [0, 1]."""
     level = of_share(is_level_right, draws)
     intervals = {} if level is None else {"level_accuracy": level}
-    if level is None or not draws.num_draws:
+    if level is None:
         return intervals
     errors = predicted - truth
     for name, values, least in (("mae", np.abs(errors), 0.0), ("bias", errors, -1.0)):
@@ -258,8 +258,7 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
 def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) -> Interval | None:
     """Return the interval of after − before for one of `binary.METRICS`.
 
-    after, before: cells of the same pictures, shape (n, 4) each. None if one of the metrics is not defined, or without
-    draws.
+    after, before: cells of the same pictures, shape (n, 4) each. None if one of the metrics is not defined.
     """
 
     def differences(sums: Numbers) -> Numbers:
@@ -267,7 +266,7 @@ def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) ->
         return np.asarray(of_both[:, :1] - of_both[:, 1:], dtype=np.float64)
 
     both = np.concatenate([after, before], axis=1)
-    if not draws.num_draws or np.isnan(differences(both.sum(axis=0))).any():
+    if np.isnan(differences(both.sum(axis=0))).any():
         return None
     # One more picture that only the run before has right, or only the run after; public or private.
     worse, better = np.concatenate([_WRONG, _RIGHT], axis=1), np.concatenate([_RIGHT, _WRONG], axis=1)

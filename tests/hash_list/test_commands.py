@@ -114,9 +114,7 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
     ),
     "review": (),
     "browse": (),
-    "evaluate": (
-        ("{run}", "--labels", "{labels}", "--by", "category", "--errors", "60", "--html", "{out}/evaluation.html"),
-    ),
+    "evaluate": (("{run}", "--labels", "{labels}", "--html", "{out}/evaluation.html"),),
     "calibrate": (("{run}", "--labels", "{labels}", "--drawn", "evenly"),),
     "diff": (
         ("{run}", "{other}", "--by", "key", "--html", "{out}/diff.html"),
@@ -142,21 +140,7 @@ NO_PICTURES = {"fetch", "help", "doctor", "models", "release", "purge"}
 releases."""
 
 WITH_LIST = {
-    *(
-        "scan",
-        "plan",
-        "report",
-        "explain",
-        "audit",
-        "review",
-        "browse",
-        "evaluate",
-        "diff",
-        "labels",
-        "filter",
-        "tune",
-        "set",
-    ),
+    *("scan", "plan", "report", "explain", "audit", "review", "browse", "diff", "labels", "filter", "tune", "set"),
     *("similarity", "screen"),
 }
 
