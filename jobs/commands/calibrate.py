@@ -4,13 +4,12 @@ from typing import Annotated, Literal
 
 import click
 import pyarrow as pa
-from pydantic import Field
 
 from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
-from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request, refuse_existing
+from jobs.console.requests import Option, RunUrl, Url, checked_request, refuse_existing
 from jobs.console.terminal import write_document, write_line, wrote_json
 from reports.calibration.compute import calibrated
 from reports.calibration.results import CalibrationReport, thresholds_file
@@ -21,7 +20,6 @@ from reports.labels.agreed import agreed, num_undecided_of
 from reports.labels.joining import labelled_rows
 from reports.report.opened import open_run
 from scoring.labels.table import contradictions, read_judged
-from scoring.taxonomy import KEYS
 
 
 @checked_request
@@ -35,14 +33,8 @@ class CalibrateRequest:
     out: Annotated[Url | None, Option(metavar="FILE")] = None
     """Write the thresholds of the attributes to this file, for scan --thresholds."""
 
-    at: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Calibrated probability from which an attribute is present."""
-
     drawn: Literal["audit", "evenly"] | None = None
     """How the labelled pictures were drawn. [default: audit if all are of the audit sample]"""
-
-    seed: Seed = 0
-    """Seed of the folds."""
 
 
 def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
@@ -56,7 +48,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
     with open_run(request.run) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
     rows = labelled_rows(run, record, labels, ROW_COLUMNS, request.drawn)
-    subjects, without = calibrated(rows, record, request.at, request.seed)
+    subjects, without = calibrated(rows, record)
     report = CalibrationReport(
         run=printable(request.run),
         engine=engine_name(record.engine),
@@ -68,8 +60,6 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
         num_labelled=len(rows.one_per_picture),
         num_open=truth_of(rows.joined.labels.take(pa.array(rows.one_per_picture))).num_open,
         num_undecided=num_undecided_of(rows.undecided[rows.one_per_picture]),
-        at=request.at,
-        seed=request.seed,
         subjects=subjects,
         without=without,
     )
@@ -93,18 +83,11 @@ def _nothing_to_write(report: CalibrationReport) -> str:
 
 @click.command()
 @takes(CalibrateRequest)
-@click.option(
-    "--reliability",
-    multiple=True,
-    type=click.Choice(["private", *KEYS]),
-    metavar="ATTRIBUTE",
-    help="Show the reliability table of this attribute, or of private; may be given several times.  [default: private]",
-)
 @TEXT_OR_JSON
-def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: str) -> None:
+def calibrate(request: CalibrateRequest, output: str) -> None:
     """Compare the probabilities of RUN with labels, and choose thresholds.
 
-    Reliability, Brier score and expected calibration error, before and after a map that is fitted on the labels.
+    Brier score and expected calibration error, before and after a map that is fitted on the labels.
 
     RUN must hold probabilities: those of vision-language models read with slots, json or binary. The engine detectors
     gives none; evaluate judges its answers, and audit corrects its rates.
@@ -113,6 +96,6 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     if wrote_json(report, output):
         return
 
-    write_document(document(report, reliability or ("private",)))
+    write_document(document(report))
     if request.out is not None:
         write_line(f"thresholds written to {request.out}")

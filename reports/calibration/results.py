@@ -9,7 +9,7 @@ from reports.statistics.calibration import Calibration, Method
 
 _HEAD = """\
 # P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is
-# present with a probability of {at:g} or more. For scans with the same engine, model and protocol:
+# present with a probability of 0.5 or more. For scans with the same engine, model and protocol:
 # {engine}
 """
 
@@ -21,7 +21,6 @@ class SubjectCalibration:
     subject: str
     """"private", or the attribute's key."""
 
-    level: int | None
     probability: str
     """Which number of the row was calibrated."""
 
@@ -36,9 +35,6 @@ class SubjectCalibration:
 
     method: Method | None
     """None if there are too few labels."""
-
-    pooled_with: tuple[str, ...]
-    """Rare attributes of the same level that share the map."""
 
     before: Calibration
     """Calibration of the probabilities as they were given."""
@@ -82,10 +78,6 @@ class CalibrationReport:
     num_undecided: dict[str, int]
     """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""
 
-    at: float
-    """Calibrated probability from which an attribute is present."""
-
-    seed: int
     subjects: tuple[SubjectCalibration, ...]
     """The private decision first, then attributes in their order."""
 
@@ -99,8 +91,8 @@ def thresholds_file(report: CalibrationReport) -> str | None:
         f"{subject.subject}: {np.format_float_positional(subject.threshold)}"
         f"{f'  # {subject.note}' if subject.note else ''}\n"
         for subject in report.subjects
-        if subject.level is not None and subject.threshold is not None
+        if subject.subject != "private" and subject.threshold is not None
     ]
     if not lines:
         return None
-    return _HEAD.format(at=report.at, num=report.num_labelled, engine=report.engine) + "".join(lines)
+    return _HEAD.format(num=report.num_labelled, engine=report.engine) + "".join(lines)

@@ -75,10 +75,8 @@ class Platt:
 
     def reaching(self, share: float) -> float | None:
         lowest, highest = self.apply(np.array([0.0, 1.0]))
-        if highest < share:
-            return None
-        if lowest >= share:
-            return 0.0
+        if not lowest < share <= highest:
+            return None if highest < share else 0.0
         from scipy.special import expit, logit  # as above
 
         return float(expit((logit(share) - self.intercept) / self.slope))
@@ -107,41 +105,25 @@ def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
     scale = len(truth) / (present + absent)
     weights, present, absent = weights * scale, present * scale, absent * scale
     targets = np.where(truth, (present + 1) / (present + 2), 1 / (absent + 2))
-    columns = np.stack([logits(probabilities), np.ones(len(truth))], axis=1)
-    slope, intercept = _logistic(columns, targets, weights)
+    given = logits(probabilities)
+    from scipy.optimize import minimize  # takes half a second to load
+    from scipy.special import expit
+
+    def loss(curve: Numbers) -> tuple[float, Numbers]:
+        values = curve[0] * given + curve[1]
+        slopes = weights * (expit(values) - targets)
+        return float(weights @ (np.logaddexp(0, values) - targets * values)), np.array([slopes @ given, slopes.sum()])
+
+    slope, intercept = minimize(loss, np.zeros(2), jac=True, options={"gtol": TOLERANCE * weights.sum()}).x
     if slope < 0:
-        (intercept,) = _logistic(columns[:, 1:], targets, weights)
-        slope = 0.0
+        return Platt(0.0, float(logits(np.average(targets, weights=weights))))
     return Platt(float(slope), float(intercept))
 
 
 def logits(probabilities: Numbers) -> Numbers:
     """Return the logits, all finite. Shape (n,) -> (n,)."""
-    from scipy.special import logit  # as above
-
     inside = np.clip(probabilities, EDGE, 1 - EDGE)
-    return np.asarray(logit(inside), dtype=np.float64)
-
-
-def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
-    """Return the most likely logistic regression; targets in (0, 1). Shape (columns,)."""
-    from scipy.optimize import minimize  # takes half a second to load
-    from scipy.special import expit
-
-    def loss(parameters: Numbers) -> tuple[float, Numbers]:
-        values = columns @ parameters
-        each = np.logaddexp(0, values) - targets * values
-        return float((weights * each).sum()), columns.T @ (weights * (expit(values) - targets))
-
-    def curvature(parameters: Numbers) -> Numbers:
-        shares = expit(columns @ parameters)
-        return np.asarray((columns * (weights * shares * (1 - shares))[:, None]).T @ columns, dtype=np.float64)
-
-    start = np.zeros(columns.shape[1])
-    parameters = minimize(
-        loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": TOLERANCE * weights.sum()}
-    )
-    return np.asarray(parameters.x, dtype=np.float64)
+    return np.asarray(np.log(inside / (1 - inside)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -163,16 +145,6 @@ class Points:
         return Points(self.truth[members], self.probabilities[members], self.weights[members], self.groups[members])
 
 
-def joined(parts: list[Points]) -> Points:
-    """Return the points of all parts; there must be at least one."""
-    return Points(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("truth", "probabilities", "weights", "groups")
-        )
-    )
-
-
 def method_of(points: Points) -> Method | None:
     """Choose the method by the numbers of pictures that show it and that do not; None if there are too few."""
     present, absent = kish_size(points.weights[points.truth]), kish_size(points.weights[~points.truth])
@@ -186,14 +158,14 @@ def fitted(points: Points, method: Method) -> ProbabilityMap:
     return fit(points.truth, points.probabilities, points.weights)
 
 
-def cross_fitted(points: Points, method: Method, share: float, seed: int) -> tuple[Numbers, Flags] | None:
+def cross_fitted(points: Points, method: Method, share: float) -> tuple[Numbers, Flags] | None:
     """Return for each point the probability by the map of the other folds, and whether that map calls it present.
 
     Both of shape (n,); None if nearly all points are copies of each other. share: a point is present from this mapped
     probability on. Groups are dealt to the folds at random, those that show it first, so that each fold has some.
     """
     probabilities, is_present = np.zeros(len(points)), np.zeros(len(points), dtype=np.bool_)
-    folds = folds_of(points, seed)
+    folds = folds_of(points, seed=0)
     if folds.max() < NUM_FOLDS - 1:
         return None
     for fold in range(NUM_FOLDS):

@@ -98,24 +98,15 @@ def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_le
     assert before["ece"] == pytest.approx((0.01 + 0.05 + 0.35 + 0.15 + 0.01) / 5, abs=1e-6)
     assert after["ece"] < 0.02 < before["ece"]
     thresholds = load_thresholds(out.read_bytes()).by_key
-    assert thresholds.keys() == {COMMON, RARE, RARE_TOO}
+    assert thresholds.keys() == {COMMON}
     assert thresholds[COMMON].present == common["threshold"]
     assert thresholds[COMMON].ambiguous == 0.5
 
 
-def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsys: Capture) -> None:
-    labels = labels_file(tmp_path, range(NUM))
-    found = json_of(capsys, run, "--labels", labels)
-    for key, other in ((RARE, RARE_TOO), (RARE_TOO, RARE)):
-        assert (found[key]["method"], found[key]["pooled_with"]) == ("platt", [other])
-        assert found[key]["num_present"] == 12
-        threshold = found[key]["threshold"]
-        assert isinstance(threshold, float)
-        assert 0.03 < threshold < 0.4
-        assert (found[key]["wrong_before"], found[key]["wrong_after"]) == (12 / NUM, 0)
-    alone = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM), (COMMON, RARE)))[RARE]
-    assert (alone["method"], alone["threshold"], alone["after"]) == (None, None, None)
-    assert "fewer than 20 pictures" in str(alone["note"])
+def test_a_rare_attribute_has_no_map(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    rare = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))[RARE]
+    assert (rare["num_present"], rare["method"], rare["threshold"], rare["after"]) == (12, None, None, None)
+    assert "fewer than 20 pictures" in str(rare["note"])
 
 
 def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_and_2(
@@ -125,7 +116,6 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     assert privsieve("calibrate", run, "--labels", labels) == 0
     text = capsys.readouterr().out
     assert "private: not calibrated, since the labels call too few pictures private, or too few public" in text
-    assert "Reliability of private" not in text
     columns = {
         key: [truth_of(n) if key == COMMON else rare_truth(n) for n in range(NUM)] for key in (COMMON, RARE, RARE_TOO)
     }
@@ -136,8 +126,7 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     text = capsys.readouterr().out
     assert "joined  600 of 600 rows have a label; 0 labels belong to no row" in text
     assert "drawn   600 labelled pictures, each weighted the same; copies of one count once" in text
-    assert "Reliability of private (largest P(present) of level 1 and 2)" in text
-    assert "medical_data: rare, so it shares its map with contact_details" in text
+    assert "private: largest P(present) of level 1 and 2 from 0.7" in text
     assert "without a labelled picture that has a probability: gov_ids, " in text
 
 
@@ -152,7 +141,7 @@ def test_the_binary_protocol_has_no_file_of_thresholds(make_run: MakeRun, tmp_pa
     error = capsys.readouterr().err
     assert error == (
         "privsieve: --out writes thresholds of attributes, and this run judges none: its protocol asks for the whole "
-        f"picture; leave out --out, and use it in evaluate --threshold {found['threshold']:g}, or in a policy as when: "
+        f"picture; leave out --out, and use it in a policy as when: "
         f"prob_private >= {found['threshold']:g}\n"
     )
     assert not out.exists()
@@ -161,7 +150,7 @@ def test_the_binary_protocol_has_no_file_of_thresholds(make_run: MakeRun, tmp_pa
     assert "level" not in text
     assert "present" not in text
     assert "attribute" not in text
-    assert f"private: prob_private from {found['threshold']:g} on; use it in evaluate --threshold" in text
+    assert f"private: prob_private from {found['threshold']:g} on; use it in a policy" in text
     severity = make_run([(f"p{n}", scored(n / 60)) for n in range(60)], SEVERITY, "severity")
     assert privsieve("calibrate", severity, "--labels", tmp_path / "labels.parquet") == 2
     assert "gives a score and no probability, so there is nothing to calibrate; a policy with a guarantee" in (

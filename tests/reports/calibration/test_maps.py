@@ -147,14 +147,14 @@ def test_figures_after_are_honest_where_nothing_can_be_learned() -> None:
     base = 0.25
     same = isotonic(noise.truth, noise.probabilities, noise.weights).apply(noise.probabilities)
     assert ((same - noise.truth) ** 2).mean() < base
-    held_out = cross_fitted(noise, "isotonic", 0.5, seed=0)
+    held_out = cross_fitted(noise, "isotonic", 0.5)
     assert held_out is not None
     assert ((held_out[0] - noise.truth) ** 2).mean() > base
 
 
 def test_figures_after_are_better_where_the_model_is_too_sure() -> None:
     truth, given, _ = drawn(3000)
-    held_out = cross_fitted(points(truth, given), "isotonic", 0.5, seed=0)
+    held_out = cross_fitted(points(truth, given), "isotonic", 0.5)
     assert held_out is not None
     before, after = calibration(truth, given), calibration(truth, held_out[0])
     assert before is not None
@@ -168,10 +168,10 @@ def test_copies_of_a_picture_are_never_on_both_sides() -> None:
     generator = np.random.default_rng(0)
     groups = np.repeat(np.arange(40), 30)
     truth, given = np.repeat(generator.random(40) < 0.5, 30), np.repeat(generator.random(40), 30)
-    held_out = cross_fitted(Points(truth, given, np.ones(1200), groups), "isotonic", 0.5, seed=0)
-    leaking = cross_fitted(Points(truth, given, np.ones(1200), np.arange(1200)), "isotonic", 0.5, seed=0)
+    held_out = cross_fitted(Points(truth, given, np.ones(1200), groups), "isotonic", 0.5)
+    leaking = cross_fitted(Points(truth, given, np.ones(1200), np.arange(1200)), "isotonic", 0.5)
     assert held_out is not None
     assert leaking is not None
     assert all(len(np.unique(held_out[0][groups == group])) == 1 for group in range(40))
     assert not all(len(np.unique(leaking[0][groups == group])) == 1 for group in range(40))
-    assert cross_fitted(Points(truth, given, np.ones(1200), groups % 4), "isotonic", 0.5, seed=0) is None
+    assert cross_fitted(Points(truth, given, np.ones(1200), groups % 4), "isotonic", 0.5) is None
