@@ -7,7 +7,7 @@ from shlex import quote
 from ingest.errors import LabelsError, RunError, number_of
 from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, counts_by
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
-from reports.audit.population import DrawnShards, category_weights, with_unscored
+from reports.audit.population import DrawnShards, category_weights
 from reports.audit.results import (
     ALL_LABELLED,
     ASSUMED,
@@ -77,8 +77,6 @@ def audit_of_sample(
         rates, of_categories = _corrected(subject, basis)
         subjects.append(rates)
         categories += of_categories
-    if run.damage.num_parts:  # the number of images is unknown
-        subjects = [replace(rates, with_quarantined=None) for rates in subjects]
     in_source = f"{IN_SOURCE}{' that could be read' if run.damage.num_parts else ''}"
     return Audit(
         run=run.url,
@@ -118,7 +116,6 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         subject=subject,
         num_labels=num_labels,
         num_positive=int(labels.is_there.sum()),
-        num_ambiguous=basis.labels.num_ambiguous[subject],
         num_undecided=num_undecided,
         second_looks=looks_of(subject, basis),
         raw_rate=raw.rate,
@@ -152,7 +149,6 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     corrected = replace(
         rates,
         corrected=whole.prevalence,
-        with_quarantined=with_unscored(whole.prevalence, *basis.num_scored_of_all()),
         # An engine that never answers is neither sensitive nor specific.
         sensitivity=whole.sensitivity if raw.num_answered else Estimate(),
         specificity=whole.specificity if raw.num_answered else Estimate(),
@@ -197,8 +193,6 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
             "The run has as many images of each category, whatever its size in the source, so rates of the whole run "
             "are no rates of the source; --category-sizes FILE weights them. Rates of categories hold for the source."
         )
-    if sum(labels.num_ambiguous.values()):
-        notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
     if any(category.method != "difference" for category in categories):
         notes.append(
             f"Rates of categories with fewer than {MIN_LABELS} labels of their own assume that the true rates scatter "

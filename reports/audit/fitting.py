@@ -39,9 +39,6 @@ class LabelledSample:
     truth: dict[str, Numbers]
     """Subject -> 1, 0 or NaN (not labelled), shape (m,). An attribute's 0.5 is 0."""
 
-    num_ambiguous: dict[str, int]
-    """Subject -> labels of 0.5."""
-
     undecided: dict[str, Flags]
     """Subject -> whether people differ on it, cannot say, or skipped it, shape (m,); then the truth is NaN."""
 
@@ -61,7 +58,7 @@ class LabelledSample:
         answers = np.stack(list(self.truth.values()))
         has_label: Flags = ~np.isnan(self.truth[subject])
         is_seen: Flags = ~np.isnan(answers).all(axis=0) | self.undecided[subject]
-        if self.num_ambiguous[subject] or self.num_no[subject].any() or (answers[:, has_label] == 0).any():
+        if self.num_no[subject].any() or (answers[:, has_label] == 0).any():
             return False
         return bool((is_seen & ~has_label).sum() > OPEN_SHARE * is_seen.sum())
 
@@ -87,11 +84,7 @@ def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSa
     of_attributes = attribute_values(joined.labels).astype(np.float64)
     undecided = dict(zip(SUBJECTS, answers.undecided[joined.label_places].T, strict=True))
     truth = {PRIVATE: private_of_labels(numbers_of(joined.labels, "private"), of_attributes, private)}
-    ambiguous = {PRIVATE: 0}
-    for index, key in enumerate(KEYS):
-        values = of_attributes[:, index]
-        truth[key] = np.where(values == 0.5, 0.0, values)
-        ambiguous[key] = int(((values == 0.5) & ~undecided[key]).sum())
+    truth |= dict(zip(KEYS, np.where(of_attributes == 0.5, 0.0, of_attributes).T, strict=True))
     truth = {subject: np.where(undecided[subject], np.nan, answer) for subject, answer in truth.items()}
     is_undecided: Flags = np.asarray(np.stack(list(undecided.values())).any(axis=0), dtype=np.bool_)
     has_answer: Flags = np.asarray(~np.isnan(np.stack(list(truth.values()))).all(axis=0), dtype=np.bool_)
@@ -108,7 +101,7 @@ def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSa
     num_yes, num_no = (
         dict(zip(SUBJECTS, votes[joined.label_places].T, strict=True)) for votes in (answers.num_yes, answers.num_no)
     )
-    return LabelledSample(places, truth, ambiguous, undecided, num_yes, num_no, counts)
+    return LabelledSample(places, truth, undecided, num_yes, num_no, counts)
 
 
 def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
@@ -178,13 +171,6 @@ class Basis:
     def raw(self, subject: str) -> RawCounts:
         """Return the run's own answers for the same images."""
         return self.counts.raw(subject, self.weights)
-
-    def num_scored_of_all(self) -> tuple[float, float]:
-        """Return the number of scored or screened images, and of all images, of the population of the rates."""
-        num_all = float(self.sample.design.num_rows)
-        if self.of_source is not None:
-            num_all = float(self.of_source.num_images @ self.of_source.weights)
-        return float(self.num_images(PRIVATE).sum()), num_all
 
 
 def weighted(subject: str, basis: Basis, undecided: float | None = None) -> tuple[Labels, Counts]:

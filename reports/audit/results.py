@@ -84,18 +84,11 @@ class SubjectRates(RatesOfSubject):
     num_positive: int
     """How many of the labelled pictures are private or show the attribute."""
 
-    num_ambiguous: int
-    """How many of these are labelled 0.5; they count as absent."""
-
     num_undecided: int
     """Drawn pictures without an answer that people saw. Intervals cover both: all of them positive, and none."""
 
     second_looks: SecondLooks = NONE
     """Pictures that at least two people judged, and how far they agree."""
-
-    with_quarantined: tuple[float, float] | None = None
-    """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
-    shards are damaged, so that the number of images is not known."""
 
     specificity: Estimate = field(default_factory=Estimate)
     """Share of the other images that the run does not answer with yes."""

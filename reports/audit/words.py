@@ -132,15 +132,10 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
         SENTENCES[note].format(subjects=_listed(subjects)) for note, subjects in of_notes.items() if note in SENTENCES
     ]
     lines += map(printable, audit.notes)
-    private = audit.subjects[0]
-    if audit.num_quarantined and private.with_quarantined is not None:
-        low, high = private.with_quarantined
-        lines.append(
-            "In no rate and not drawn, since most cannot be shown: "
-            f"{number_of(audit.num_quarantined, 'quarantined image')}. With all of these the private rate is between "
-            f"{percent(low)} (none private) and {percent(high)} (all)."
-        )
-    looks = private.second_looks
+    if audit.num_quarantined:
+        images = number_of(audit.num_quarantined, "quarantined image")
+        lines.append(f"In no rate and not drawn, since most cannot be shown: {images}; report says what they change.")
+    looks = audit.subjects[0].second_looks
     lines.append(label_errors(looks.num_pictures, looks.share_differing, looks.kappa, bool(looks.reach_high)))
     return tuple(lines)
 
