@@ -32,7 +32,6 @@ from reports.statistics.category_rates import MIN_LABELS
 from reports.statistics.estimates import Estimate, Rates
 from reports.statistics.shares import SMALL_GROUP
 from scoring.labels.table import JudgedLabels
-from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_files import PRIVATE, SUBJECTS, AuditSample
 
 
@@ -174,7 +173,7 @@ def _category(subject: str, category: str, raw: RawCounts, rates: Rates) -> Cate
 
 
 def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
-    labels, counts, private, notes = basis.labels, basis.labels.counts, basis.sample.design.private, list[str]()
+    labels, counts, notes = basis.labels, basis.labels.counts, list[str]()
     notes += label_gaps(counts.num_drawn, counts.num_empty + counts.num_without_row, labels.undecided_in_words)
     if labels.undecided_in_words:
         notes.append(
@@ -186,8 +185,6 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
             f"Not used, since chance did not choose their pictures from this run: "
             f"{number_of(counts.num_outside, 'label')}."
         )
-    if not follows_taxonomy(private):
-        notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')
     if run.record.per_category and basis.of_source is None:
         notes.append(
             "The run has as many images of each category, whatever its size in the source, so rates of the whole run "

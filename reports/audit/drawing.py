@@ -79,9 +79,7 @@ def draw(
     density = _density_sql(of_cells, num_images, weights)
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.columns)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
-    densest = sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
-    most = EVEN_SHARE + max(weights.values(), default=1.0) * densest
-    scale = scale_of(num_wanted, num_scored, most, histogram)
+    scale = scale_of(num_wanted, num_scored, histogram)
     design = AuditDesign(
         num_wanted=num_wanted,
         seed=seed,
@@ -215,22 +213,23 @@ def densities(num_images: Mapping[str, Numbers], purpose: Purpose, guard_mass: f
     return densities_
 
 
-def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Numbers) -> float:
-    """Return the factor that turns a density into a probability, so that `num_wanted` images are expected.
+def scale_of(num_wanted: int, num_images: int, histogram: Numbers) -> float:
+    """Return the factor that turns a density into a probability, so that `num_wanted` images are expected; infinity if
+    every image is to be drawn.
 
-    largest: an upper bound of all densities. histogram: number of images and sum of densities of each bucket of similar
-    densities, shape (B, 2).
-    Infinity if every image is to be drawn.
+    histogram: number of images and sum of densities of each bucket of similar densities, shape (B, 2).
     """
     if num_wanted >= num_images:
         return np.inf
-    plain = num_wanted / num_images
-    if plain * largest <= 1:
-        return plain
     count, total = histogram.T
     from scipy.optimize import brentq
 
     def missing(scale: float) -> float:
         return num_wanted - float((count * np.minimum(1, scale * total / count)).sum())
 
-    return float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15)) if missing(plain) > 0 else plain
+    plain = num_wanted / num_images
+    return (
+        float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15))
+        if missing(plain) > 1e-9 * num_wanted
+        else plain
+    )

@@ -37,10 +37,6 @@ SENTENCES: Mapping[str, str] = {
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""
 
 
-PROMISES = (0.95, 0.99)
-"""Shares of private pictures, of which the labels that a promise needs are said beforehand."""
-
-
 def expectations(expected: Expected) -> Iterator[str]:
     """Yield what the labels of a sample can show, before there are any, one line each."""
     if expected.half_width is not None:
@@ -48,7 +44,7 @@ def expectations(expected: Expected) -> Iterator[str]:
             f"all labels together: expect about ± {100 * expected.half_width:.1f} points for the corrected private "
             "rate, a guess from the answers; people who differ widen it"
         )
-    needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in PROMISES)
+    needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in (0.95, 0.99))
     yield (
         f"about {expected.num_private_even:,.0f} private pictures are expected for the guarantee of a policy and "
         f"screen fit, where with 95 % confidence a promise needs {needed}"
@@ -104,18 +100,12 @@ def tables(audit: Audit) -> Iterator[Table]:
     if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield table(title, heads, rows)
-    with_rate = [
-        category
-        for category in audit.categories
-        if category.subject == PRIVATE and category.corrected.value is not None
-    ]
+    with_rate = [each for each in audit.categories if each.subject == PRIVATE and each.corrected.value is not None]
     if with_rate:
         ranked = sorted(with_rate, key=lambda category: (-(category.corrected.low or 0), category.category))
         shown = ranked[:MAX_CATEGORIES_SHOWN]
         more = (
-            f"; the first {len(shown)} of {len(with_rate):,}, --format csv gives all"
-            if len(with_rate) > len(shown)
-            else ""
+            f"; the first {len(shown)} of {len(ranked):,}, --format csv gives all" if len(ranked) > len(shown) else ""
         )
         title = f"Private share of the {audit.category_population} by category, highest lower end first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "sensitivity", "note"]

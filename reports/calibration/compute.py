@@ -10,16 +10,7 @@ from reports.calibration.results import SubjectCalibration
 from reports.evaluation.answers import answers_of, near_duplicates, truth_of
 from reports.labels.joining import LabelledRows
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.calibration import (
-    MIN_TO_FIT,
-    Platt,
-    Points,
-    ProbabilityMap,
-    calibration,
-    cross_fitted,
-    fitted,
-    method_of,
-)
+from reports.statistics.calibration import MIN_TO_FIT, Platt, Points, calibration, cross_fitted, is_enough, platt
 from reports.statistics.shares import kish_size
 from scoring.privacy import probabilities_of_rows, protocol_name
 from scoring.runs.record import RunRecord
@@ -101,17 +92,19 @@ def _result(subject: _Subject) -> SubjectCalibration:
     points = subject.points
     before = calibration(points.truth, points.probabilities, points.weights)
     assert before is not None  # a subject has at least one picture
-    is_answered, method = ~np.isnan(subject.answers), method_of(points)
-    too_few = _TOO_FEW_PRIVATE if subject.key == PRIVATE else _TOO_FEW
-    threshold, note = (None, too_few) if method is None else _threshold(fitted(points, method))
-    held_out = None if method is None else cross_fitted(points, method, HALF)
+    is_answered = ~np.isnan(subject.answers)
+    threshold: float | None = None
+    note: str | None = _TOO_FEW_PRIVATE if subject.key == PRIVATE else _TOO_FEW
+    held_out = None
+    if is_enough(points):
+        threshold, note = _threshold(platt(points.truth, points.probabilities, points.weights))
+        held_out = cross_fitted(points, HALF)
     return SubjectCalibration(
         subject=subject.key,
         probability=subject.probability,
         num_pictures=len(points),
         num_present=int(points.truth.sum()),
         num_effective=kish_size(points.weights[points.truth]),
-        method=method,
         before=before,
         after=calibration(points.truth, held_out[0], points.weights) if held_out else None,
         wrong_before=_share(subject.answers == 1, points, is_answered),
@@ -129,11 +122,11 @@ def _share(said: Flags, points: Points, members: Flags) -> float | None:
     return float(weights[said[members] != points.truth[members]].sum() / weights.sum())
 
 
-def _threshold(map_: ProbabilityMap) -> tuple[float, str | None]:
+def _threshold(curve: Platt) -> tuple[float, str | None]:
     """Return the threshold and a note. It is rounded up to single precision, in which probabilities are stored and
     compared."""
-    note = "its probabilities do not rise with the truth" if isinstance(map_, Platt) and map_.slope == 0 else None
-    start = map_.reaching(HALF)
+    note = "its probabilities do not rise with the truth" if curve.slope == 0 else None
+    start = curve.reaching(HALF)
     if start is None:
         why = f": {note}" if note else ""
         return NEVER, f"no probability given means 50 % or more{why}; only 1 counts as present"

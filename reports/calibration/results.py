@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.labels.joining import Drawn, JoinCounts
-from reports.statistics.calibration import Calibration, Method
+from reports.statistics.calibration import Calibration
 
 _HEAD = """\
 # P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is
@@ -32,9 +32,6 @@ class SubjectCalibration:
 
     num_effective: float
     """Number of equally drawn pictures that show it and tell as much as these; `num_present` without weights."""
-
-    method: Method | None
-    """None if there are too few labels."""
 
     before: Calibration
     """Calibration of the probabilities as they were given."""

@@ -13,9 +13,8 @@ def document(report: CalibrationReport) -> Document:
     subjects = table(
         "Before → after. After: each picture by a map fitted on the other four fifths. "
         f"Threshold: {present} with a probability of 0.5 or more",
-        ["subject", "pictures", present, "map", "Brier", "ECE", "by chance", "wrong answers", "threshold"],
+        ["subject", "pictures", present, "Brier", "ECE", "by chance", "wrong answers", "threshold"],
         [_row(subject) for subject in report.subjects],
-        (0, 3),
     )
     return Document(tuple(headlines(report)), (subjects,), tuple(notes(report)))
 
@@ -73,7 +72,6 @@ def _row(subject: SubjectCalibration) -> list[Cell]:
         subject.subject,
         subject.num_pictures,
         subject.num_present,
-        subject.method or "–",
         _change(subject.before.brier, after.brier if after else None),
         _change(subject.before.ece, after.ece if after else None),
         _change(subject.before.ece_by_chance, after.ece_by_chance if after else None),

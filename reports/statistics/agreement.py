@@ -1,23 +1,17 @@
 """How far annotators agree, the 95 % intervals of κ and α, and how far errors of labels move a rate.
 
-The coefficients are computed from sums over pictures, so that a bootstrap can weight the pictures. Sums have any shape
-(…,), or (…, K) with one sum for each of K answers. A coefficient is NaN where it is not defined, as where all answers
-are the same: chance then explains every agreement.
+The coefficients follow from sums over pictures (…,), or (…, K) for K answers, so that a bootstrap can weight pictures.
+One is NaN where chance explains every agreement, as where all answers are the same. The bootstrap has one more judged
+item at each end: at the lower end two answers that differ, at the upper end two equal ones (`intervals.py`).
 
-The intervals are a bootstrap over pictures with one more judged item at each end: at the lower end it has two answers
-that differ, at the upper end two that are the same. See `reports.statistics.intervals`; the coverage is
-simulated in `benchmarks/statistics_evaluation.py`.
-
-People err, and an error in a label moves a rate as an error of the engine does: 5 % wrong labels of one person turned a
-rate of 10.3 % into 14.3 % (simulated). If two people judged a picture and differ (`SecondLooks`), one of them is wrong.
-Which one is not known, so the interval of a rate allows for as many errors in one direction as in the other. Errors
-that both make alike cannot be seen. If a label is wrong with probability e, two independent labels differ with
-probability 2 e (1 - e). So the share of wrong labels is at least half of the share that differs. This holds for wrong
-"yes" and wrong "no" taken together, and the rate moves most if all wrong labels are of one kind.
+`SecondLooks`: if a label is wrong with probability e, two independent labels differ with probability 2 e (1 - e), so at
+least half of the share that differs is wrong, and the rate moves most if all wrong labels are of one kind. The interval
+of a rate allows for as many in either direction. Assumes that people err independently: errors that both make alike
+cannot be seen.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,7 +52,12 @@ def coefficients(
     each item, from 0, shape (N,); a picture is weighted as a whole. has_order: False for no ordinal α.
     """
     known = np.unique(answers[~np.isnan(answers)])
-    kappas = {pair: kappa for pair, kappa in _kappas(answers, known) if kappa is not None}
+    kappas = dict[tuple[int, int], float]()
+    if len(answers) <= MAX_ANNOTATORS_FOR_COHEN:
+        for pair in itertools.combinations(range(len(answers)), 2):
+            kappa = known_number(_cohen(_cohen_terms(answers[list(pair)], known).sum(axis=0), len(known)))
+            if kappa is not None:
+                kappas[pair] = kappa
     pairs = list(kappas) if len(kappas) <= MAX_PAIRS_WITH_INTERVAL else []
     of_items = _terms(answers, known, pairs, has_order)
 
@@ -83,14 +82,6 @@ def coefficients(
 
     intervals = of_sums(wanted, of_pictures[:, None], lowest, highest, draws, is_few)
     return values, dict(zip(names, intervals, strict=True))
-
-
-def _kappas(answers: Numbers, known: Numbers) -> Iterator[tuple[tuple[int, int], float | None]]:
-    """Yield Cohen's κ of each pair of annotators; nothing if there are too many annotators."""
-    for pair in itertools.combinations(range(len(answers)), 2) if len(answers) <= MAX_ANNOTATORS_FOR_COHEN else ():
-        both = answers[list(pair)]
-        sums = _cohen_terms(both[:, ~np.isnan(both).any(axis=0)], known).sum(axis=0)
-        yield pair, known_number(_cohen(sums, len(known)))
 
 
 def _cohen_terms(answers: Numbers, known: Numbers) -> Numbers:

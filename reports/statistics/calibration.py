@@ -1,15 +1,14 @@
-"""Calibration of probabilities: of the pictures that were given 0.8, are 80 % positive? Maps make it so.
+"""Calibration of probabilities: of the pictures that were given 0.8, are 80 % positive? A map makes it so.
 
-Maps never fall. How good a map is, is measured on pictures that it was not fitted on.
+The map is Platt's: expit(a logit(p) + b), the most likely a ≥ 0 and b, so it never falls. It assumes that the truth
+rises with the probability as such a curve does. How good it is, is measured on pictures that it was not fitted on.
 
-Sources: Brier, "Verification of forecasts expressed in terms of probability", 1950; Guo et al., "On Calibration of
-Modern Neural Networks", 2017 (expected calibration error over bins of equal width); Platt, "Probabilistic Outputs for
-Support Vector Machines", 1999; Zadrozny and Elkan, "Transforming Classifier Scores into Accurate Multiclass Probability
-Estimates", 2002 (isotonic regression).
+Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999; Brier, "Verification of forecasts expressed
+in terms of probability", 1950; Guo et al., "On Calibration of Modern Neural Networks", 2017 (expected calibration error
+over bins of equal width).
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,48 +19,17 @@ from reports.statistics.shares import kish_size
 EDGE = 1e-6
 """Probabilities nearer to 0 or 1 than this count as this near: single precision cannot hold them more exactly."""
 
-TOLERANCE = 1e-9
-"""Shares nearer than this are equal: the mean of 24 pictures that show it and 24 that do not can be 0.5 - 1e-16."""
-
-Method = Literal["isotonic", "platt"]
 Groups = npt.NDArray[np.int64]
 
-MIN_FOR_ISOTONIC = 200
-"""Number of pictures that show it; with fewer, a free curve follows the noise."""
-
 MIN_TO_FIT = 20
-"""Number of pictures that show it, and of pictures that do not; with fewer there is no curve of its own."""
+"""Number of pictures that show it, and of pictures that do not; with fewer there is no map."""
 
 NUM_FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Isotonic:
-    """Straight lines between knots, constant outside of them; free of any shape."""
-
-    given: Numbers
-    """Shape (k,), rising: probabilities that were given."""
-
-    meant: Numbers
-    """Shape (k,), never falling: the share for which they are true."""
-
-    def apply(self, probabilities: Numbers) -> Numbers:
-        return np.asarray(np.interp(probabilities, self.given, self.meant), dtype=np.float64)
-
-    def reaching(self, share: float) -> float | None:
-        """Return the smallest probability given that means at least `share`, 0–1; None if none does."""
-        index = int(np.searchsorted(self.meant, share - TOLERANCE))
-        if index == len(self.meant):
-            return None
-        if index == 0:
-            return 0.0
-        between = self.meant[index - 1 : index + 1], self.given[index - 1 : index + 1]
-        return float(np.interp(share, *between))
-
-
-@dataclass(frozen=True)
 class Platt:
-    """A logistic curve over the logit of the probability given: two numbers, for few labels."""
+    """A logistic curve over the logit of the probability given."""
 
     slope: float
     """0 or more; 0 if the truth does not rise with the probabilities."""
@@ -74,28 +42,13 @@ class Platt:
         return np.asarray(expit(self.slope * logits(probabilities) + self.intercept), dtype=np.float64)
 
     def reaching(self, share: float) -> float | None:
+        """Return the smallest probability given that means at least `share`, 0–1; None if none does."""
         lowest, highest = self.apply(np.array([0.0, 1.0]))
         if not lowest < share <= highest:
             return None if highest < share else 0.0
         from scipy.special import expit, logit  # as above
 
         return float(expit((logit(share) - self.intercept) / self.slope))
-
-
-ProbabilityMap = Isotonic | Platt
-
-
-def isotonic(truth: Flags, probabilities: Numbers, weights: Numbers) -> Isotonic:
-    """Return the never falling function with the least weighted squared error; all of shape (n,), n > 0."""
-    given, places = np.unique(probabilities, return_inverse=True)
-    masses = np.bincount(places, weights=weights)
-    shares = np.bincount(places, weights=weights * truth) / masses
-    from scipy.optimize import isotonic_regression  # takes half a second to load
-
-    meant = isotonic_regression(shares, weights=masses).x
-    is_knot = np.ones(len(meant), dtype=np.bool_)
-    is_knot[1:-1] = (meant[1:-1] != meant[:-2]) | (meant[1:-1] != meant[2:])
-    return Isotonic(given[is_knot], np.clip(meant[is_knot], 0.0, 1.0))
 
 
 def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
@@ -114,7 +67,7 @@ def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
         slopes = weights * (expit(values) - targets)
         return float(weights @ (np.logaddexp(0, values) - targets * values)), np.array([slopes @ given, slopes.sum()])
 
-    slope, intercept = minimize(loss, np.zeros(2), jac=True, options={"gtol": TOLERANCE * weights.sum()}).x
+    slope, intercept = minimize(loss, np.zeros(2), jac=True, options={"gtol": 1e-9 * weights.sum()}).x
     if slope < 0:
         return Platt(0.0, float(logits(np.average(targets, weights=weights))))
     return Platt(float(slope), float(intercept))
@@ -145,20 +98,13 @@ class Points:
         return Points(self.truth[members], self.probabilities[members], self.weights[members], self.groups[members])
 
 
-def method_of(points: Points) -> Method | None:
-    """Choose the method by the numbers of pictures that show it and that do not; None if there are too few."""
-    present, absent = kish_size(points.weights[points.truth]), kish_size(points.weights[~points.truth])
-    if min(present, absent) < MIN_TO_FIT - 1e-9:
-        return None
-    return "isotonic" if present > MIN_FOR_ISOTONIC - 1e-9 else "platt"
+def is_enough(points: Points) -> bool:
+    """Return whether there are enough pictures that show it, and that do not, for a map."""
+    sides = (kish_size(points.weights[points.truth]), kish_size(points.weights[~points.truth]))
+    return min(sides) >= MIN_TO_FIT - 1e-9
 
 
-def fitted(points: Points, method: Method) -> ProbabilityMap:
-    fit = isotonic if method == "isotonic" else platt
-    return fit(points.truth, points.probabilities, points.weights)
-
-
-def cross_fitted(points: Points, method: Method, share: float) -> tuple[Numbers, Flags] | None:
+def cross_fitted(points: Points, share: float) -> tuple[Numbers, Flags] | None:
     """Return for each point the probability by the map of the other folds, and whether that map calls it present.
 
     Both of shape (n,); None if nearly all points are copies of each other. share: a point is present from this mapped
@@ -170,7 +116,8 @@ def cross_fitted(points: Points, method: Method, share: float) -> tuple[Numbers,
         return None
     for fold in range(NUM_FOLDS):
         held = folds == fold
-        others = fitted(points.at(~held), method)
+        rest = points.at(~held)
+        others = platt(rest.truth, rest.probabilities, rest.weights)
         probabilities[held] = others.apply(points.probabilities[held])
         start = others.reaching(share)
         is_present[held] = False if start is None else points.probabilities[held] >= start

@@ -1,18 +1,15 @@
 """95 % intervals of the figures of an evaluation. All of them have a width above 0.
 
 Shares (recall, precision, specificity, accuracy, level accuracy) have the exact interval of Clopper and Pearson. So has
-F1, which follows from a share: with the share q of the true positives among the pictures that are labelled or answered
-private, F1 = 2 q / (1 + q). Near duplicates count as one picture (Kish's effective size; Korn and Graubard, 1998). All
-other figures have a Bayesian bootstrap (`Draws`): each group of near duplicates gets one weight from the exponential
-distribution, where an ordinary bootstrap draws it a whole number of times. An ordinary bootstrap of 38 pictures with
-one error draws no error in a third of its draws, and its intervals of rare errors are far too narrow. Therefore each
-end also has one more picture: at the lower end one that makes the figure as low as it can be, at the upper end one that
-makes it as high. For a share these are the ends of the exact interval of Clopper and Pearson; for other figures the
-coverage was simulated (`benchmarks/statistics_evaluation.py`).
-
-Sources: Rubin, "The Bayesian bootstrap", 1981; for means Gaffke, "Three test statistics for a nonparametric one-sided
-hypothesis on the mean of a nonnegative variable", 2005, and Learned-Miller and Thomas, "A new confidence interval for
-the mean of a bounded random variable", 2019.
+F1 = 2 q / (1 + q), by the share q of the true positives among the pictures that are labelled or answered private. Near
+duplicates count as one picture (Kish's effective size; Korn and Graubard, 1998). All other figures have a Bayesian
+bootstrap (Rubin, 1981): each group of near duplicates gets one weight from the exponential distribution. Each end also
+has one more picture: at the lower end one that makes the figure as low as it can be, at the upper end one that makes it
+as high. Without it intervals of rare errors are far too narrow: an ordinary bootstrap of 38 pictures with one error
+draws no error in a third of its draws. For a share these are the ends of the exact interval (for means: Gaffke, "Three
+test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative variable", 2005; Learned-Miller
+and Thomas, 2019); for other figures the coverage was simulated (`benchmarks/statistics_evaluation.py`). Assumes that
+pictures, near duplicates apart, are independent.
 """
 
 from collections.abc import Callable
@@ -25,8 +22,6 @@ import numpy.typing as npt
 from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, rates
 from reports.statistics.correlation import weighted_pearson, weighted_spearman
 from reports.statistics.shares import clopper_pearson, kish_size
-
-LEVEL = 0.95
 
 _CELLS_AT_ONCE = 4_000_000
 """Limit on the draws × pictures that are in memory at a time."""
@@ -60,12 +55,7 @@ class Draws:
     def ends_of_sums(
         self, metric: Callable[[Numbers], Numbers], pictures: Numbers, lowest: Numbers, highest: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """Return the ends of the intervals of figures that follow from sums over pictures. Shape (…) each.
-
-        metric: sums, shape (draws, t, k) -> figures, shape (draws, …). pictures: what each picture adds to t tables of
-        k numbers, shape (n, t, k). lowest, highest: what one more picture adds to each of the tables at the lower and
-        at the upper end, shape (m, k); each of m kinds of pictures gets a part of the weight of one picture.
-        """
+        """Return the ends of the intervals of figures that follow from sums over pictures; arguments as `of_sums`."""
         _, num_tables, num_columns = pictures.shape
         per_group = np.zeros((len(self.sizes), num_tables * num_columns))
         np.add.at(per_group, self.groups, pictures.reshape(len(pictures), -1))
@@ -83,7 +73,7 @@ class Draws:
         sums = np.concatenate(parts).reshape(self.num_draws, num_tables, num_columns)
         low = metric(sums + self._one_more(len(lowest), num_tables) @ lowest)
         high = metric(sums + self._one_more(len(highest), num_tables) @ highest)
-        return _quantiles(low, high)
+        return np.nanquantile(low, 0.025, axis=0), np.nanquantile(high, 0.975, axis=0)
 
     def ends_of_weights(
         self, metric: Callable[[Numbers, Numbers], Numbers], lowest: Numbers, highest: Numbers
@@ -102,8 +92,7 @@ class Draws:
             weights = generator.standard_exponential((part.stop - start, len(self.sizes)))[:, self.groups]
             low.append(metric(lowest, np.concatenate([weights, more_low[part]], axis=1)))
             high.append(metric(highest, np.concatenate([weights, more_high[part]], axis=1)))
-        ends = _quantiles(np.concatenate(low), np.concatenate(high))
-        return float(ends[0]), float(ends[1])
+        return float(np.nanquantile(np.concatenate(low), 0.025)), float(np.nanquantile(np.concatenate(high), 0.975))
 
     def _one_more(self, num_kinds: int, num_tables: int = 1) -> Numbers:
         """Return the weight of one independent picture, dealt to the kinds at random. Shape (draws, tables, kinds).
@@ -113,11 +102,6 @@ class Draws:
         generator = np.random.default_rng([self.seed, 1])
         weights = generator.standard_gamma(1 / num_kinds, size=(self.num_draws, num_tables, num_kinds))
         return np.asarray(weights * len(self.groups) / max(1.0, self.num_effective), dtype=np.float64)
-
-
-def _quantiles(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-    tail = (1 - LEVEL) / 2
-    return np.nanquantile(low, tail, axis=0), np.nanquantile(high, 1 - tail, axis=0)
 
 
 NUM_FEW = 50
@@ -178,7 +162,9 @@ def of_sums(
 ) -> list[Interval]:
     """Return the intervals of figures that follow from sums over pictures, each holding the figure itself.
 
-    figures: sums, shape (draws, t, k) -> shape (draws, figures). Others as in `Draws.ends_of_sums`.
+    figures: sums, shape (draws, t, k) -> shape (draws, figures). pictures: what each picture adds to t tables of k
+    numbers, shape (n, t, k). lowest, highest: what one more picture adds to each of the tables at the lower and at the
+    upper end, shape (m, k); each of m kinds of pictures gets a part of the weight of one picture.
     """
     low, high = draws.ends_of_sums(figures, pictures, lowest, highest)
     values = figures(pictures.sum(axis=0)[None])[0]

@@ -1,17 +1,14 @@
 """Two runs on the same pictures: whether one answers better, and which changes between them are more than chance.
 
-A run may leave a picture open: it is scored, but has no answer to this question. If a run leaves open what it does not
-find, both runs have an answer only for pictures in which it found something. Then either what appeared or what vanished
-cannot be seen, and McNemar's test calls plain noise a change.
+McNemar's exact test (1947): of the pictures that only one run has right, each has half by chance. Assumes independent
+pictures, and that a run answers whatever a picture shows. A run that leaves open what it does not find answers only
+where it found something, and plain noise looks like a change. So:
 
-- A run that leaves more pictures open than it denies is not compared by a test or by κ. Such are runs that never say
-  no, and those that answer fewer than half of the pictures, always or nearly always with yes.
-- Otherwise the test is made in nine ways: what each of the runs leaves open is left out, or not found, or found. A run
-  may leave pictures open whatever they show, or what it does not find, or what it finds, as a model that refuses does,
-  and the other run for another reason. p is the largest of the nine, and 1 if two of them point in opposite
-  directions. With noise alone it was below 0.05 in at most 5 % of simulated runs that left pictures open in one of
-  these ways (tests/reports/diff/test_testing.py). What both runs leave open is left out, so noise can still look like a
-  change if each of them leaves many pictures open, one what it does not find and the other what it finds.
+- A run that leaves more pictures open than it denies is not compared by a test or by κ.
+- Otherwise the test is made in nine ways: what each run leaves open is left out, or not found, or found, as with a
+  model that refuses. p is the largest of the nine, and 1 if two of them point in opposite directions. With noise alone
+  it was below 0.05 in at most 5 % of simulated runs (tests/reports/diff/test_testing.py). What both runs leave open is
+  left out, so noise can still look like a change if one leaves open what it does not find and the other what it finds.
 """
 
 import math

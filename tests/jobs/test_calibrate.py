@@ -81,22 +81,23 @@ def json_of(capsys: Capture, *arguments: object) -> dict[str, dict[str, object]]
     return {one["subject"]: one for one in report["subjects"]} | {"report": report}
 
 
-def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_least_half(
+def test_a_common_attribute_gets_a_map_and_the_threshold_that_means_at_least_half(
     run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     labels, out = labels_file(tmp_path, range(NUM)), tmp_path / "thresholds.yaml"
     found = json_of(capsys, run, "--labels", labels, "--out", out)
     common = found[COMMON]
-    assert (common["method"], common["num_pictures"], common["num_present"]) == ("isotonic", NUM, 270)
-    # Between .6, which means .25, and .9, which means .75, half is reached in the middle.
-    assert common["threshold"] == pytest.approx(0.75, abs=1e-6)
+    assert (common["num_pictures"], common["num_present"]) == (NUM, 270)
+    # The share for which it is true passes half between .6 and .9.
+    assert isinstance(common["threshold"], float)
+    assert 0.6 < common["threshold"] < 0.9
     assert common["wrong_before"] == pytest.approx((30 + 90 + 30) / NUM)
     assert common["wrong_after"] == pytest.approx((30 + 30 + 30) / NUM)
     before, after = common["before"], common["after"]
     assert isinstance(before, dict)
     assert isinstance(after, dict)
     assert before["ece"] == pytest.approx((0.01 + 0.05 + 0.35 + 0.15 + 0.01) / 5, abs=1e-6)
-    assert after["ece"] < 0.02 < before["ece"]
+    assert after["ece"] < before["ece"]
     thresholds = load_thresholds(out.read_bytes()).by_key
     assert thresholds.keys() == {COMMON}
     assert thresholds[COMMON].present == common["threshold"]
@@ -105,7 +106,7 @@ def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_le
 
 def test_a_rare_attribute_has_no_map(run: Path, tmp_path: Path, capsys: Capture) -> None:
     rare = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))[RARE]
-    assert (rare["num_present"], rare["method"], rare["threshold"], rare["after"]) == (12, None, None, None)
+    assert (rare["num_present"], rare["threshold"], rare["after"]) == (12, None, None)
     assert "fewer than 20 pictures" in str(rare["note"])
 
 
@@ -135,7 +136,7 @@ def test_the_binary_protocol_has_no_file_of_thresholds(make_run: MakeRun, tmp_pa
     labels = by_hash([f"p{n}" for n in range(60)], private=[int(n % 2 == 0) for n in range(60)])
     write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
     found = json_of(capsys, run, "--labels", tmp_path / "labels.parquet")["private"]
-    assert (found["method"], found["probability"]) == ("platt", "prob_private")
+    assert found["probability"] == "prob_private"
     out = tmp_path / "thresholds.yaml"
     assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet", "--out", out) == 2
     error = capsys.readouterr().err
