@@ -39,8 +39,7 @@ PRIVATE_SHARE: Mapping[Purpose, float] = {"both": 0.4, "private": 0.7, "attribut
 
 @dataclass(frozen=True)
 class Expected:
-    """What labels of a sample can show, guessed before there are any. In four simulated settings the width was right
-    within a factor of 0.86 to 1.25."""
+    """What labels of a sample can show, guessed before there are any."""
 
     half_width: float | None
     """Half of the 95 % interval of the private rate of the scored images, 0–1, if every label is given and right."""
@@ -153,9 +152,9 @@ def _drawn(run: Run, sql: AuditSql, probability: str, design: AuditDesign) -> Au
 def _half_width(
     sample: AuditSample, num_images: Numbers, weights: Mapping[str, float], guard_mass: float
 ) -> float | None:
-    """Return half of the interval of the private rate if the guesses about the cells are right; None without a drawn
-    picture. num_images: in each cell, as the rates count them. weights: category -> how often an image of it counts;
-    once without any. guard_mass: images that a guarded one represents."""
+    """Return half of the interval of the private rate if the guesses about the cells are right; None without a picture.
+    num_images: in each cell, as the rates count them. weights: as in `_density_sql`. guard_mass: images that a guarded
+    one represents."""
     guess, table = guesses(num_images), sample.table
     if not table.num_rows:
         return None

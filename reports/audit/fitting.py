@@ -13,7 +13,7 @@ from ingest.errors import LabelsError
 from reports.audit.cells import CellCounts, RawCounts
 from reports.audit.population import CategoryWeights, DrawnShards, rates_of_source
 from reports.audit.results import LabelCounts
-from reports.labels.agreed import agreed, in_words, num_undecided_of
+from reports.labels.agreed import agreed
 from reports.labels.joining import join
 from reports.run.design import SAMPLES, Kind
 from reports.statistics.agreement import NONE, SecondLooks, allowing_for, second_looks
@@ -46,11 +46,6 @@ class LabelledSample:
     num_no: dict[str, Counts]
     """Subject -> people who say yes, and who say no, shape (m,)."""
     counts: LabelCounts
-
-    @property
-    def undecided_in_words(self) -> str:
-        """Return the number of undecided pictures of each subject that has any; empty if none has."""
-        return in_words(num_undecided_of(np.stack(list(self.undecided.values()), axis=1)))
 
     def says_only_where(self, subject: str) -> bool:
         """Return whether the labels name the subject where it is present, and leave the other pictures that were seen
@@ -94,7 +89,6 @@ def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSa
         num_undecided=int((~has_answer & is_undecided).sum()),
         num_empty=int((~has_answer & ~is_undecided).sum()),
         num_without_row=rows.num_rows - len(has_answer),
-        num_rows=judged.labels.num_rows,
         num_outside=joined.counts.num_labels_without_row,
     )
     places = joined.rows["place"].to_numpy().astype(np.int64)
@@ -174,10 +168,7 @@ class Basis:
 
 
 def weighted(subject: str, basis: Basis, undecided: float | None = None) -> tuple[Labels, Counts]:
-    """Return the labels of a subject, and the rows of the sample that they are of.
-
-    undecided: value that undecided pictures get, 0 or 1; None leaves them out.
-    """
+    """Return the labels of a subject, and their rows of the sample. undecided: 0 or 1 for such pictures; None: none."""
     labels, drawn = basis.labels, basis.sample.table
     truth = labels.truth[subject]
     if undecided is not None:

@@ -123,11 +123,8 @@ class CategoryWeights:
     def with_error_of_draw(
         self, estimate: Estimate, names: Sequence[str], rates: Numbers, num_scored: Numbers
     ) -> Estimate:
-        """Add the error of the run's draw to an estimate.
-
-        names: categories with a scored image. rates: corrected rate of each of them. num_scored: images of it with a
-        score.
-        """
+        """Add the error of the run's draw to an estimate. names: categories with a scored image. rates: the corrected
+        rate of each. num_scored: its images with a score."""
         value, low, high = estimate.value, estimate.low, estimate.high
         if value is None or low is None or high is None:
             return estimate

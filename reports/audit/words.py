@@ -10,15 +10,14 @@ from reports.audit.results import (
     FEW_LABELS,
     NO_LABELS,
     ONLY_PRESENT,
-    TOO_FEW_FOR_CATEGORIES,
     Audit,
-    CategoryRates,
     LabelCounts,
+    SubjectRates,
 )
 from reports.statistics.agreement import MIN_TWICE
-from reports.statistics.category_rates import MIN_CATEGORIES, MIN_LABELS
+from reports.statistics.category_rates import MIN_LABELS
 from reports.statistics.estimates import Estimate
-from reports.statistics.shares import SMALL_GROUP, num_needed
+from reports.statistics.shares import num_needed
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
 from scoring.runs.audit_files import PRIVATE, SUBJECTS
 
@@ -30,8 +29,6 @@ SENTENCES: Mapping[str, str] = {
     ONLY_PRESENT: "No corrected rate, since the labels say only where it is present, and leave other pictures open: "
     "{subjects}.",
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
-    TOO_FEW_FOR_CATEGORIES: f"No rates of categories, since none has {MIN_LABELS} labels of its own, and fewer than "
-    f"{MIN_CATEGORIES} have {SMALL_GROUP} images: {{subjects}}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
 }
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""
@@ -68,7 +65,6 @@ def headlines(audit: Audit) -> tuple[str, ...]:
 
 
 def _counted(counts: LabelCounts) -> str:
-    """Return the counts of labels in words, without those that are 0."""
     others = {
         "undecided": counts.num_undecided,
         "without an answer": counts.num_empty,
@@ -139,14 +135,10 @@ def _listed(subjects: Sequence[str]) -> str:
     return ", ".join(subjects)
 
 
-def _category(rates: CategoryRates) -> list[Cell]:
-    cells = [
-        percent(rates.raw_rate, rates.is_raw_lower_bound),
-        _cell(rates.corrected),
-        _cell(rates.sensitivity),
-        rates.note or "",
-    ]
-    return [shortened(printable(rates.category)), rates.num_scored, rates.num_labels, *cells]
+def _category(rates: SubjectRates) -> list[Cell]:
+    name, note = shortened(printable(rates.category or "")), rates.note or ""
+    raw = percent(rates.raw_rate, rates.is_raw_lower_bound)
+    return [name, rates.num_scored, rates.num_labels, raw, _cell(rates.corrected), _cell(rates.sensitivity), note]
 
 
 def _cell(estimate: Estimate) -> str:
@@ -176,11 +168,8 @@ def label_gaps(num_drawn: int, num_without_label: int, undecided: str) -> Iterat
 
 
 def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
-    """Explain how wrong labels affect the rates, as far as that is known.
-
-    num_pictures: pictures that at least two people judged. is_allowed_for: whether the intervals are wider by these
-    errors.
-    """
+    """Explain how wrong labels affect the rates. num_pictures: those that at least two people judged. is_allowed_for:
+    whether the intervals are wider by these errors."""
     if num_pictures < MIN_TWICE or differing is None:
         few = f" (so far {num_pictures:,})" if num_pictures else ""
         return (

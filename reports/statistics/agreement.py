@@ -27,18 +27,13 @@ COEFFICIENTS = ("cohen", "fleiss", "alpha_nominal", "alpha_ordinal")
 """Cohen's κ, its mean over pairs of annotators; Fleiss' κ; Krippendorff's α, in which any difference counts the same,
 or a larger one more."""
 
-MAX_ANNOTATORS_FOR_COHEN = 100
-"""Cohen's κ compares pairs of annotators. It is left out if there are more annotators, mostly crowds."""
-
-MAX_PAIRS_WITH_INTERVAL = 10
-"""Limit on the pairs of annotators: with more, Cohen's κ has no interval, since each pair has sums of its own."""
+MAX_ANNOTATORS_FOR_COHEN = 5
+"""Limit on the annotators for Cohen's κ, of which each pair has sums of its own; the other coefficients are for any."""
 
 
 def share_of_same_pairs(counts: Numbers) -> Numbers:
-    """Return the share of equal answers among the pairs of answers to each item. Shape (N,).
-
-    counts: shape (N, K), how often each answer was given, at least two in all.
-    """
+    """Return the share of equal answers among the pairs of answers to each item, shape (N,). counts: how often each
+    answer was given, shape (N, K), at least two in all."""
     num = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (num * (num - 1)), dtype=np.float64)
 
@@ -52,21 +47,16 @@ def coefficients(
     each item, from 0, shape (N,); a picture is weighted as a whole. has_order: False for no ordinal α.
     """
     known = np.unique(answers[~np.isnan(answers)])
-    kappas = dict[tuple[int, int], float]()
-    if len(answers) <= MAX_ANNOTATORS_FOR_COHEN:
-        for pair in itertools.combinations(range(len(answers)), 2):
-            kappa = known_number(_cohen(_cohen_terms(answers[list(pair)], known).sum(axis=0), len(known)))
-            if kappa is not None:
-                kappas[pair] = kappa
-    pairs = list(kappas) if len(kappas) <= MAX_PAIRS_WITH_INTERVAL else []
+    pairs = list(itertools.combinations(range(len(answers)), 2)) if len(answers) <= MAX_ANNOTATORS_FOR_COHEN else []
+    kappas = [_cohen(_cohen_terms(answers[list(pair)], known).sum(axis=0), len(known)) for pair in pairs]
+    pairs = [pair for pair, kappa in zip(pairs, kappas, strict=True) if not np.isnan(kappa)]
     of_items = _terms(answers, known, pairs, has_order)
 
     def figures(sums: Numbers) -> Numbers:
         return _of_sums(sums, len(known), len(pairs), has_order)
 
     values = dict(zip(COEFFICIENTS, map(known_number, figures(of_items.sum(axis=0))), strict=True))
-    values["cohen"] = float(np.mean(list(kappas.values()))) if kappas else None
-    names = [name for name in COEFFICIENTS if values[name] is not None and (pairs or name != "cohen")]
+    names = [name for name in COEFFICIENTS if values[name] is not None]
     if not names:
         return values, {}
     low, high = known[[0, -1] if has_order else np.argsort(of_items[:, 3 : 3 + len(known)].sum(axis=0))[-2:]]
@@ -75,11 +65,11 @@ def coefficients(
     of_pictures = np.zeros((int(pictures.max()) + 1, of_items.shape[1]))
     np.add.at(of_pictures, pictures, of_items)
     is_wanted = [name in names for name in COEFFICIENTS]
-    draws, is_few = Draws(np.arange(len(of_pictures))), len(of_pictures) < NUM_FEW
 
     def wanted(sums: Numbers) -> Numbers:
         return figures(sums[:, 0])[:, is_wanted]
 
+    draws, is_few = Draws(np.arange(len(of_pictures))), len(of_pictures) < NUM_FEW
     intervals = of_sums(wanted, of_pictures[:, None], lowest, highest, draws, is_few)
     return values, dict(zip(names, intervals, strict=True))
 

@@ -105,11 +105,9 @@ def is_enough(points: Points) -> bool:
 
 
 def cross_fitted(points: Points, share: float) -> tuple[Numbers, Flags] | None:
-    """Return for each point the probability by the map of the other folds, and whether that map calls it present.
-
-    Both of shape (n,); None if nearly all points are copies of each other. share: a point is present from this mapped
-    probability on. Groups are dealt to the folds at random, those that show it first, so that each fold has some.
-    """
+    """Return for each point the probability by the map of the other folds, and whether that map calls it present, both
+    of shape (n,); None if nearly all points are copies of each other. share: a point is present from this mapped
+    probability on."""
     probabilities, is_present = np.zeros(len(points)), np.zeros(len(points), dtype=np.bool_)
     folds = folds_of(points, seed=0)
     if folds.max() < NUM_FOLDS - 1:
@@ -140,22 +138,6 @@ NUM_BINS = 10
 
 
 @dataclass(frozen=True)
-class ReliabilityBin:
-    """The pictures whose probability is in one tenth of [0, 1]."""
-
-    low: float
-    high: float
-    """Included in the last bin only; `low` in each."""
-
-    num_pictures: int
-    """The other fields are None without any."""
-
-    mean_probability: float | None
-    share: float | None
-    """Share of the pictures for which it is true, 0–1."""
-
-
-@dataclass(frozen=True)
 class Calibration:
     """Calibration of pictures with a label and a probability."""
 
@@ -170,9 +152,6 @@ class Calibration:
     """The same error to expect of probabilities that are right, from as few pictures: an error as small shows nothing.
     By the normal approximation, √(2/π) √(Σ w² p (1 − p)) in each bin."""
 
-    bins: tuple[ReliabilityBin, ...]
-    """Ten, from 0 to 1."""
-
 
 def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = None) -> Calibration | None:
     """Return the calibration of probabilities; None without a picture.
@@ -183,27 +162,13 @@ def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = 
     if not len(truth):
         return None
     weights = np.ones(len(truth)) if weights is None else weights
-    actual = truth.astype(np.float64)
     edges = np.arange(NUM_BINS + 1) / NUM_BINS
     index = np.clip(np.digitize(probabilities, edges) - 1, 0, NUM_BINS - 1)
-    nums = np.bincount(index, minlength=NUM_BINS)
-    masses = np.bincount(index, weights=weights, minlength=NUM_BINS)
-    given = np.bincount(index, weights=weights * probabilities, minlength=NUM_BINS)
-    real = np.bincount(index, weights=weights * actual, minlength=NUM_BINS)
-    noise = np.bincount(index, weights=weights**2 * probabilities * (1 - probabilities), minlength=NUM_BINS)
+    errors = np.bincount(index, weights * (probabilities - truth))
+    noise = np.bincount(index, weights**2 * probabilities * (1 - probabilities))
     return Calibration(
         num_pictures=len(truth),
-        brier=float((weights * (probabilities - actual) ** 2).sum() / weights.sum()),
-        ece=float(np.abs(given - real).sum() / weights.sum()),
+        brier=float((weights * (probabilities - truth) ** 2).sum() / weights.sum()),
+        ece=float(np.abs(errors).sum() / weights.sum()),
         ece_by_chance=float(np.sqrt(2 / np.pi * noise).sum() / weights.sum()),
-        bins=tuple(
-            ReliabilityBin(
-                low=float(edges[bin_]),
-                high=float(edges[bin_ + 1]),
-                num_pictures=int(num),
-                mean_probability=float(given[bin_] / masses[bin_]) if num else None,
-                share=float(real[bin_] / masses[bin_]) if num else None,
-            )
-            for bin_, num in enumerate(nums)
-        ),
     )

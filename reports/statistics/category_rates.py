@@ -9,12 +9,11 @@
   surer than the others decides it alone. The interval follows from the mean squared error of Prasad and Rao with
   Student's t for K - 2 categories.
 
-It assumes that the true rates scatter around the line alike in all categories. It does not assume that the engine errs
-alike in them, and a category in which it errs in another way only has a longer interval if it has few labels.
+It assumes that the true rates scatter around the line alike in all categories, not that the engine errs alike in them.
+A category in which it errs in another way only has a longer interval if it has few labels.
 
-Sources: R. Fay and R. Herriot, "Estimates of income for small places", JASA 74 (1979); H. Li and P. Lahiri, "An
-adjusted maximum likelihood method for solving small area estimation problems", Journal of Multivariate Analysis 101
-(2010); J. N. K. Rao and I. Molina, "Small Area Estimation", 2nd ed. 2015, sections 6.1 and 6.2.
+Sources: R. Fay and R. Herriot, "Estimates of income for small places", JASA 74 (1979); H. Li and P. Lahiri, Journal of
+Multivariate Analysis 101 (2010); J. N. K. Rao and I. Molina, "Small Area Estimation", 2nd ed. 2015, 6.1 and 6.2.
 """
 
 from dataclasses import replace

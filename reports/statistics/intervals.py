@@ -52,29 +52,6 @@ class Draws:
         _, groups = np.unique(self.groups[members], return_inverse=True)
         return Draws(groups.astype(np.int64), self.num_draws, self.seed)
 
-    def ends_of_sums(
-        self, metric: Callable[[Numbers], Numbers], pictures: Numbers, lowest: Numbers, highest: Numbers
-    ) -> tuple[Numbers, Numbers]:
-        """Return the ends of the intervals of figures that follow from sums over pictures; arguments as `of_sums`."""
-        _, num_tables, num_columns = pictures.shape
-        per_group = np.zeros((len(self.sizes), num_tables * num_columns))
-        np.add.at(per_group, self.groups, pictures.reshape(len(pictures), -1))
-        generator = np.random.default_rng(self.seed)
-        # The weights of equal rows add up to a gamma distribution, so each distinct row is drawn once. To compare a
-        # random mixture of the columns is much faster than to compare rows.
-        mixed = (per_group * generator.random(per_group.shape[1])).sum(axis=1)
-        _, first, counts = np.unique(mixed, return_index=True, return_counts=True)
-        rows = per_group[first]
-        at_once = max(1, _CELLS_AT_ONCE // max(1, len(rows)))
-        parts = [
-            generator.standard_gamma(counts, size=(min(at_once, self.num_draws - start), len(rows))) @ rows
-            for start in range(0, self.num_draws, at_once)
-        ]
-        sums = np.concatenate(parts).reshape(self.num_draws, num_tables, num_columns)
-        low = metric(sums + self._one_more(len(lowest), num_tables) @ lowest)
-        high = metric(sums + self._one_more(len(highest), num_tables) @ highest)
-        return np.nanquantile(low, 0.025, axis=0), np.nanquantile(high, 0.975, axis=0)
-
     def ends_of_weights(
         self, metric: Callable[[Numbers, Numbers], Numbers], lowest: Numbers, highest: Numbers
     ) -> tuple[float, float]:
@@ -86,7 +63,7 @@ class Draws:
         generator = np.random.default_rng(self.seed)
         at_once = max(1, _CELLS_AT_ONCE // max(1, len(self.groups)))
         low, high = [], []
-        more_low, more_high = self._one_more(len(lowest))[:, 0], self._one_more(len(highest))[:, 0]
+        more_low, more_high = self.one_more(len(lowest))[:, 0], self.one_more(len(highest))[:, 0]
         for start in range(0, self.num_draws, at_once):
             part = slice(start, min(start + at_once, self.num_draws))
             weights = generator.standard_exponential((part.stop - start, len(self.sizes)))[:, self.groups]
@@ -94,7 +71,7 @@ class Draws:
             high.append(metric(highest, np.concatenate([weights, more_high[part]], axis=1)))
         return float(np.nanquantile(np.concatenate(low), 0.025)), float(np.nanquantile(np.concatenate(high), 0.975))
 
-    def _one_more(self, num_kinds: int, num_tables: int = 1) -> Numbers:
+    def one_more(self, num_kinds: int, num_tables: int = 1) -> Numbers:
         """Return the weight of one independent picture, dealt to the kinds at random. Shape (draws, tables, kinds).
 
         If pictures come in groups, it is the weight of a group of their mean size, by pictures.
@@ -121,6 +98,7 @@ _DRAWN = ("mcc", "balanced_accuracy")
 
 _WRONG, _RIGHT = np.eye(4)[[FP, FN]], np.eye(4)[[TN, TP]]
 """Shape (2, 4): a public and a private picture, answered wrong and answered right."""
+
 
 Correlation = Callable[[Numbers, Numbers, Numbers], Numbers]
 """Truth and prediction, shape (n,), and weights, shape (draws, n) -> shape (draws,)."""
@@ -166,7 +144,23 @@ def of_sums(
     numbers, shape (n, t, k). lowest, highest: what one more picture adds to each of the tables at the lower and at the
     upper end, shape (m, k); each of m kinds of pictures gets a part of the weight of one picture.
     """
-    low, high = draws.ends_of_sums(figures, pictures, lowest, highest)
+    _, num_tables, num_columns = pictures.shape
+    per_group = np.zeros((len(draws.sizes), num_tables * num_columns))
+    np.add.at(per_group, draws.groups, pictures.reshape(len(pictures), -1))
+    generator = np.random.default_rng(draws.seed)
+    # The weights of equal rows add up to a gamma distribution, so each distinct row is drawn once. To compare a random
+    # mixture of the columns is much faster than to compare rows.
+    mixed = (per_group * generator.random(per_group.shape[1])).sum(axis=1)
+    _, first, counts = np.unique(mixed, return_index=True, return_counts=True)
+    rows = per_group[first]
+    at_once = max(1, _CELLS_AT_ONCE // max(1, len(rows)))
+    parts = [
+        generator.standard_gamma(counts, size=(min(at_once, draws.num_draws - start), len(rows))) @ rows
+        for start in range(0, draws.num_draws, at_once)
+    ]
+    sums = np.concatenate(parts).reshape(draws.num_draws, num_tables, num_columns)
+    low = np.nanquantile(figures(sums + draws.one_more(len(lowest), num_tables) @ lowest), 0.025, axis=0)
+    high = np.nanquantile(figures(sums + draws.one_more(len(highest), num_tables) @ highest), 0.975, axis=0)
     values = figures(pictures.sum(axis=0)[None])[0]
     return [_holding(*three, is_few) for three in zip(values, low, high, strict=True)]
 

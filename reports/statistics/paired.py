@@ -22,9 +22,6 @@ from reports.statistics.binary import Flags, cells, known, rates
 from reports.statistics.intervals import Draws, Interval, of_difference
 from reports.statistics.shares import binomial_cdf
 
-LOWEST, HIGHEST = -1.0, 1.0
-"""How far two scores in [0, 1] can differ."""
-
 SIGNIFICANCE = 0.05
 """p-values below it are called significant."""
 
@@ -88,8 +85,8 @@ def interval_of_mean(num: int, mean: float, deviation: float) -> tuple[float, fl
         half = float(stdtrit(num, 0.975)) * math.sqrt(squares / num / (num + 1))
         return mean + (further - mean) / (num + 1), half
 
-    (low, half_low), (high, half_high) = reach(LOWEST), reach(HIGHEST)
-    return max(LOWEST, low - half_low), min(HIGHEST, high + half_high)
+    (low, half_low), (high, half_high) = reach(-1.0), reach(1.0)
+    return max(-1.0, low - half_low), min(1.0, high + half_high)
 
 
 def holm(p_values: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -142,9 +139,7 @@ def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list
 def mcnemar_p(only_first: npt.ArrayLike, only_second: npt.ArrayLike) -> Any:
     """Return the two-sided p of McNemar's exact test: an array for arrays of one shape, a number for two numbers.
 
-    By chance each run has half of the pictures that only one of them has right. So p is 2 P(X ≤ the smaller number), at
-    most 1, with X ~ Binomial(their sum, ½). It is 1 without such a picture, where nothing is tested.
-    Source: McNemar, "Note on the sampling error of the difference between correlated proportions", 1947.
+    It is 2 P(X ≤ the smaller number), at most 1, with X ~ Binomial(their sum, ½); 1 without such a picture.
     """
     first, second = np.asarray(only_first), np.asarray(only_second)
     p_values = np.minimum(1.0, 2 * binomial_cdf(np.minimum(first, second), first + second, 0.5))

@@ -69,8 +69,7 @@ def binomial_cdf(num: npt.ArrayLike, total: int | Numbers, share: float) -> Numb
 def kish_size(weights: npt.ArrayLike) -> float:
     """Return Kish's effective size (Σ w)² / Σ w²; 0 without weights.
 
-    weights: shape (n,), not negative: of pictures, if each represents this many; or the sizes of groups whose pictures
-    all answer alike. For equal weights it is n.
+    weights: shape (n,), not negative: of pictures, or the sizes of groups whose pictures all answer alike.
     """
     array = np.asarray(weights, dtype=np.float64)
     squares = float((array**2).sum())
@@ -214,9 +213,8 @@ def bound_of(scores: Numbers, recall: float, confidence: float, undecided: Numbe
     scores: of the labelled private pictures, shape (n,), no NaN; +inf for one that is dropped anyway, −inf for one that
     no threshold can drop.
     undecided: of the pictures that may be private or not, shape (u,). The promise holds whatever they are: the
-    threshold is the lowest of all those that follow if some of them are private and the others are not. With k of them
-    private, the lowest follows if these have the k lowest scores: more private pictures below a score only lower the
-    threshold.
+    threshold is the lowest that follows if any of them are private. With k private ones it follows from the k lowest
+    scores, since more private pictures below a score only lower the threshold.
     """
     ascending = np.sort(undecided)
     if _bound_of(scores, recall, confidence) is None:
