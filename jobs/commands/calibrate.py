@@ -5,15 +5,14 @@ from typing import Annotated, Literal
 import click
 import pyarrow as pa
 
-from ingest.errors import LabelsError
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
-from jobs.console.requests import Option, RunUrl, Url, checked_request, refuse_existing
-from jobs.console.terminal import write_document, write_line, wrote_json
+from jobs.console.requests import Option, RunUrl, Url, checked_request
+from jobs.console.terminal import write_document, wrote_json
 from reports.calibration.compute import calibrated
-from reports.calibration.results import CalibrationReport, thresholds_file
-from reports.calibration.words import document, use_of
+from reports.calibration.results import CalibrationReport
+from reports.calibration.words import document
 from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.evaluation.compute import engine_name
 from reports.labels.agreed import agreed, num_undecided_of
@@ -30,18 +29,13 @@ class CalibrateRequest:
     labels: Annotated[Url, Option(metavar="FILE")]
     """Labels as Parquet or CSV, of one or several people."""
 
-    out: Annotated[Url | None, Option(metavar="FILE")] = None
-    """Write the thresholds of the attributes to this file, for scan --thresholds."""
-
     drawn: Literal["audit", "evenly"] | None = None
     """How the labelled pictures were drawn. [default: audit if all are of the audit sample]"""
 
 
 def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
-    """Compare the probabilities of the run with labels. LabelsError if the labels are wrong, belong to no picture of
-    the run, or are too few for the thresholds file that is asked for. RunError, StorageError of the run."""
-    if request.out is not None:
-        refuse_existing(request.out)
+    """Compare the probabilities of the run with labels. LabelsError if the labels are wrong or belong to no
+    picture of the run. RunError, StorageError of the run."""
     judged = read_judged(request.labels)
     labels = agreed(judged)
     run = place(request.run)
@@ -49,7 +43,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
     rows = labelled_rows(run, record, labels, ROW_COLUMNS, request.drawn)
     subjects, without = calibrated(rows, record)
-    report = CalibrationReport(
+    return CalibrationReport(
         run=printable(request.run),
         engine=engine_name(record.engine),
         cautions=tuple(filter(None, (*cautions, contradictions(judged.labels)))),
@@ -63,22 +57,6 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
         subjects=subjects,
         without=without,
     )
-    if request.out is not None:
-        thresholds = thresholds_file(report)
-        if thresholds is None:
-            raise LabelsError(_nothing_to_write(report))
-        place(request.out).write(thresholds.encode())
-    return report
-
-
-def _nothing_to_write(report: CalibrationReport) -> str:
-    if report.has_attributes:
-        return "no attribute has a threshold, so there is nothing to write; leave out --out to see what was found"
-    first = "--out writes thresholds of attributes, and this run judges none: its protocol asks for the whole picture"
-    threshold = report.subjects[0].threshold
-    if threshold is None:
-        return f"{first}; leave out --out to see what was found"
-    return f"{first}; leave out --out, and {use_of(threshold)}"
 
 
 @click.command()
@@ -95,7 +73,4 @@ def calibrate(request: CalibrateRequest, output: str) -> None:
     report = run_calibrate(request)
     if wrote_json(report, output):
         return
-
     write_document(document(report))
-    if request.out is not None:
-        write_line(f"thresholds written to {request.out}")

@@ -182,7 +182,7 @@ def _sampled(
         names = neutral_names(run.record, shown, folder, feedback)
         asked: Asked | None = None if request.purpose == "both" else request.purpose
         prefix = f"{LOCAL_FILES}{quote(folder.name)}/"
-        files = {interface_url: interface(labels, asked), request.out: tasks(labels, names, prefix)}
+        files = {interface_url: interface(asked), request.out: tasks(labels, names, prefix)}
     own_lease.confirm()
     # First, since its path can be wrong: the run keeps its sample until then.
     for url, content in files.items():

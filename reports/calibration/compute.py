@@ -19,7 +19,7 @@ from scoring.taxonomy import KEYS
 
 PRIVATE = "private"
 NEVER = 1.0
-"""The highest threshold that a file can hold: only a probability of 1 reaches it."""
+"""The highest threshold: only a probability of 1 reaches it."""
 
 HALF = 0.5
 """Calibrated probability from which an attribute is present."""
