@@ -95,8 +95,8 @@ def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: Capture) -> N
     assert result.private.answered.accuracy == 1.0
     assert result.private.accuracy == (len(rows) - num_unanswered) / len(rows)
     assert capfd.readouterr().out == ""
-    with pytest.raises(privsieve.PrivsieveError, match="threshold=2"):
-        privsieve.evaluate(run, labels, threshold=2)
+    with pytest.raises(privsieve.PrivsieveError, match="n=0"):
+        privsieve.audit_sample(run, tmp_path / "list.csv", n=0)
     with pytest.raises(privsieve.StorageError, match="cannot be read"):
         privsieve.evaluate(run, tmp_path / "missing.csv")
 
