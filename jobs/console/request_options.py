@@ -60,15 +60,6 @@ class WholeRange(click.IntRange):
         return number
 
 
-class NumberOrAuto(click.ParamType[int | None]):
-    """A whole number from 1, or `auto` -> None."""
-
-    name = "integer|auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        return None if value == "auto" else WholeRange(min=1).convert(value, param, ctx)
-
-
 class FiniteRange(click.FloatRange):
     """A number of a range; click itself lets NaN and infinity pass."""
 

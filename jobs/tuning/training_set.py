@@ -19,7 +19,7 @@ from ingest.machine import install_command
 from ingest.storage.place import place, reason_of
 from jobs.console.requests import HashListUrl, Option, Url, Urls, checked_request
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.progress import Feedback
+from jobs.runtime.progress import SILENT, Feedback
 from jobs.tuning.labelled_pictures import (
     EvaluationPictures,
     LabelledPictures,
@@ -30,7 +30,7 @@ from jobs.tuning.labelled_pictures import (
 )
 from scoring.labels.table import contradictions_of, labels_sha256
 from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, TargetKind, differ, drawn, splits
 from scoring.tuning.training_set import (
@@ -94,7 +94,7 @@ class TuneSetRequest:
     """File of hashes (sha256 or PDQ, one a line); a picture on it is not copied into the set."""
 
 
-def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
+def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRecord:
     """Write a training set and return its record.
 
     LabelsError, SourceError, EngineError or StorageError in one line; then `out` holds no set.json.
@@ -166,7 +166,7 @@ def _protocol(request: TuneSetRequest) -> Protocol:
         raise LabelsError(
             f"--protocol {name:.80} does not fit --target {request.target}, which is for {PROTOCOLS[request.target]}"
         )
-    asked = protocol(name, ProtocolOptions(request.prompt_file))
+    asked = protocol(name, request.prompt_file)
     try:
         (request.prompt_file or b"").decode()
     except UnicodeDecodeError:

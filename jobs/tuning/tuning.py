@@ -18,7 +18,7 @@ from ingest.machine import install_command
 from ingest.storage.place import Place, place
 from ingest.storage.web import named
 from jobs.console.requests import Count, Option, Url, checked_request
-from jobs.runtime.progress import Feedback, weights_shown
+from jobs.runtime.progress import SILENT, Feedback, weights_shown
 from reports.words import percent
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import (
@@ -94,7 +94,7 @@ class TuneRequest:
     """Pictures at once on the device; the recipe's batch is made of several."""
 
 
-def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
+def run_tune(request: TuneRequest, feedback: Feedback = SILENT) -> Card:
     """Tune, or continue a killed run of the same request, and return the card of the adapter.
 
     A finished adapter of the same request is not made again. LabelsError or EngineError in one line before anything is

@@ -23,7 +23,7 @@ from ingest.errors import EngineError, LabelsError
 from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.place import place, reason_of
 from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target, TargetKind
 
@@ -176,7 +176,7 @@ class TrainingSet:
         """Return the protocol of the set's prompt. LabelsError if the wording has changed in this version."""
         texts = None if self.record.prompt_file is None else self.record.prompt_file.encode()
         try:
-            now = protocol(self.record.protocol, ProtocolOptions(texts))
+            now = protocol(self.record.protocol, texts)
         except EngineError as error:
             raise LabelsError(f"{self.folder}: its protocol cannot be used: {error}; make the set again") from None
         if now.version != self.record.protocol_version:

@@ -81,7 +81,7 @@ def test_a_count_says_how_many_rows_a_value_would_leave(person: Person) -> None:
 def test_the_decisions_of_a_policy_are_those_that_explain_names(run: Path, person: Person, policy: str) -> None:
     policies = [load_policy(policy_bytes(policy), policy)]
     with open_run(str(run)) as opened:
-        explained = {key: explanation(opened, row_named(opened, key, None), policies) for key in SHOWN}
+        explained = {key: explanation(opened, row_named(opened, key), policies) for key in SHOWN}
     actions = {key: found.decisions[0].action for key, found in explained.items()}
     for action in ("keep", "flag", "drop"):
         expected = [key for key in SHOWN if actions[key] == action]

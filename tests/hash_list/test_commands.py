@@ -97,8 +97,8 @@ COMMANDS: dict[str, Sequence[Sequence[str]]] = {
     "report": (
         ("{run}",),
         ("{run}", "--by", "key", "--format", "csv"),
-        ("{run}", "--copies", "--format", "json"),
-        ("{run}", "--html", "{out}/page.html", "--gallery", "20", "--clear"),
+        ("{run}", "--format", "json"),
+        ("{run}", "--html", "{out}/page.html"),
     ),
     "explain": (
         ("{run}", "00000.tar#0"),

@@ -17,11 +17,10 @@ def example(  # type: ignore[no-untyped-def]
 
     from scoring.engines.vlm.prompting import Prompter
     from scoring.protocols import protocol
-    from scoring.protocols.interface import ProtocolOptions
     from scoring.tuning.examples import dialogue_example
 
     prompter = Prompter(checkpoint, 64 * 64)
-    prompt = protocol("binary", ProtocolOptions(texts)).prompt
+    prompt = protocol("binary", texts).prompt
     image = Image.new("RGB", (64, 64), "red")
     return prompter, dialogue_example(prompter, prompt, turns, image, "k", text_tokens)
 
