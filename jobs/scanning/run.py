@@ -35,7 +35,6 @@ from jobs.scanning.prepared import (
     cpus_per_engine,
     gpus_per_engine,
     is_on_cluster,
-    no_category,
     num_samples,
     own_names_notice,
     prepare,
@@ -177,7 +176,7 @@ class _Scan:
 
     def _refuse_source(self) -> None:
         refuse_without_pictures(self._prepared.source, self._request.source)
-        self._notice(check_category(self._prepared.source))
+        check_category(self._prepared.source)
 
     def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
@@ -438,7 +437,7 @@ def category_notices(source: Source, tally: Tally) -> Iterator[str]:
         without = number_of(num_named - tally.num_with_category, "image")
         yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
     if source.category is not None and num_named and not tally.num_with_category:
-        yield f"the category is null in every row: {no_category(source, source.category)}"
+        yield f"the category is null in every row: no sample has a text or whole number in {source.category}"
 
 
 def travels(run: str, checkout: Path = CHECKOUT) -> str | None:
