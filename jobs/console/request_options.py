@@ -71,13 +71,6 @@ class FiniteRange(click.FloatRange):
         return float(super().convert(value, param, ctx))
 
 
-class EitherOr(click.Choice[str]):
-    """One of two words -> whether it is the second."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if isinstance(value, bool) else super().convert(value, param, ctx) == self.choices[1]
-
-
 class YamlFile(click.ParamType[bytes]):
     """A file of YAML or JSON -> its content. PrivsieveError, with option and file, if it is neither."""
 

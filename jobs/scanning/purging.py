@@ -6,7 +6,7 @@ the folder. The same command again deletes what an interruption has left.
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated
 
@@ -90,7 +90,7 @@ def run_purge(request: PurgeRequest, feedback: Feedback = SILENT) -> PurgeResult
         return result
     with lease(root.at(RUN_LEASE), request.run, takeover=None) as own_lease:
         if not was_begun:
-            report = run_report(ReportRequest(request.run, no_images=True), feedback).report
+            report = replace(run_report(ReportRequest(request.run), feedback), severest=())  # which names images
             root.at(REPORT).write(f"{as_json(report_facts(report), indent=1)}\n".encode())
             own_lease.confirm()
             record = {"on": date.today().isoformat(), "privsieve": __version__, "deleted": of_pictures}

@@ -93,11 +93,10 @@ def run_scan(
     supervision: Supervision | None = None,
     feedback: Feedback = SILENT,
     *,
-    in_random_order: bool = False,
+    in_random_order: bool = False,  # of the shards, so that the first ones say what the others take
 ) -> ScanResult:
     """Scan what the run lacks: afterwards each image of the request has one row.
 
-    in_random_order: of the shards, so that the first ones say what the others take.
     IncompleteScanError if images are left without a row, IncompleteError if the scan had to stop before its end; any
     other error of `ingest.errors` before a row is written.
     """
