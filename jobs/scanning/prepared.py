@@ -112,20 +112,12 @@ def with_executor(resources: ScanResources, request: ScanRequest) -> ScanResourc
     """Return the resources with the executor that was chosen, or that follows from the others and from the machine."""
     if resources.executor is not None:
         return resources
-    is_ray = resources.processes is None and (
-        names_cluster(resources.ray_address) or resources.of_ray is not None or _has_gpus_for_several(request)
-    )
-    return replace(resources, executor="ray" if is_ray else "inline")
-
-
-def _has_gpus_for_several(request: ScanRequest) -> bool:
-    """Return whether this machine has GPUs for more than one engine."""
+    is_ray = names_cluster(resources.ray_address) or resources.of_ray is not None
     model = engine_module(request.engine).requirements(request.options).local_model
-    if model is None:
-        return False
-    with suppress(ProblemError):  # the engine says what is wrong with the driver
-        return len(gpus()) >= 2 * model.num_gpus
-    return False
+    if not is_ray and model is not None:
+        with suppress(ProblemError):  # the engine says what is wrong with the driver
+            is_ray = len(gpus()) >= 2 * model.num_gpus  # this machine has GPUs for more than one engine
+    return replace(resources, executor="ray" if is_ray and resources.processes is None else "inline")
 
 
 def is_on_cluster(resources: ScanResources) -> bool:
