@@ -112,7 +112,7 @@ def test_a_release_and_its_counts(run: Path, tmp_path: Path, capfd: Capture) -> 
 
 def test_a_plan(corpus: Path, tmp_path: Path) -> None:
     found = privsieve.plan(corpus, tmp_path / "run", engine="canned", executor="inline", price_per_hour=3.0)
-    assert (found.num_shards, found.images.value, found.num_done) == (2, 35, 35)
+    assert (found.num_shards, found.num_images, found.num_done) == (2, 35, 35)
     assert found.cost is not None
 
 
