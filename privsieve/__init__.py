@@ -16,7 +16,6 @@ command would print. May import: all rooms. Imported by: no room. Start at: `sca
 
 import os
 from collections.abc import Sequence
-from typing import Literal
 
 from jobs import hidden_room
 
@@ -36,7 +35,6 @@ from ingest.errors import (
     SourceError,
     StorageError,
 )
-from ingest.images.pdq import MAX_DISTANCE
 from ingest.images.pixels import ImageLimits
 from jobs.console.requests import asked
 from jobs.planning.planning import Figure, PlanRequest, PlanResult, run_plan
@@ -44,8 +42,7 @@ from jobs.releases.applying_removals import ApplyRemovalsRequest, run_apply_remo
 from jobs.releases.checking import Verified, VerifyRequest, run_verify
 from jobs.releases.filtering import FilterRequest, FilterResources, FilterResult, run_filter
 from jobs.releases.looking_up import LookupRequest, LookupResult, run_lookup
-from jobs.releases.matching import RemovalResult
-from jobs.releases.taking_down import TakedownRequest, run_takedown
+from jobs.releases.taking_down import RemovalResult, TakedownRequest, run_takedown
 from jobs.reporting.reporting import run_report
 from jobs.reporting.request import ReportRequest
 from jobs.runtime.cluster import Executor
@@ -310,7 +307,7 @@ def verify(release: Url) -> Verified:
 
 
 @takes(LookupRequest)
-def lookup(release: Url, wanted: str, *, pdq_distance: int = MAX_DISTANCE, exact: bool = False) -> LookupResult:
+def lookup(release: Url, wanted: str, *, exact: bool = False) -> LookupResult:
     """Look for a picture or a URL in a release, or in a copy of its shards: where it is, is in `matches`.
 
     PrivsieveError, StorageError if there is no such picture or release.
@@ -319,15 +316,7 @@ def lookup(release: Url, wanted: str, *, pdq_distance: int = MAX_DISTANCE, exact
 
 
 @takes(TakedownRequest)
-def takedown(
-    release: Url,
-    listed: Url,
-    *,
-    pdq_distance: int = MAX_DISTANCE,
-    received: str | None = None,
-    why: Literal["objection", "erasure", "copyright", "safety", "other"] | None = None,
-    dry_run: bool = False,
-) -> RemovalResult:
+def takedown(release: Url, listed: Url, *, dry_run: bool = False) -> RemovalResult:
     """Remove pictures from a release, as `privsieve release takedown`; lines that name no picture are in `unknown`.
 
     PrivsieveError if the list or the release does not allow it; IncompleteError if the release has changed.
@@ -336,7 +325,7 @@ def takedown(
 
 
 @takes(ApplyRemovalsRequest)
-def apply_removals(copy: Url, listed: Url, *, pdq_distance: int = MAX_DISTANCE, dry_run: bool = False) -> RemovalResult:
+def apply_removals(copy: Url, listed: Url, *, dry_run: bool = False) -> RemovalResult:
     """Remove from an older copy of a release's shards what the release has removed, as `privsieve release apply`.
 
     PrivsieveError if the list or the copy does not allow it.

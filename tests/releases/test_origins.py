@@ -175,7 +175,7 @@ def test_nothing_that_is_published_leads_to_the_original_of_a_picture_that_was_c
 
 
 def test_a_takedown_by_url_finds_a_covered_picture_whose_url_is_gone_and_so_does_its_list_in_a_copy(
-    tmp_path: Path, capsys: Capture
+    tmp_path: Path,
 ) -> None:
     run, out, copy = tmp_path / "run", tmp_path / "out", tmp_path / "copy"
     scan_in_process(make_source(tmp_path / "source", "tars"), run)
@@ -185,8 +185,6 @@ def test_a_takedown_by_url_finds_a_covered_picture_whose_url_is_gone_and_so_does
     shutil.copy(out / "0.tar", copy)
     requests = tmp_path / "requests.txt"
     requests.write_text("https://mark-of-a.example.org/a.jpg\n")
-    assert privsieve("release", "apply", copy, requests) == 1
-    assert "0 pictures in 0 shards were removed" in capsys.readouterr().out, "the copy no longer says the URL"
     assert privsieve("release", "takedown", out, requests) == 0
     assert privsieve("release", "verify", out) == 0
     assert privsieve("release", "apply", copy, out / "removed.parquet") == 0
