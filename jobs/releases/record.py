@@ -310,7 +310,7 @@ class ReleaseRecord(ReleaseIdentity):
 
     @property
     def file_format(self) -> str:
-        """Return the format of the files that the documents describe."""
+        """Return the format of the files of the release."""
         return self.source_format if self.urls is None else "parquet"
 
     @property
