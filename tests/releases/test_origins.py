@@ -197,7 +197,7 @@ def test_a_takedown_by_url_finds_a_covered_picture_whose_url_is_gone_and_so_does
     [
         ("files: clean\nmembers: all\n", "these may lead to the original of a cleaned or covered picture"),
         ("origins: kept\n", "origins is about cleaned and covered pictures, and the policy has none; leave it out"),
-        ("files: clean\norigins: keep\n", 'origins: "keep" is not a known setting'),
+        ("files: clean\norigins: keep\n", 'origins: "keep" is none of removed, kept'),
     ],
 )
 def test_a_policy_that_cannot_keep_its_word_on_originals_is_refused(
