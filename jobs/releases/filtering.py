@@ -67,11 +67,11 @@ class FilterRequest:
     run: RunUrl
     """Folder or fsspec URL of a finished run."""
 
-    out: Url
-    """Folder or fsspec URL of the release; a new one, unless --resume is given."""
-
     policy: Annotated[Url, Option(offers=SHIPPED)]
     """YAML file of rules, or one that is shipped: strict, identity-documents-only, research, redacted."""
+
+    out: Url
+    """Folder or fsspec URL of the release; a new one, unless --resume is given."""
 
     resume: bool = False
     """Continue an interrupted filter into the same --out."""
@@ -168,7 +168,11 @@ class FilterResult:
 def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
 ) -> FilterResult:
-    """Write a release. Raise the errors of `ingest.errors`."""
+    """Write the corpus of a run again, in its own layout, without what a policy drops.
+
+    IncompleteError where the source changed since the scan, or a copy failed (continue with --resume); PolicyError,
+    RunError, SourceError, StorageError before anything is written.
+    """
     return carry_out(plan_filter(request, feedback), resources or FilterResources(), feedback)
 
 

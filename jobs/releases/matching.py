@@ -7,14 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.formats import Source
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
+from ingest.images.pdq import Hashes, distances, hashes_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.runtime.progress import Meter
@@ -23,16 +21,16 @@ _LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
 
 
 def pdq_texts(encoded: bytes) -> list[str]:
-    """Return the hashes of all that a file shows, as `DecodedImage.pdq` has them; empty if nothing can be decoded.
-    Content without a hash, such as a frame after the first 16, is left out."""
+    """Return the hash of each picture that a file shows; empty if nothing can be decoded. Content without a hash, such
+    as a frame after the first 16, is left out."""
     decoded = decode(encoded, _LIMITS)
     return [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
 
 
-def pdq_hashes(encoded: bytes) -> npt.NDArray[np.uint64] | None:
-    """Return the same as numbers, shape (pictures, NUM_HASHES, 4); None if nothing can be decoded."""
+def pdq_hashes(encoded: bytes) -> Hashes | None:
+    """Return the same as numbers, shape (pictures, 4); None if nothing can be decoded."""
     texts = pdq_texts(encoded)
-    return hashes_of(texts, NUM_HASHES) if texts else None
+    return hashes_of(texts) if texts else None
 
 
 MAX_THREADS = 8
@@ -85,6 +83,6 @@ def scanned_distances(decisions: pa.Table, looked_for: Hashes) -> Iterator[tuple
     rows, texts = pc.list_parent_indices(scanned).to_pylist(), pc.list_flatten(scanned)
     num_at_once = max(1, PAIRS_AT_ONCE // max(1, len(looked_for)))
     for first in range(0, len(rows), num_at_once):
-        hashes = hashes_of(texts.slice(first, num_at_once).to_pylist(), NUM_HASHES)
+        hashes = hashes_of(texts.slice(first, num_at_once).to_pylist())
         nearest = distances(looked_for, hashes).min(axis=1)
         yield from zip(rows[first : first + num_at_once], nearest.tolist(), strict=True)

@@ -101,7 +101,7 @@ class GuaranteeRecord(_Facts):
     """The promise in words."""
 
 
-GroupsBy = Literal["phash", "pdq"]
+GroupsBy = Literal["phash"]
 """Column of the row by which near duplicates are found."""
 
 

@@ -102,7 +102,7 @@ def _second_engine(given: Any) -> SecondEngine:
         values[key] = tuple(value) if isinstance(value, list) else value
         if isinstance(value, str):
             refuse_credentials(value)
-            if key in ("prompt_file", "thresholds"):
+            if key == "prompt_file":
                 values[key] = given_content(place(value), f"verify: {key} {value}")
                 load_yaml(values[key], f"verify: {key} {value}", PolicyError)
     try:

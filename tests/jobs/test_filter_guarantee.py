@@ -48,7 +48,7 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
     labels = str(labels_of(tmp_path, [r["key"] for r in by_severity(run)]))
     out = tmp_path / "flags"
     flag, exempting = (str(guaranteed(tmp_path, policy, 0.8)) for policy in (FLAG, EXEMPT))
-    found = run_filter(FilterRequest(str(run), str(out), flag, labels=labels)).release.guarantee
+    found = run_filter(FilterRequest(str(run), flag, str(out), labels=labels)).release.guarantee
     assert found is not None
     assert found.threshold is not None
     ids = {r["key"] for r in rows(run) if r["gov_ids"] == 1}
@@ -56,7 +56,7 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
     expected = {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= found.threshold} - ids
     assert {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"} == expected
     exempt = tmp_path / "exempt"
-    run_filter(FilterRequest(str(run), str(exempt), exempting, labels=labels))
+    run_filter(FilterRequest(str(run), exempting, str(exempt), labels=labels))
     assert {decided(exempt)[f"{n:05d}"] for n in range(10)} == {("keep", "consent")}
 
 

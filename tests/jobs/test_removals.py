@@ -14,9 +14,7 @@ import pytest
 from PIL import Image
 
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
-from ingest.images.pdq import PdqSearch, distances
 from jobs.releases.files import REMOVED_SCHEMA
-from jobs.releases.matching import pdq_hashes
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.jobs.releases import COVER, FIRST_DROPPED, KEEP_ALL, asked, files, stopped_at, with_policy
@@ -104,19 +102,6 @@ def keys(folder: Path, layout: str) -> set[str]:
     if layout == "parquet":
         return {image["path"] for image in pq.read_table(folder / "0.parquet")["image"].to_pylist()}
     return {name for path in folder.glob("*.tar") for name in tarfile.open(path).getnames()}
-
-
-def test_distances_are_those_of_the_search_for_hash_lists() -> None:
-    listed = np.array([[1, 2, 3, 4], [2**64 - 1, 0, 5, 7]], np.uint64)
-    decoded = [pdq_hashes(PICTURES[name]) for name in ("one.png", "one-smaller.jpg", "three.png")]
-    hashes = np.concatenate([each for each in decoded if each is not None])
-    listed = np.concatenate([listed, hashes[:1, 0], hashes[2:, 4]])
-    bits = distances(listed, hashes)
-    assert bits.shape == (3, 4)
-    assert (bits[0, 2], bits[2, 3]) == (0, 0)
-    assert bits[1, 2] <= 31
-    assert bits[:, :2].min() > 64
-    assert PdqSearch(listed).near(hashes).tolist() == (bits.min(axis=1) <= 31).tolist()
 
 
 def looked_up(folder: Path, content: bytes, capsys: Capture) -> list[str]:

@@ -99,7 +99,7 @@ def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one
     made: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     out, policy = tmp_path / "list", str(with_policy(tmp_path, BY_KEY))
-    plan = plan_filter(FilterRequest(str(made / "run"), str(out), policy=policy, urls=str(made / "table.parquet")))
+    plan = plan_filter(FilterRequest(str(made / "run"), policy, str(out), urls=str(made / "table.parquet")))
     again = replace(plan, request=replace(plan.request, resume=True))
     carry_out(plan, FilterResources(), SILENT)
     whole, requests = files(out), asked(out, url(0))
