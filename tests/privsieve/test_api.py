@@ -280,7 +280,7 @@ def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(run: Path, tm
     for path in release.glob("*.tar"):
         shutil.copy(path, copy)
     (tmp_path / "list.txt").write_text("000000001\nunknown\n")
-    taken = privsieve.takedown(release, tmp_path / "list.txt", why="objection", received="2026-11-02")
+    taken = privsieve.takedown(release, tmp_path / "list.txt")
     assert (taken.num_pictures, taken.num_shards, taken.unknown) == (1, 1, (2,))
     assert privsieve.verify(release).faults == ()
     with tarfile.open(copy / "00000.tar") as archive:
