@@ -20,8 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from jobs.console.terminal import write_line
-from scoring.weights.cache import in_bytes
-from scoring.weights.fetching import Listener, with_listener
+from scoring.weights.files import Listener, in_bytes, with_listener
 
 RATE_WINDOW_S = 30.0
 """Seconds over which the shown rate is measured."""
