@@ -221,7 +221,6 @@ def _lora(
         side_px**2,
         0,
         micro_batch,
-        num_steps + 1,
     )
     settings = arguments(request, batches(chosen, num_pictures, micro_batch), has_held_back=False)
     settings.save_strategy = SaveStrategy.NO

@@ -1,18 +1,21 @@
 """The verb `evaluate`: how good the answers of a run are, judged by labels."""
 
+import io
 import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
+import numpy as np
 import pyarrow as pa
+from PIL import Image
 from pydantic import Field
 
 from ingest.errors import LabelsError, PrivsieveError
+from ingest.images.pixels import Pixels
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.requests import HashListUrl, Option, PagePath, RunUrl, Seed, Url, checked_request
-from jobs.reporting.gallery import SIDE_PX, thumbnail
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.pictures import COLUMNS, PictureRef, clear_of, first_frames
 from jobs.runtime.progress import SILENT, Feedback
@@ -27,9 +30,8 @@ from scoring.labels.table import contradictions, of_split, read_labels, read_lab
 from scoring.runs.audit_files import has_sample, read_sample
 
 MAX_DRAWS = 100_000
-
-
 MAX_ERRORS = 60
+SIDE_PX = 288
 
 
 @checked_request
@@ -170,8 +172,13 @@ def pictures_of(run_url: str, wrong: Sequence[WrongAnswer], feedback: Feedback) 
         record = run.record
     places = [PictureRef(answer.shard, answer.index, answer.sha256, answer.key) for answer in wrong]
     frames = zip(places, first_frames(record, places, 4 * SIDE_PX, feedback), strict=True)
-    return {
-        where.sha256: thumbnail(pixels, (), is_clear=True)
-        for where, pixels in frames
-        if pixels is not None and where.sha256
-    }
+    return {where.sha256: thumbnail(pixels) for where, pixels in frames if pixels is not None and where.sha256}
+
+
+def thumbnail(pixels: Pixels) -> bytes:
+    """Return a JPEG of at most `SIDE_PX`, encoded anew, so that no metadata of a file is included."""
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    image.thumbnail((SIDE_PX, SIDE_PX))
+    encoded = io.BytesIO()
+    image.save(encoded, "JPEG", quality=65, subsampling=0, optimize=True)
+    return encoded.getvalue()

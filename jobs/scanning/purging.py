@@ -8,7 +8,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 
@@ -149,5 +149,5 @@ def _written_figures(root: Place, url: str, result: PurgeResult, feedback: Feedb
 
 
 def _report(url: str, feedback: Feedback) -> Mapping[str, Any]:
-    """Return what `report --format json --no-images` says of a run."""
-    return report_facts(run_report(ReportRequest(url, no_images=True), feedback).report)
+    """Return what `report --format json` says of a run, without the most severe images."""
+    return report_facts(replace(run_report(ReportRequest(url), feedback), severest=()))

@@ -7,7 +7,6 @@ A table shows which attributes appear together: of the images that show one, how
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
@@ -46,18 +45,6 @@ FEW = 10
 
 
 @dataclass(frozen=True)
-class PagePicture:
-    """A thumbnail with the boxes drawn."""
-
-    key: str
-    caption: str
-    jpeg: bytes
-
-    is_reduced: bool = False
-    """Smaller or coarser than usual, since the page would become too large."""
-
-
-@dataclass(frozen=True)
 class Digest:
     """A language model's summary of the stored kinds of evidence."""
 
@@ -66,38 +53,24 @@ class Digest:
     given: str = "the counts above"
 
 
-@dataclass(frozen=True)
-class Extras:
-    """Optional parts of a page in addition to the report."""
-
-    title: str | None = None
-    """Title of the page; None for the name of the source."""
-
-    made_on: date | None = None
-    pictures: Sequence[PagePicture] = ()
-    is_blurred: bool = True
-    digest: Digest | None = None
-
-
-def render(report: Report, extras: Extras | None = None) -> str:
+def render(report: Report, digest: Digest | None = None, made_on: date | None = None) -> str:
     """Return the report as one HTML page, which needs no other file: style and script are inside, and it may load
     nothing.
 
-    It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` and the pictures alone are more.
+    It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` alone are more.
     """
-    extras = extras or Extras()
     most = min(MAX_GROUPS, len(report.rates))
-    page = _filled(report, extras, most)
+    page = _filled(report, digest, made_on, most)
     num_without = 0
     while len(page.encode()) > MAX_BYTES and most > FEWEST_GROUPS:
-        num_without = num_without or len(_filled(report, extras, 0).encode())
+        num_without = num_without or len(_filled(report, digest, made_on, 0).encode())
         share = (MAX_BYTES - num_without) / (len(page.encode()) - num_without)
         most = max(FEWEST_GROUPS, int(0.97 * share * most))
-        page = _filled(report, extras, most)
+        page = _filled(report, digest, made_on, most)
     return page
 
 
-def _filled(report: Report, extras: Extras, most_groups: int) -> str:
+def _filled(report: Report, digest: Digest | None, made_on: date | None, most_groups: int) -> str:
     """Fill the page. most_groups: number of groups in the table."""
     from markupsafe import Markup
 
@@ -105,7 +78,8 @@ def _filled(report: Report, extras: Extras, most_groups: int) -> str:
     return fill(
         f"{_TEMPLATES}/page.html.j2",
         report=report,
-        extras=extras,
+        digest=digest,
+        made_on=made_on,
         words=words,
         headline=words.headline_of(report),
         matrix=matrix(report),

@@ -250,7 +250,6 @@ def endnotes(report: Report) -> tuple[str, ...]:
         *notes(report),
         small and f"* {small}",
         bounds_of_all(report),
-        copies_note(report),
         unseen_note(report),
     )
     return tuple(sentence for sentence in sentences if sentence)
@@ -420,10 +419,7 @@ def notes(report: Report) -> tuple[str, ...]:
         )
     hidden = report.num_groups - len(report.rates)
     if hidden:
-        few = "no scored image"
-        if report.min_count != 1:
-            few = f"fewer than {report.min_count:,} scored images (--min-count)"
-        sentences.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with {few}.")
+        sentences.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with no scored image.")
     return tuple(sentences)
 
 
@@ -461,17 +457,3 @@ def unseen_note(report: Report) -> str | None:
         return None
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in report.left_out.unseen.items() if count)
     return f"{report.left_out.num_unseen:,} images hold content that was not scanned ({kinds})."
-
-
-def copies_note(report: Report) -> str | None:
-    """Say what copies change; None if they were not looked for."""
-    total = report.total
-    if total.num_distinct is None:
-        return None
-    if total.num_distinct == total.num_judged:
-        return f"Copies: none of the {total.num_judged:,} judged images has the perceptual hash of another."
-    return (
-        f"Copies: {total.num_judged:,} judged images are {total.num_distinct:,} pictures by their perceptual hash, the "
-        f"most frequent one {total.num_in_largest:,} times. Private are {percent(total.privacy_rate)} of the images "
-        f"and {percent(total.rate_distinct)} of the pictures."
-    )

@@ -101,16 +101,6 @@ class Rate:
     num_shards: int | None = None
     """If shards were drawn: those with judged images of the group."""
 
-    num_distinct: int | None = None
-    """Judged images that differ by their perceptual hash; one without a hash has no copy. None where copies were not
-    looked for."""
-
-    num_in_largest: int | None = None
-    """Images of the picture that has most copies."""
-
-    rate_distinct: float | None = None
-    """The rate with one vote for each distinct picture."""
-
     @property
     def is_never_denied(self) -> bool:
         """Return whether the engine finds private images and calls none public: its rate is a lower bound then."""

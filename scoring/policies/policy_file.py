@@ -45,7 +45,7 @@ _CHOICES = {
     "fallback": ("setting", get_args(Fallback)),
     "origins": ("setting", get_args(Origins)),
     "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
-    "groups": ("hash", ("phash", "pdq")),
+    "groups": ("hash", ("phash",)),
     "drawn": ("way", ("audit", "evenly")),
 }
 _MODELS: dict[str, type[BaseModel]] = {"rules": Rule, "guarantee": Promise}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.reporting.gallery import thumbnail
+from jobs.reporting.evaluating import thumbnail
 from reports.evaluation.compute import evaluate_run
 from reports.evaluation.page import render
 from reports.evaluation.results import WrongAnswer
@@ -19,7 +19,7 @@ def test_a_picture_is_blurred_until_it_is_held(make_run: MakeRun, tmp_path: Path
     run = make_run([("a", answered(True, 0.9)), ("b", answered(False, 0.2))], BINARY)
     evaluation = evaluate_run(str(run), by_hash("ab", private=[0, 0]))
     error = WrongAnswer("a", 0, "a.jpg", hash_of("a"), False, 0.9, ())
-    jpeg = thumbnail(np.full((200, 300, 3), 90, np.uint8), (), is_clear=True)
+    jpeg = thumbnail(np.full((200, 300, 3), 90, np.uint8))
     page_file = tmp_path / "page.html"
     page_file.write_text(render(replace(evaluation, errors=(error,)), {hash_of("a"): jpeg}), encoding="utf-8")
     page = open_page(page_file.as_uri(), width=800)

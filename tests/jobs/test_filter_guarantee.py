@@ -50,7 +50,7 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
     labels = str(labels_of(tmp_path, [r["key"] for r in by_severity(run)]))
     out = tmp_path / "flags"
     flag, exempting = (str(guaranteed(tmp_path, policy, 0.8)) for policy in (FLAG, EXEMPT))
-    found = run_filter(FilterRequest(str(run), str(out), flag, labels=labels)).release.guarantee
+    found = run_filter(FilterRequest(str(run), flag, str(out), labels=labels)).release.guarantee
     assert found is not None
     assert found.threshold is not None
     ids = {r["key"] for r in rows(run) if r["gov_ids"] == 1}
@@ -59,7 +59,7 @@ def test_the_guarantee_drops_what_a_policy_flags_and_leaves_what_a_rule_keeps(ru
     expected = {r["key"] for r in by_severity(run) if float(str(r["s_lex"])) >= found.threshold} - ids
     assert {key for key, (_, rule) in decided(out).items() if rule == "(guarantee)"} == expected
     exempt = tmp_path / "exempt"
-    run_filter(FilterRequest(str(run), str(exempt), exempting, labels=labels))
+    run_filter(FilterRequest(str(run), exempting, str(exempt), labels=labels))
     assert {decided(exempt)[f"{n:05d}"] for n in range(10)} == {("keep", "consent")}
 
 
@@ -106,7 +106,7 @@ def test_a_covered_picture_counts_only_if_a_second_look_judged_all_that_is_priva
     private = [r["key"] for r in rows(run) if r["level"] in (1, 2)]
     assert len(private) >= 45
     labels = str(labels_of(tmp_path, private))
-    planned = plan_filter(FilterRequest(str(run), str(tmp_path / "out"), str(policy), labels=labels))
+    planned = plan_filter(FilterRequest(str(run), str(policy), str(tmp_path / "out"), labels=labels))
     assert planned.guarantee is not None
     assert planned.guarantee.covered_counts is counts
     assert ("or cleared by the second look once covered" in planned.guarantee.promise) is counts

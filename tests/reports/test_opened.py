@@ -139,9 +139,9 @@ def test_sql_gives_a_table_and_refuses_what_does_not_read(make_run: MakeRun) -> 
 def test_a_summary_can_be_asked_again_and_leaves_the_views_as_they_were(make_run: MakeRun) -> None:
     with open_run(str(make_run())) as run:
         before = run.sql("SELECT num_images FROM patterns ORDER BY ALL")
-        first = run.summary(by="upper(category)", min_count=2)
-        assert [rate.group for rate in first.rates] == ["BEACH", "OFFICE"]
-        assert run.summary(by="upper(category)", min_count=2) == first
+        first = run.summary(by="upper(category)", top=2)
+        assert [rate.group for rate in first.highest] == ["BEACH", "OFFICE"]
+        assert run.summary(by="upper(category)", top=2) == first
         assert run.sql("SELECT num_images FROM patterns ORDER BY ALL") == before
         assert (first.total.num_private, first.total.privacy_rate) == (3, 0.5)
         assert run.cautions == first.cautions

@@ -27,8 +27,8 @@ def values(base: np.ndarray = NOTHING, **at_level: float) -> np.ndarray:
     return made
 
 
-def target(label: Label, asked: object = SLOTS, keep_ambiguous: bool = False) -> Target | None:
-    return target_of(label, asked, keep_ambiguous=keep_ambiguous)  # type: ignore[arg-type]
+def target(label: Label, asked: object = SLOTS) -> Target | None:
+    return target_of(label, asked)  # type: ignore[arg-type]
 
 
 def test_slots_mask_what_was_not_judged() -> None:
@@ -42,13 +42,8 @@ def test_slots_mask_what_was_not_judged() -> None:
     assert target(Label(NOT_JUDGED, private=True)) is None
 
 
-@pytest.mark.parametrize(("keep", "slot"), [(False, 0), (True, 1)])
-def test_ambiguous_slots_are_absent_unless_they_are_kept(keep: bool, slot: int) -> None:
-    found = target(Label(values(level_1=0.5)), keep_ambiguous=keep)
-    assert found is not None
-    assert found.slots is not None
-    assert found.slots[AT_LEVEL[1]] == slot
-    assert found.slots.count(0) == 22 - slot
+def test_ambiguous_slots_are_absent() -> None:
+    assert target(Label(values(level_1=0.5))) == Target(slots=(0,) * 22)
 
 
 def test_severity_is_the_score_of_the_label_else_that_of_its_values() -> None:
