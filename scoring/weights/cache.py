@@ -144,8 +144,8 @@ def _versions(source: Place, asked: str) -> dict[str, tuple[int, str]]:
         raise StorageError(f"{asked}: this kind of storage cannot be listed; copy the model to a folder") from None
     if len(listed) > MAX_FILES:
         raise StorageError(f"{asked} holds {len(listed):,} files, more than a model has; give the model's own folder")
-    named = {_name(str(entry["name"]), source, asked): entry for entry in listed if entry["type"] != "directory"}
-    files = {name: entry for name, entry in named.items() if name is not None}
+    named = [(_name(str(entry["name"]), source, asked), entry) for entry in listed]
+    files = {name: entry for name, entry in named if name is not None and entry["type"] != "directory"}
     wanted = model_files(asked, {name: int(entry.get("size") or 0) for name, entry in files.items()})
     versions = {name: _version(name, files[name], source, asked) for name in wanted}
     model_files(asked, {name: size for name, (size, _) in versions.items()})
