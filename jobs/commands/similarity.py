@@ -34,6 +34,5 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     from reports.similarity.words import document
 
     write_document(document(similarity))
-    for what, where in (("rows", request.out), ("page", request.html)):
-        if where is not None:
-            write_line(f"{what} written to {where}")
+    if request.out is not None:
+        write_line(f"rows written to {request.out}")

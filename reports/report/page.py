@@ -23,12 +23,6 @@ from scoring.taxonomy import ATTRIBUTES, Attribute
 MAX_GROUPS = 1_000
 """Number of groups on the page, highest first; all of them are in its CSV."""
 
-MAX_BYTES = 1_450_000
-"""Limit of the page. The table has fewer groups if they do not fit."""
-
-FEWEST_GROUPS = 40
-"""Number of groups that the table keeps, whatever the size."""
-
 MEANINGS = {
     1: "identify a person on their own, such as a face or a passport",
     2: "are sensitive, or identify a person together with other data",
@@ -55,23 +49,7 @@ class Digest:
 
 def render(report: Report, digest: Digest | None = None, made_on: date | None = None) -> str:
     """Return the report as one HTML page, which needs no other file: style and script are inside, and it may load
-    nothing.
-
-    It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` alone are more.
-    """
-    most = min(MAX_GROUPS, len(report.rates))
-    page = _filled(report, digest, made_on, most)
-    num_without = 0
-    while len(page.encode()) > MAX_BYTES and most > FEWEST_GROUPS:
-        num_without = num_without or len(_filled(report, digest, made_on, 0).encode())
-        share = (MAX_BYTES - num_without) / (len(page.encode()) - num_without)
-        most = max(FEWEST_GROUPS, int(0.97 * share * most))
-        page = _filled(report, digest, made_on, most)
-    return page
-
-
-def _filled(report: Report, digest: Digest | None, made_on: date | None, most_groups: int) -> str:
-    """Fill the page. most_groups: number of groups in the table."""
+    nothing."""
     from markupsafe import Markup
 
     script = text_of(_TEMPLATES, "page.js")
@@ -83,8 +61,7 @@ def _filled(report: Report, digest: Digest | None, made_on: date | None, most_gr
         words=words,
         headline=words.headline_of(report),
         matrix=matrix(report),
-        shown=report.rates[:most_groups],
-        num_in_csv=min(MAX_GROUPS, len(report.rates)),
+        shown=report.rates[:MAX_GROUPS],
         corrected={row.category: row for row in report.corrected_groups},
         corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
         evidence=[(group, list(items)) for group, items in groupby(report.evidence, key=lambda item: item.group)],

@@ -1,9 +1,8 @@
-"""Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
+"""Results of `similarity` as tables of text."""
 
 from collections.abc import Iterator
 
 from ingest.errors import number_of
-from reports.pages import fill
 from reports.similarity.results import SetSimilarity, Similarity
 from reports.words import Cell, Document, Table, number, percent, shortened, spread, table
 
@@ -83,18 +82,3 @@ def notes(similarity: Similarity) -> Iterator[str]:
     if resized := sum(of_set.num_other_size for of_set in similarity.sets):
         yield f"{number_of(resized, 'changed picture')} had another size than the original and was resized to compare."
     yield "A low likeness is no proof: other people, models and attacks may recognise more (privsieve help similarity)."
-
-
-def render(similarity: Similarity) -> str:
-    """Return the results as one HTML page, which needs no other file and may load none. It holds no picture."""
-    shares = [
-        (of_set.name, of_set.num_nearest / of_set.num_nearest_of) for of_set in similarity.sets if of_set.num_nearest_of
-    ]
-    return fill(
-        "similarity/page.html.j2",
-        headlines=list(headlines(similarity)),
-        notes=list(notes(similarity)),
-        tables=list(tables(similarity)),
-        shares=shares,
-        version=similarity.version,
-    )
