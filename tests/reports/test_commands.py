@@ -110,18 +110,6 @@ def test_report_text_folds_rows_that_are_wider_than_the_terminal(make_run: MakeR
     assert "\n 1 unique identifiers       2  33.3 %" in text
 
 
-@pytest.mark.slow
-def test_report_and_sql_text_on_a_terminal_of_40_columns(make_run: MakeRun) -> None:
-    asked = "SELECT category, 123456789012 AS one, 210987654321 AS other, 333222333222 AS third FROM images"
-    for arguments in (["sql", make_run(), asked], ["report", make_run(name="other")]):
-        lines = on_terminal(40, *arguments)
-        numbers = [word for line in lines for word in line.split() if word.isdigit()]
-        assert numbers
-        if arguments[0] == "sql":
-            assert set(numbers) == {"123456789012", "210987654321", "333222333222"}
-        assert not [line for line in lines if "…" in line]
-
-
 def on_terminal(width: int, *arguments: object, keeps_escapes: bool = False) -> list[str]:
     """What a user sees on a terminal of so many columns, without colours unless escapes are kept."""
     mine, theirs = os.openpty()
@@ -279,10 +267,6 @@ def test_verbs_are_light_to_import() -> None:
     code = f"import sys, jobs.commands.report, jobs.commands.sql; print([m for m in {heavy!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
-
-
-def test_rows_of_the_fixture_are_all_reported(make_run: MakeRun) -> None:
-    assert json.loads(ran(report, make_run(), "--format", "json").stdout)["num_images"] == len(ROWS)
 
 
 def test_sql_csv_holds_lists_as_json(make_run: MakeRun) -> None:
