@@ -74,7 +74,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "browse": ("privsieve browse my-run --policy strict",),
     "status": ("privsieve status s3://bucket/run",),
     "evaluate": ("privsieve evaluate my-run --labels labels.parquet --html evaluation.html",),
-    "calibrate": ("privsieve calibrate my-run --labels labels.csv --out thresholds.yaml",),
+    "calibrate": ("privsieve calibrate my-run --labels labels.csv",),
     "diff": ("privsieve diff my-run other-run --html diff.html",),
     "filter": ("privsieve filter my-run --policy strict --out release --dry-run",),
     "purge": ("privsieve purge my-run --yes",),

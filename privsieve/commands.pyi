@@ -30,8 +30,6 @@ from typing import Literal
 
 def agreement(
     *inputs: Url,
-    attention_checks: Url | None = ...,
-    min_attention: float | None = ...,
     paper_rule: bool = ...,
 ) -> AgreementTable: ...
 def apply_removals(
@@ -62,9 +60,8 @@ def audit_sample(
 def consensus(
     *inputs: Url,
     out: Url,
-    method: Literal["two-annotator", "majority", "dawid-skene"] | None = ...,
+    method: Literal["two-annotator", "majority"] | None = ...,
     paper_rule: bool = ...,
-    min_posterior: float | None = ...,
 ) -> Consensus: ...
 def diff(
     run_a: Url,
@@ -112,13 +109,11 @@ def filter(
     out: Url,
     *,
     resume: bool = ...,
-    overwrite: bool = ...,
     labels: Url | None = ...,
     urls: Url | None = ...,
     hash_list: Url | None = ...,
     previous: Url | None = ...,
     boxes: Url | None = ...,
-    sign_key: Url | None = ...,
     processes: int | None = ...,
     executor: Literal["ray", "inline"] | None = ...,
     ray_address: str | None = ...,
@@ -162,7 +157,6 @@ def plan(
     max_frames: int = ...,
     engine: str = ...,
     num_engines: int | None = ...,
-    max_engines: int | None = ...,
     engine_cpus: float | None = ...,
     engine_gpus: float | None = ...,
     processes: int | None = ...,
@@ -230,7 +224,6 @@ def scan(
     max_frames: int = ...,
     engine: str = ...,
     num_engines: int | None = ...,
-    max_engines: int | None = ...,
     engine_cpus: float | None = ...,
     engine_gpus: float | None = ...,
     processes: int | None = ...,
@@ -274,7 +267,6 @@ def takedown(
     pdq_distance: int = ...,
     received: str | None = ...,
     why: Literal["objection", "erasure", "copyright", "safety", "other"] | None = ...,
-    sign_key: Url | None = ...,
     dry_run: bool = ...,
 ) -> RemovalResult: ...
 def tune(
@@ -286,8 +278,6 @@ def tune(
     max_pixels: int = ...,
     seed: int = ...,
     micro_batch_size: int = ...,
-    steps_per_checkpoint: int | None = ...,
-    keep_checkpoints: bool = ...,
 ) -> Card: ...
 def tune_set(
     source: Url,
@@ -300,20 +290,12 @@ def tune_set(
     dialogues: Url | None = ...,
     source_format: str | None = ...,
     split: str | None = ...,
-    seed: int = ...,
-    per_class: int | None = ...,
     num_pictures: int | None = ...,
-    equal_levels: bool = ...,
-    leave_out: Sequence[str] = ...,
     validation_share: float = ...,
+    seed: int = ...,
     exclude: Sequence[Url] = ...,
-    keep_ambiguous: bool = ...,
-    licence: str | None = ...,
     hash_list: Url | None = ...,
 ) -> SetRecord: ...
 def verify(
     release: Url,
-    *,
-    signer: Url | None = ...,
-    labels: Url | None = ...,
 ) -> Verified: ...

@@ -13,7 +13,7 @@ differ. Choose a wording on other pictures than those that you evaluate it on.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,19 +24,18 @@ from reports.evaluation.compute import METRICS
 from reports.statistics.binary import spread
 
 WORDINGS = ("ours-1", "ours-2", "ours-3", "ours-4")
-LANGUAGES = ("ours-1", "ours-1,de", "ours-1,ru", "ours-1,zh")
+LANGUAGES = ("de", "ru", "zh")
+"""Besides English; each is a file of texts."""
 
 
 def ask(
-    source: str, labels: str, folder: Path, variants: Sequence[str], engine: str, options: privsieve.EngineOptions
+    source: str, labels: str, folder: Path, engine: str, options: Mapping[str, privsieve.EngineOptions]
 ) -> dict[str, privsieve.Evaluation]:
-    """Scan with each variant of the protocol `binary`. Return variant -> its evaluation."""
+    """Scan with the options of each name. Return name -> its evaluation."""
     found = {}
-    for variant in variants:
-        run = folder / variant.replace(",", "-")
-        asked = replace(options, protocol=f"binary:{variant}")
-        privsieve.scan(source, run, engine=engine, options=asked)
-        found[variant] = privsieve.evaluate(run, labels)
+    for name, asked in options.items():
+        privsieve.scan(source, folder / name, engine=engine, options=asked)
+        found[name] = privsieve.evaluate(folder / name, labels)
     return found
 
 
@@ -55,12 +54,12 @@ def _number(value: float | None) -> str:
 
 
 def show(found: dict[str, privsieve.Evaluation], compared: privsieve.Evaluation) -> None:
-    for variant, evaluation in found.items():
+    for name, evaluation in found.items():
         if (private := evaluation.private) is not None:
             ends = private.intervals.get("mcc")
             interval = "" if ends is None else f" (95 %: {ends.low:.3f} to {ends.high:.3f})"
             print(
-                f"{variant}: MCC {_number(private.mcc)}{interval}, F1 {_number(private.f1)}; "
+                f"{name}: MCC {_number(private.mcc)}{interval}, F1 {_number(private.f1)}; "
                 f"{private.num_rejected} pictures without an answer count as wrong"
             )
     results = [each.private for each in found.values()]
@@ -84,28 +83,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--adapter", help="folder of a tuned adapter")
     parser.add_argument("--max-pixels", type=int)
     parser.add_argument("--reading", choices=["lenient", "first"], help="how answers are read; strictly by default")
-    asked = parser.add_mutually_exclusive_group()  # a file would replace the texts of every language by the same ones
+    asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--languages", action="store_true", help="four languages instead of four wordings")
     asked.add_argument("--prompt-file", type=Path, help="YAML file of wordings ours_1, …; only these are asked")
     given = parser.parse_args(arguments)
-    variants: tuple[str, ...] = LANGUAGES if given.languages else WORDINGS
-    prompt_file = None
-    if given.prompt_file is not None:
-        prompt_file = given.prompt_file.read_bytes()
-        variants = tuple(name for name in WORDINGS if name.replace("-", "_") in yaml.safe_load(prompt_file))
-    if len(variants) < 2:
+    texts: dict[str, bytes | None] = dict.fromkeys(WORDINGS)
+    if given.languages:
+        files = {language: Path(__file__).parent / "languages" / f"{language}.yaml" for language in LANGUAGES}
+        texts = {"en": None, **{language: file.read_bytes() for language, file in files.items()}}
+    elif given.prompt_file is not None:
+        content = given.prompt_file.read_bytes()
+        texts = dict.fromkeys((name for name in WORDINGS if name.replace("-", "_") in yaml.safe_load(content)), content)
+    if len(texts) < 2:
         sys.exit(f"{given.prompt_file}: name at least two of ours_1, ours_2, ours_3 and ours_4")
-    if given.reading:
-        variants = tuple(f"{variant},{given.reading}" for variant in variants)
-    options = privsieve.EngineOptions(
-        model=given.model,
-        endpoint=given.endpoint,
-        adapter=given.adapter,
-        max_pixels=given.max_pixels,
-        prompt_file=prompt_file,
+    base = privsieve.EngineOptions(
+        model=given.model, endpoint=given.endpoint, adapter=given.adapter, max_pixels=given.max_pixels
     )
+    reading = f",{given.reading}" if given.reading else ""
+    options = {
+        name: replace(
+            base, protocol=f"binary:{'ours-1' if given.languages else name}{reading}", prompt_file=prompt_file
+        )
+        for name, prompt_file in texts.items()
+    }
     try:
-        found = ask(given.source, given.labels, given.folder, variants, given.engine, options)
+        found = ask(given.source, given.labels, given.folder, given.engine, options)
         show(found, compare(found, given.labels))
     except privsieve.PrivsieveError as error:
         sys.exit(f"wordings: {error}")

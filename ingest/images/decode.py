@@ -85,8 +85,8 @@ class DecodedImage:
     """Size of that content in the file, roughly."""
 
     pdq: tuple[str | None, ...] | None
-    """The PDQ hashes (`ingest.images.pdq.pdq_of`) of each of `views` and of other pictures inside the file, each once.
-    None among them: the file holds, or may hold, a picture without hashes, such as a frame after those that were
+    """The PDQ hash (`ingest.images.pdq`) of each of `views` and of other pictures inside the file, each once.
+    None among them: the file holds, or may hold, a picture without one, such as a frame after those that were
     decoded. None unless `ImageLimits.has_pdq`."""
 
 
@@ -290,9 +290,9 @@ def _decode(
             views.append(seen[0])
             more += seen[1:]
             if limits.has_pdq:
-                hashes += [pdq_of(pixels, size) for pixels in seen]
+                hashes += map(pdq_of, seen)
                 if doubtful > 1:
-                    hashes.append(pdq_of(other_way_up[-1], orientation.turned_size(image.size, doubtful)))
+                    hashes.append(pdq_of(other_way_up[-1]))
     metadata |= file_metadata(*(jpeg.outside_scans(encoded, streams) if name == "jpeg" else (encoded, 0)))
     metadata |= {"jpeg2000": jpeg2000.metadata, "ico": icon.metadata}.get(name, lambda _: set())(encoded)
     del stored_frames
@@ -359,7 +359,7 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
                         yield None
                         return
                     _checked_frame(image, file, canvas, num_frames, limits, by_pillow=True)
-                    yield from (pdq_of(pixels, image.size) for pixels in _frame_pixels(image, limits))
+                    yield from map(pdq_of, _frame_pixels(image, limits))
                 if num_frames > limits.max_frames:
                     yield None
             except Exception:  # the edge, as above

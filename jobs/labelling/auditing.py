@@ -198,7 +198,7 @@ def _sampled(
         names = neutral_names(run.record, shown, folder, feedback)
         asked: Asked | None = None if request.purpose == "both" else request.purpose
         prefix = f"{LOCAL_FILES}{quote(folder.name)}/"
-        files = {interface_url: interface(labels, asked), request.out: tasks(labels, names, prefix)}
+        files = {interface_url: interface(asked), request.out: tasks(labels, names, prefix)}
     for url in filter(None, (request.out, second_list, interface_url)):
         if not _holds(place(url), files.get(url)):
             refuse_existing(url)

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from ingest.formats import refuse_without_pictures, stated_counts
+from ingest.formats import refuse_without_pictures
 from jobs.console.requests import Option, checked_request
 from jobs.planning.measuring import begun_scan, listed_shards, num_images, rows_of
 from jobs.runtime.progress import SILENT, Feedback
@@ -152,9 +152,6 @@ def _images(prepared: Prepared, number: int | None) -> tuple[Figure, str]:
     counts = num_images(source, shards)
     if len(shards) == len(source.shards):
         return Figure(sum(counts)), "counted"
-    stated = stated_counts(source)
-    if stated.num_images is not None and stated.difference(dict(zip(shards, counts, strict=True))) is None:
-        return Figure(stated.num_images), f"stated next to them, and right for {len(shards)} of them"
     mean = _mean(counts)
     return Figure(mean.value * len(source.shards), mean.error), f"from {len(shards)} of the shards, at random"
 

@@ -1,7 +1,7 @@
 """Releases: described, decided, written, covered, checked and taken back.
 
 record.py         what `release.json` says
-files.py          which files a release has beside its shards, and which may be published; signing.py signs them
+files.py          which files a release has beside its shards, and which may be published
 filtering.py      `run_filter`: a release from start to end
 decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; guaranteeing.py: the threshold;
                   overruling.py: what follows from other pictures; decisions.py: decisions as a table

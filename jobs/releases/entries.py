@@ -154,7 +154,7 @@ def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 def looked_for(names: Sequence[str]) -> Hashes:
     """Return PDQ hashes in hex as numbers; shape (hashes, 4)."""
-    return hashes_of(names)[:, 0]
+    return hashes_of(names)
 
 
 def is_url(text: str) -> bool:

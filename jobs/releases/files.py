@@ -25,7 +25,6 @@ from ingest.formats.released import (
     RELEASE,
     REMOVED,
     SHA256SUMS,
-    SIGNATURE,
     TAKEN_DOWN,
 )
 from ingest.sample import printable
@@ -33,7 +32,6 @@ from ingest.storage.file_format import refuse_other_format
 from ingest.storage.parquet_tables import read_checked
 from ingest.storage.place import Place
 from jobs.releases.record import ReleaseIdentity, ReleaseRecord
-from jobs.releases.signing import signed
 
 DECISIONS_SCHEMA = pa.schema(
     {
@@ -228,13 +226,3 @@ def sums(release: ReleaseRecord, content: bytes) -> bytes:
     hashes[RELEASE] = hashlib.sha256(content).hexdigest()
     lines = "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(hashes.items()))
     return lines.encode("utf-8", "surrogateescape")  # names that are not UTF-8, as the system has them
-
-
-def write_sums(out: Place, release: ReleaseRecord, content: bytes, sign_key: str | None) -> dict[str, str]:
-    """Write `SHA256SUMS` and, with a key, its signature. Return each written file -> sha256 in hex."""
-    files = {SHA256SUMS: sums(release, content)}
-    if sign_key is not None:
-        files[SIGNATURE] = signed(files[SHA256SUMS], sign_key)
-    for name, content_ in files.items():
-        out.at(name).write(content_)
-    return {name: hashlib.sha256(content_).hexdigest() for name, content_ in files.items()}

@@ -23,13 +23,7 @@ from ingest.storage.removal import remove_half_written
 from jobs.console.requests import Count, HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.releases.copying import Copied, ShardCopier, copied_inline, copied_on_ray
 from jobs.releases.decider import Decider
-from jobs.releases.destination import (
-    failures_say_what_is_left,
-    refuse_loss,
-    refuse_misplaced,
-    refuse_own_names,
-    removed_release,
-)
+from jobs.releases.destination import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import Guarantee, guarantee
@@ -48,7 +42,6 @@ from jobs.releases.rewriting import (
     refuse_uncoverable,
     shown_engine,
 )
-from jobs.releases.signing import signed
 from jobs.releases.url_list import count_urls, kind_of, refuse_unlistable
 from jobs.runtime.cluster import Executor, inline_session, names_cluster, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -78,13 +71,10 @@ class FilterRequest:
     """YAML file of rules, or one that is shipped: strict, identity-documents-only, research, redacted."""
 
     out: Url
-    """Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given."""
+    """Folder or fsspec URL of the release; a new one, unless --resume is given."""
 
     resume: bool = False
     """Continue an interrupted filter into the same --out."""
-
-    overwrite: bool = False
-    """Replace an earlier release."""
 
     labels: Annotated[Url | None, Option(metavar="FILE")] = None
     """Labels that prove the guarantee of the policy."""
@@ -100,13 +90,6 @@ class FilterRequest:
 
     boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
     """Boxes as people left them, for rules that cover."""
-
-    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
-    """SSH key that signs SHA256SUMS."""
-
-    def __post_init__(self) -> None:
-        if self.resume and self.overwrite:
-            raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
 
 
 @checked_request
@@ -280,9 +263,7 @@ def check_destination(planned: FilterPlan) -> None:
     refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
     if kind_of(planned.urls).has_pictures:
         refuse_own_names(planned.plan)
-    refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
-    if request.sign_key is not None:
-        signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
+    refuse_loss(out, request.out, _identity(planned), request.resume)
 
 
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
@@ -295,35 +276,43 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     identity = _identity(planned)
     if not kind.has_pictures and resources.executor is None:
         resources = replace(resources, executor="inline")  # nothing is copied
-    with _executor(planned, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
-        is_replaced = request.overwrite and removed_release(out)
-        with (
-            lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
-            failures_say_what_is_left(out, request.out, own_lease, is_replaced),
-        ):
-            _remove_half_written(out, own_lease)
-            out.at(UNFINISHED).write(as_json(identity))
-            copier = ShardCopier(
-                corpus=planned.corpus,
-                run=planned.run,
-                decider=planned.decider,
-                out=out,
-                resume=request.resume,
-                reviewed=planned.reviewed,
-                copies_pictures=kind.has_pictures,
-            )
-            try:
-                counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
-                written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
-            except BaseException:
-                with suppress(IncompleteError, StorageError):  # the first error says more
-                    _remove_half_written(out, own_lease)
-                raise
-            _remove_half_written(out, own_lease)
-            release = finish(
-                out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
-            )
+    with (
+        _executor(planned, resources) as copy,  # first: a cluster that cannot be joined leaves nothing behind
+        lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
+        _failures_say_how_to_go_on(request.out, own_lease),
+    ):
+        _remove_half_written(out, own_lease)
+        out.at(UNFINISHED).write(as_json(identity))
+        copier = ShardCopier(
+            corpus=planned.corpus,
+            run=planned.run,
+            decider=planned.decider,
+            out=out,
+            resume=request.resume,
+            reviewed=planned.reviewed,
+            copies_pictures=kind.has_pictures,
+        )
+        try:
+            counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
+            written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
+        except BaseException:
+            with suppress(IncompleteError, StorageError):  # the first error says more
+                _remove_half_written(out, own_lease)
+            raise
+        _remove_half_written(out, own_lease)
+        release = finish(out, identity, planned.record, planned.plan, counts, written, planned.previous)
     return FilterResult(counts, release, planned.cautions)
+
+
+@contextmanager
+def _failures_say_how_to_go_on(url: str, own_lease: Lease) -> Iterator[None]:
+    """Add the remedy to an error, unless another command has taken over: then the files are of that one."""
+    try:
+        yield
+    except IncompleteError as error:
+        if not own_lease.is_lost:
+            error.args = (f"{error}; {url} holds an unfinished release: continue with --resume, or delete it",)
+        raise
 
 
 def _remove_half_written(out: Place, own_lease: Lease) -> None:
@@ -391,7 +380,7 @@ def _copy_all(
         for copied in copies:
             own_lease.check()
             if copied.failure:
-                raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")
+                raise IncompleteError(copied.failure)
             if copied.changed:
                 changed[copied.number] = copied.changed
                 continue

@@ -104,8 +104,7 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
         hashes = pdq_hashes(content)
         if is_release and hashes is None:
             return LookupResult(tuple(matches), is_decodable=False)
-    # Of each frame, at its own size and at a very large one.
-    wanted = looked_for([]) if hashes is None else hashes[:, [0, -1]].reshape(-1, 4)
+    wanted = looked_for([]) if hashes is None else hashes
     if is_release:
         covered += _covered(decisions, wanted, request.pdq_distance)
     known, near, num_not_compared = {match.name for match in covered}, covered, 0

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ingest.errors import PrivsieveError
 from ingest.formats import Source, open_source
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pdq import NUM_HASHES, Hashes, distances, hashes_of
+from ingest.images.pdq import Hashes, distances, hashes_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample, printable
 from jobs.releases.entries import Entry, is_of_rows, looked_for, pdq_names
@@ -30,16 +30,16 @@ _LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
 
 
 def pdq_texts(encoded: bytes) -> list[str]:
-    """Return the hashes of all that a file shows, as `DecodedImage.pdq` has them; empty if nothing can be decoded.
-    Content without a hash, such as a frame after the first 16, is left out."""
+    """Return the hash of each picture that a file shows; empty if nothing can be decoded. Content without a hash, such
+    as a frame after the first 16, is left out."""
     decoded = decode(encoded, _LIMITS)
     return [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
 
 
-def pdq_hashes(encoded: bytes) -> npt.NDArray[np.uint64] | None:
-    """Return the same as numbers, shape (pictures, NUM_HASHES, 4); None if nothing can be decoded."""
+def pdq_hashes(encoded: bytes) -> Hashes | None:
+    """Return the same as numbers, shape (pictures, 4); None if nothing can be decoded."""
     texts = pdq_texts(encoded)
-    return hashes_of(texts, NUM_HASHES) if texts else None
+    return hashes_of(texts) if texts else None
 
 
 MAX_THREADS = 8
@@ -137,7 +137,7 @@ class RemovalResult:
     """Numbers of lines whose pictures the release does not hold: dropped by its policy, or taken down before."""
 
     is_signature_void: bool = False
-    """The release was signed, and no key was given to sign it again."""
+    """The release was signed as it was before."""
 
 
 MAX_NAMED = 20
@@ -244,7 +244,7 @@ def scanned_distances(decisions: pa.Table, looked_for: Hashes) -> Iterator[tuple
     rows, texts = pc.list_parent_indices(scanned).to_pylist(), pc.list_flatten(scanned)
     num_at_once = max(1, PAIRS_AT_ONCE // max(1, len(looked_for)))
     for first in range(0, len(rows), num_at_once):
-        hashes = hashes_of(texts.slice(first, num_at_once).to_pylist(), NUM_HASHES)
+        hashes = hashes_of(texts.slice(first, num_at_once).to_pylist())
         yield from zip(rows[first : first + num_at_once], distances(looked_for, hashes), strict=True)
 
 

@@ -116,7 +116,7 @@ class GuaranteeRecord(_Facts):
     """The same as a share of all images of the run, 0–1."""
 
 
-GroupsBy = Literal["phash", "pdq"]
+GroupsBy = Literal["phash"]
 """Column of the row by which near duplicates are found."""
 
 

@@ -15,32 +15,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.errors import IncompleteError, PrivsieveError
+from ingest.errors import PrivsieveError
 from ingest.formats.released import (
     DECISIONS,
     HASHED,
     REDACTIONS,
     RELEASE,
-    SHA256SUMS,
     SIGNATURE,
     UNFINISHED,
 )
-from ingest.formats.shard import storage_faults
 from ingest.images.pdq import MAX_DISTANCE
-from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.decisions import with_values
 from jobs.releases.entries import Entry, PdqDistance, Why, entries_of, write_tombstones
-from jobs.releases.files import content_of, read_own, read_release, sha256_of, sums
+from jobs.releases.files import content_of, read_own, read_release
 from jobs.releases.finishing import ROWS_PER_GROUP, write_descriptions
 from jobs.releases.journal import Found, Replaced, remove_safely
 from jobs.releases.matching import RemovalResult, named_pictures
 from jobs.releases.plan import counts_in
 from jobs.releases.record import Takedown
-from jobs.releases.signing import is_signed_by, signed
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
 from scoring.policies.reserved import ReservedRule
@@ -65,9 +61,6 @@ class TakedownRequest:
     why: Why | None = None
     """Kind of request, for removed.parquet."""
 
-    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
-    """SSH key that signs the changed SHA256SUMS; without it a signature of the release is removed, since it is void."""
-
     dry_run: bool = False
     """Say what would be removed; write nothing."""
 
@@ -84,8 +77,6 @@ class TakedownRequest:
 def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> RemovalResult:
     """Take pictures down. PrivsieveError if list or release forbids it; IncompleteError if the release has changed."""
     root = place(request.release)
-    if request.sign_key is not None:
-        signed(b"", request.sign_key)
     entries = entries_of(request.listed)
     content_of(root, request.release)
     if root.at(UNFINISHED).exists():  # --resume would bring back what is taken down now
@@ -98,34 +89,11 @@ def run_takedown(request: TakedownRequest, feedback: Feedback = SILENT) -> Remov
         entry_of, result = named_pictures(url, decisions, entries, request.pdq_distance, kind, feedback)
         if not result.num_pictures or request.dry_run:
             return result, None
-        if request.sign_key is not None:
-            _refuse_unsigned(root, request.sign_key, feedback)
-        is_void = request.sign_key is None and root.at(SIGNATURE).exists()
-        return replace(result, is_signature_void=is_void), partial(_staged, root, request, decisions, entry_of)
+        return replace(result, is_signature_void=root.at(SIGNATURE).exists()), partial(
+            _staged, root, request, decisions, entry_of
+        )
 
     return remove_safely(root, repr((request, entries)), RemovalResult, find, is_dry=request.dry_run)
-
-
-def _refuse_unsigned(root: Place, sign_key: str, feedback: Feedback) -> None:
-    """Raise PrivsieveError unless this key has signed the release, and IncompleteError unless each file is as it was
-    then: a change by somebody else must not be signed."""
-    release, content = read_release(root, root.url), root.at(RELEASE).read()
-    signed_sums = sums(release, content)
-    if not root.at(SIGNATURE).exists() or not is_signed_by(signed_sums, root.at(SIGNATURE).read(), sign_key):
-        raise PrivsieveError(
-            f"--sign-key: {root.url} is not as this key has signed it, so nothing was taken down; privsieve release "
-            f"verify says more; leave the option out, or first sign {SHA256SUMS} by ssh-keygen"
-        )
-    with feedback.meter("check files", len(release.hashes)) as meter:
-        for name, sha256 in release.hashes.items():
-            with storage_faults(name):
-                is_same = sha256_of(root.at(name)) == sha256
-            if not is_same:
-                raise IncompleteError(
-                    f"--sign-key: {printable(name)} is not what was signed, so nothing was taken down; privsieve "
-                    "release verify says more"
-                )
-            meter.advance(1)
 
 
 def _staged(
@@ -154,11 +122,10 @@ def _staged(
         sha256=hashes,
         own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in HASHED},
     )
-    release, content, described = write_descriptions(staged, release, request.sign_key)
+    release, content, described = write_descriptions(staged, release)
     staged.at(RELEASE).write(content)
     replaced |= {**described, RELEASE: hashlib.sha256(content).hexdigest()}
-    removed += [SIGNATURE] if SIGNATURE not in replaced else []
-    return replaced, removed
+    return replaced, [*removed, SIGNATURE]
 
 
 def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:

@@ -122,7 +122,6 @@ class Meter:
         self._num_images = num_images
         self._num_under_way = 0
         self._projected: int | None = None
-        self._stated: int | None = None
         self._phase = ""
         self._is_logged = True
         self._clock = clock
@@ -168,12 +167,6 @@ class Meter:
         """Set the number of images of the whole work, once it is known."""
         with self._lock:
             self._num_images = num_images
-            self._show()
-
-    def expect_about(self, num_images: int | None) -> None:
-        """Set the number of images that the source itself states, which may be wrong; None if it states none."""
-        with self._lock:
-            self._stated = num_images
             self._show()
 
     def shards(self, num_done: int, num_all: int) -> None:
@@ -236,10 +229,9 @@ class Meter:
     @property
     def _whole(self) -> int | None:
         """Return the images of the whole work; None if not known, or if there are more than was estimated."""
-        about = self._projected if self._stated is None else self._stated
-        if self._num_images is not None or about is None:
+        if self._num_images is not None or self._projected is None:
             return self._num_images
-        return about if about > self.num_seen else None
+        return self._projected if self._projected > self.num_seen else None
 
     def _counted(self) -> str:
         if self._whole is None:

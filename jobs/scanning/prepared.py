@@ -7,7 +7,7 @@ would do, and writes nothing.
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from ingest.errors import (
     did_you_mean,
     number_of,
 )
-from ingest.formats import Source, StatedCounts, open_source, stated_counts, webdataset
+from ingest.formats import Source, open_source, webdataset
 from ingest.formats.released import own_names_among
 from ingest.formats.webdataset import CategoryProbe
 from ingest.images.decode import decode
@@ -39,7 +39,7 @@ from jobs.runtime.checks import ProblemError, check_gpu, finding, first_sample, 
 from jobs.runtime.cluster import is_this_machine, names_cluster, ray_session
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.machines import default_num_cpus, default_num_gpus, gpus_of_engine
-from jobs.runtime.on_worker import Said, code_hash, fetch_with_progress, on_worker
+from jobs.runtime.on_worker import code_hash, on_worker
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scanning.chosen import Chosen, draw, draw_per_category, draw_shards, first
 from jobs.scanning.request import ScanRequest, ScanResources
@@ -368,27 +368,21 @@ def checked_description(
     machine's name and what to do if it could not scan.
     """
     if new_run is None:
-        fetch = partial(fetch_with_progress, engine, options)
-        return on_worker(partial(described, engine, options), num_cpus, num_gpus, feedback, meter, before=fetch).found
+        return on_worker(partial(engine_module(engine).describe, options), num_cpus, num_gpus, feedback, meter)
     source, run = new_run
     probe = f"{PROBE}{uuid.uuid4().hex}"
     with new_folders_removed(run):
         run.at(probe + PART).write(probe.encode())
         try:
-            check = partial(engine_checked, engine, options)
-            before = partial(storage_checked, engine, options, source, run, probe)
-            return on_worker(check, num_cpus, num_gpus, feedback, meter, before=before).found
+            check = partial(machine_checked, engine, options, source, run, probe)
+            return on_worker(check, num_cpus, num_gpus, feedback, meter)
         finally:
             run.at(probe + PART).remove()
 
 
-def described(engine: str, options: EngineOptions) -> EngineDescription:
-    """Return the description on this machine. EngineError as in the engine's `describe`."""
-    return engine_module(engine).describe(options)
-
-
-def storage_checked(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> Iterator[Said]:
-    """Raise PrivsieveError if this machine cannot read the source, write to the run, or fetch the weights.
+def machine_checked(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> EngineDescription:
+    """Return the engine's description. Raise PrivsieveError if this machine cannot read the source, write to the run,
+    or load the engine.
 
     probe: name and content of a file that the machine of the command wrote into the folder of the run.
     """
@@ -401,7 +395,7 @@ def storage_checked(engine: str, options: EngineOptions, source: Source, run: Pl
         )
     answer.write(probe.encode())
     answer.remove()
-    yield from fetch_with_progress(engine, options)
+    return engine_checked(engine, options)
 
 
 def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
@@ -434,8 +428,7 @@ class DryRun:
 
     preview: Preview
 
-    counts: str
-    """How many images there are, as far as that is known before the shards are read."""
+    num_shards: int
 
     pictures: tuple[str, ...]
     """A line for each of the first pictures: its size, and how the engine would see it."""
@@ -450,7 +443,7 @@ def dry_run(prepared: Prepared) -> DryRun:
     return DryRun(
         description,
         preview,
-        _counts(stated_counts(prepared.source)),
+        len(prepared.source.shards),
         tuple(_picture(sample, limits, preview.describe_picture) for sample in samples),
     )
 
@@ -464,7 +457,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     write_line(f"protocol   {planned.description.protocol}")
     write_line(f"assesses   {_assessed(planned.description)}")
     _show_prompt(planned.preview)
-    write_line(f"images     {planned.counts}")
+    write_line(f"images     in {number_of(planned.num_shards, 'shard')}; how many is known once they are read")
     write_line(f"pictures   the first {len(planned.pictures)}:")
     for picture in planned.pictures:
         write_line(f"  {picture}")
@@ -473,17 +466,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
 def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
         cpus, gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
-        request = prepared.request
-        fetch = partial(fetch_with_progress, request.engine, request.options, with_weights=False)
-        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress, before=fetch).found
-
-
-def _counts(stated: StatedCounts) -> str:
-    shards = number_of(stated.num_shards, "shard")
-    if stated.num_images is None:
-        return f"in {shards}; how many is known once they are read"
-    about = "" if len(stated.by_shard) == stated.num_shards else "about "
-    return f"{about}{stated.num_images:,} in {shards}, as stated next to {len(stated.by_shard):,} of them (not counted)"
+        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress)
 
 
 def _assessed(description: EngineDescription) -> str:

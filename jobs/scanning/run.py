@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from ingest.errors import (
     StorageError,
     number_of,
 )
-from ingest.formats import Source, StatedCounts, refuse_without_pictures, stated_counts
+from ingest.formats import Source, refuse_without_pictures
 from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -58,9 +57,7 @@ from scoring.runs.ledger import (
     CONFLICT,
     Ledger,
     finished,
-    has_any_result,
     shard_id_of,
-    shard_id_of_result,
 )
 from scoring.runs.record import (
     RunRecord,
@@ -125,8 +122,6 @@ class _Scan:
         self._progress = progress
         self._num_new = 0
         self._guard, self._is_doubted = GuardCounts(), False
-        self._new_by_shard = Counter[str]()
-        self._stated = StatedCounts({}, 0)
         self._run = place(request.run)
         self._prepared, self._request = prepare(request), request
         self._engine_time = EngineTimeFile(self._run)
@@ -210,14 +205,11 @@ class _Scan:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
             if chosen is None and self._progress.is_shown:
                 self._progress.phase("counting images", is_logged=False)
-                self._stated = stated_counts(self._prepared.source)
-                self._progress.expect_about(self._stated.num_images)
                 self._expect_counted()
             self._progress.phase(f"loading {self._request.engine}")
             with closing(scan_left(settings, unfinished, chosen, before.ledger, self._progress.under_way)) as counts:
                 failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
         remove_unfinished(self._run)
-        self._notice_wrong_counts(unfinished, before.ledger)
         result = self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
         compact(self._run, shards, begun.settings_hash(), own_lease, self._progress)
         return result
@@ -291,7 +283,7 @@ class _Scan:
         address, cpus = self._resources.ray_address, self._cpus()
         gpus = gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(address, cpus, gpus)
-        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
         scan_left = partial(on_ray.scan_slices, engines=pool)
         if not self._progress.is_shown:
@@ -351,7 +343,6 @@ class _Scan:
                     self._check_guard()
             self._progress.advance(counts.num_rows, counts.num_kept)
             self._num_new += counts.num_rows
-            self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
             if counts.is_last:
                 num_ended += 1
                 self._progress.shards(num_ended, num_shards)
@@ -359,12 +350,6 @@ class _Scan:
                 failures.append(counts.failure)
         self._engine_time.write()
         return failures
-
-    def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
-        """Compare shards that this scan has read from their first image to their last."""
-        now = results(self._run).ledger if self._stated.by_shard else earlier
-        whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
-        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_of(item)] for item in whole}))
 
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger

@@ -31,7 +31,7 @@ from scoring.taxonomy import ATTRIBUTES, KEYS
 
 PRIVATE = "private"
 NEVER = 1.0
-"""The highest threshold that a file can hold: only a probability of 1 reaches it."""
+"""The highest threshold: only a probability of 1 reaches it."""
 
 _TOO_FEW = f"fewer than {MIN_TO_FIT} pictures that show it, or that do not: no map, no threshold"
 _TOO_FEW_PRIVATE = f"fewer than {MIN_TO_FIT} private pictures, or others: no map, no threshold"

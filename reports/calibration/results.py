@@ -1,17 +1,9 @@
-"""Everything that `calibrate` says, as frozen data, as JSON, and as the file that `scan --thresholds` takes."""
+"""Everything that `calibrate` says, as frozen data and as JSON."""
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from reports.labels.joining import Drawn, JoinCounts
 from reports.statistics.calibration import Calibration, Method
-
-_HEAD = """\
-# P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is
-# present with a probability of {at:g} or more. For scans with the same engine, model and protocol:
-# {engine}
-"""
 
 
 @dataclass(frozen=True)
@@ -91,16 +83,3 @@ class CalibrationReport:
 
     without: tuple[str, ...]
     """Attributes without a labelled picture that has a probability."""
-
-
-def thresholds_file(report: CalibrationReport) -> str | None:
-    """Return the thresholds as YAML; None if no attribute has one."""
-    lines = [
-        f"{subject.subject}: {np.format_float_positional(subject.threshold)}"
-        f"{f'  # {subject.note}' if subject.note else ''}\n"
-        for subject in report.subjects
-        if subject.level is not None and subject.threshold is not None
-    ]
-    if not lines:
-        return None
-    return _HEAD.format(at=report.at, num=report.num_labelled, engine=report.engine) + "".join(lines)

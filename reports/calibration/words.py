@@ -55,11 +55,11 @@ def notes(report: CalibrationReport) -> Iterator[str]:
         if subject.note:
             yield f"{subject.subject}: {subject.note}"
         if subject.subject == "private" and subject.threshold is not None:
-            if report.has_attributes:
-                threshold = f"{subject.probability} from {subject.threshold:g} on"
-                yield f"private: {threshold}; a thresholds file holds attributes only"
-            else:
-                yield f"private: {subject.probability} from {subject.threshold:g} on; {use_of(subject.threshold)}"
+            threshold = f"{subject.threshold:g}"
+            use = (
+                f"use it in evaluate --threshold {threshold}, or in a policy as when: {Col.PROB_PRIVATE} >= {threshold}"
+            )
+            yield f"private: {subject.probability} from {threshold} on{'' if report.has_attributes else f'; {use}'}"
     if report.num_open:
         yield (
             f"private: {report.num_open:,} pictures are left out, since not every attribute of level 1 and 2 is "
@@ -74,11 +74,6 @@ def notes(report: CalibrationReport) -> Iterator[str]:
         )
     if report.without and report.has_attributes:
         yield f"without a labelled picture that has a probability: {', '.join(report.without)}"
-
-
-def use_of(threshold: float) -> str:
-    """Return how to use a threshold of `prob_private`."""
-    return f"use it in evaluate --threshold {threshold:g}, or in a policy as when: {Col.PROB_PRIVATE} >= {threshold:g}"
 
 
 def _row(subject: SubjectCalibration) -> list[Cell]:

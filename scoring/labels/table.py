@@ -124,23 +124,21 @@ class JudgedLabels:
     """Shape (rows,): the person skipped the picture."""
 
 
-def read_judged(url: str, is_drawn: bool = True) -> JudgedLabels:
+def read_judged(url: str) -> JudgedLabels:
     """Read labels, and what people could not judge, which only RUN/reviews holds.
 
-    is_drawn: of RUN/reviews use only answers about the audit sample, without pictures whose answer was known, for
-    figures that need pictures drawn at random. LabelsError if there are none.
+    Of RUN/reviews only answers about the audit sample are used, without pictures whose answer was known, since the
+    figures need pictures drawn at random. LabelsError if there are none.
     """
     if not place(url).is_dir():
         return as_judged(read_labels(url))
-    answers = standing(read_reviews(place(url)))
-    if is_drawn:
-        drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))
-        if not drawn.num_rows:
-            raise LabelsError(
-                f"{url}: none of the {answers.num_rows:,} answers is about an audit sample, and the others are not of "
-                "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
-            )
-        answers = drawn
+    given = standing(read_reviews(place(url)))
+    answers = given.filter(pc.and_(pc.equal(given["queue"], "audit"), pc.invert(given["is_gold"])))
+    if not answers.num_rows:
+        raise LabelsError(
+            f"{url}: none of the {given.num_rows:,} answers is about an audit sample, and the others are not of "
+            "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
+        )
     says = np.array(answers["answer"].to_pylist(), dtype=object)
     labels = _as_labels(answers.select(LABELS_SCHEMA.names), url)
     is_unclear, is_complete, is_skipped = (

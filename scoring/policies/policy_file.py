@@ -45,7 +45,7 @@ _CHOICES = {
     "fallback": ("setting", get_args(Fallback)),
     "origins": ("setting", get_args(Origins)),
     "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
-    "groups": ("hash", ("phash", "pdq")),
+    "groups": ("hash", ("phash",)),
     "drawn": ("way", ("audit", "evenly")),
 }
 _MODELS: dict[str, type[BaseModel]] = {"rules": Rule, "guarantee": Promise}
@@ -136,7 +136,7 @@ def _second_engine(given: Any) -> SecondEngine:
         values[key] = tuple(value) if isinstance(value, list) else value
         if isinstance(value, str):
             refuse_credentials(value)
-            if key in ("prompt_file", "thresholds"):
+            if key == "prompt_file":
                 values[key] = given_content(place(value), f"verify: {key} {value}")
                 load_yaml(values[key], f"verify: {key} {value}", PolicyError)
     try:

@@ -15,10 +15,11 @@ from jobs.cli import VERBS
 from jobs.runtime.progress import SILENT
 from jobs.serving.browse.browsing import BrowseRequest
 from jobs.serving.browse.browsing import prepared as prepared_to_browse
-from jobs.serving.browse.server import MEDIA_TYPES, exported
 from jobs.serving.review.reviewing import ReviewRequest, prepared
 from reports.report.browsed_rows import Filter
+from scoring.labels.label_files import as_csv
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
+from scoring.table import Col
 from tests.hash_list.listed import CLEAR, SECRET, SHOWING, UNKNOWN
 from tests.jobs.made import privsieve
 from tests.making import Capture, Folders
@@ -193,7 +194,7 @@ def browsed(run: Path, hash_list: Path | None) -> str:
     with prepared_to_browse(BrowseRequest(run=str(run), hash_list=given)) as browsing:
         rows = browsing.rows
         found = [str(rows.page(Filter(), 0, 1000)), str(rows.counts(Filter())), str(rows.places().to_pylist())]
-        found += [exported(rows.table(Filter()), format, "tree").decode() for format in MEDIA_TYPES]
+        found.append(as_csv(rows.table(Filter()).drop_columns([Col.BOXES])).decode())
     return "\n".join([*found, str(browsing.withheld)])
 
 

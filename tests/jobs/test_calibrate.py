@@ -14,7 +14,6 @@ from jobs.releases.guaranteeing import guarantee
 from scoring.assessment import Assessment
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.policies.policy_file import load_policy
-from scoring.protocols.reading import load_thresholds
 from scoring.runs.record import read_record
 from scoring.taxonomy import KEYS
 from tests.audits import write_drawn
@@ -84,8 +83,7 @@ def json_of(capsys: Capture, *arguments: object) -> dict[str, dict[str, object]]
 def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_least_half(
     run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    labels, out = labels_file(tmp_path, range(NUM)), tmp_path / "thresholds.yaml"
-    found = json_of(capsys, run, "--labels", labels, "--out", out)
+    found = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))
     common = found[COMMON]
     assert (common["method"], common["num_pictures"], common["num_present"]) == ("isotonic", NUM, 270)
     # Between .6, which means .25, and .9, which means .75, half is reached in the middle.
@@ -97,10 +95,6 @@ def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_le
     assert isinstance(after, dict)
     assert before["ece"] == pytest.approx((0.01 + 0.05 + 0.35 + 0.15 + 0.01) / 5, abs=1e-6)
     assert after["ece"] < 0.02 < before["ece"]
-    thresholds = load_thresholds(out.read_bytes()).by_key
-    assert thresholds.keys() == {COMMON, RARE, RARE_TOO}
-    assert thresholds[COMMON].present == common["threshold"]
-    assert thresholds[COMMON].ambiguous == 0.5
 
 
 def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsys: Capture) -> None:
@@ -141,27 +135,20 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     assert "without a labelled picture that has a probability: gov_ids, " in text
 
 
-def test_the_binary_protocol_has_no_file_of_thresholds(make_run: MakeRun, tmp_path: Path, capsys: Capture) -> None:
+def test_the_binary_protocol_has_one_threshold(make_run: MakeRun, tmp_path: Path, capsys: Capture) -> None:
     run = make_run([(f"p{n}", answered(n % 2 == 0, 0.2 + 0.6 * (n % 2 == 0))) for n in range(60)], BINARY)
     labels = by_hash([f"p{n}" for n in range(60)], private=[int(n % 2 == 0) for n in range(60)])
     write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
     found = json_of(capsys, run, "--labels", tmp_path / "labels.parquet")["private"]
     assert (found["method"], found["probability"]) == ("platt", "prob_private")
-    out = tmp_path / "thresholds.yaml"
-    assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet", "--out", out) == 2
-    error = capsys.readouterr().err
-    assert error == (
-        "privsieve: --out writes thresholds of attributes, and this run judges none: its protocol asks for the whole "
-        f"picture; leave out --out, and use it in evaluate --threshold {found['threshold']:g}, or in a policy as when: "
-        f"prob_private >= {found['threshold']:g}\n"
-    )
-    assert not out.exists()
     assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet") == 0
     text = capsys.readouterr().out
     assert "level" not in text
     assert "present" not in text
     assert "attribute" not in text
-    assert f"private: prob_private from {found['threshold']:g} on; use it in evaluate --threshold" in text
+    threshold = f"{found['threshold']:g}"
+    assert f"private: prob_private from {threshold} on; use it in evaluate --threshold {threshold}, or" in text
+    assert f"or in a policy as when: prob_private >= {threshold}" in text
     severity = make_run([(f"p{n}", scored(n / 60)) for n in range(60)], SEVERITY, "severity")
     assert privsieve("calibrate", severity, "--labels", tmp_path / "labels.parquet") == 2
     assert "gives a score and no probability, so there is nothing to calibrate; a policy with a guarantee" in (

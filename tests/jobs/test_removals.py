@@ -15,9 +15,7 @@ from PIL import Image
 
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pdq import PdqSearch, distances
 from ingest.images.pixels import ImageLimits
-from jobs.releases.matching import pdq_hashes
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.jobs.releases import COVER, FIRST_DROPPED, KEEP_ALL, asked, files, stopped_at, with_policy
@@ -41,7 +39,7 @@ def pdq(seed: int) -> str:
     image = decode(encoded(picture(seed), "PNG"), ImageLimits(has_pdq=True))
     assert isinstance(image, DecodedImage)
     assert image.pdq is not None
-    return str(image.pdq[0])[:64]
+    return str(image.pdq[0])
 
 
 PICTURES = {
@@ -112,19 +110,6 @@ def keys(folder: Path, layout: str) -> set[str]:
     if layout == "parquet":
         return {image["path"] for image in pq.read_table(folder / "0.parquet")["image"].to_pylist()}
     return {name for path in folder.glob("*.tar") for name in tarfile.open(path).getnames()}
-
-
-def test_distances_are_those_of_the_search_for_hash_lists() -> None:
-    listed = np.array([[1, 2, 3, 4], [2**64 - 1, 0, 5, 7]], np.uint64)
-    decoded = [pdq_hashes(PICTURES[name]) for name in ("one.png", "one-smaller.jpg", "three.png")]
-    hashes = np.concatenate([each for each in decoded if each is not None])
-    listed = np.concatenate([listed, hashes[:1, 0], hashes[2:, 4]])
-    bits = distances(listed, hashes)
-    assert bits.shape == (3, 4)
-    assert (bits[0, 2], bits[2, 3]) == (0, 0)
-    assert bits[1, 2] <= 31
-    assert bits[:, :2].min() > 64
-    assert PdqSearch(listed).near(hashes).tolist() == (bits.min(axis=1) <= 31).tolist()
 
 
 def test_a_pdq_hash_takes_a_picture_and_its_mirrored_copy(release: Path, capsys: Capture) -> None:

@@ -57,10 +57,10 @@ def test_four_languages_are_compared(asked: list[str], server: ChatServer, capsy
     script("wordings").main([*asked, "--languages"])
     shown = capsys.readouterr().out.splitlines()
     assert [line.partition(" (")[0].partition(", F1")[0] for line in shown[:4]] == [
-        "ours-1: MCC 1.000",
-        "ours-1,de: MCC 0.000",
-        "ours-1,ru: MCC -1.000",
-        "ours-1,zh: MCC -1.000",
+        "en: MCC 1.000",
+        "de: MCC 0.000",
+        "ru: MCC -1.000",
+        "zh: MCC -1.000",
     ]
     assert shown[3].endswith("; 6 pictures without an answer count as wrong")
     assert "mcc: mean -0.250, sd 0.957" in shown

@@ -160,9 +160,7 @@ def test_a_wrong_argument_of_plan(corpus: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_release_is_resumed_or_overwritten_but_not_both(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(privsieve.PrivsieveError, match="exclude each other"):
-        privsieve.filter(run, "strict", tmp_path / "out", resume=True, overwrite=True)
+def test_a_wrong_executor_of_filter_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(privsieve.PrivsieveError, match=r"executor='inlin': input should be 'ray' or 'inline'"):
         privsieve.filter(run, "strict", tmp_path / "out", executor="inlin")  # type: ignore[arg-type]
 

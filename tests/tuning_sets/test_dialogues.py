@@ -8,7 +8,6 @@ import pytest
 
 from ingest.errors import LabelsError, StorageError
 from scoring.tuning.dialogues import MAX_LINE_BYTES, MAX_TURNS, dialogues
-from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import open_set
 from tests.jobs.made import privsieve
 from tests.tuning_sets import made
@@ -56,7 +55,7 @@ def test_the_label_must_say_private_or_not_and_both_must_be_there(tmp_path: Path
     pictures = made.files(4)
     source = made.tree(tmp_path / "pictures", pictures)
     file = written(tmp_path, *({"key": name, "turns": TURNS} for name in pictures))
-    more: dict[str, Any] = {"dialogues": str(file), "draw": Draw(validation_share=0)}
+    more: dict[str, Any] = {"dialogues": str(file), "validation_share": 0}
     open_ = made.by_hash(tmp_path / "open.parquet", pictures, private=[0, 1, None, None])
     assert made.made(source, open_, tmp_path / "set", "dialogue", **more).num_without_target == 2
     alike = made.by_hash(tmp_path / "alike.parquet", pictures, private=[1] * 4)

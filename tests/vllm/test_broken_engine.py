@@ -134,9 +134,8 @@ def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(che
     """Asked by `assess_with` what is longer than there is room for: at a start it would have been refused."""
     from scoring.engines.vlm.vllm import load as load_vllm
     from scoring.protocols import protocol
-    from scoring.protocols.interface import ProtocolOptions
 
-    long = protocol("slots", ProtocolOptions(prompts=b'{"system": "' + b"1" * 17_000 + b'"}'))
+    long = protocol("slots", b'{"system": "' + b"1" * 17_000 + b'"}')
     running = load_vllm(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
     try:
         for _ in range(2):

@@ -14,7 +14,7 @@ from scoring.engines import engine_module
 from scoring.engines.vlm.checkpoint import BLOCK_BYTES, content_sha256, safetensors_shapes, weight_files
 from scoring.engines.vlm.checkpoint import checkpoint as checkpoint_of
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions, Slots
+from scoring.protocols.interface import Slots
 from tests.jobs.made import privsieve, shard
 from tests.making import Capture, Patch
 from tests.vllm.conftest import MAX_PIXELS
@@ -254,7 +254,7 @@ def test_a_model_whose_own_files_refuse_the_prompt_is_refused_before_it_is_loade
 def test_a_tokenizer_that_joins_digits_is_reported(model: Path) -> None:
     """The digits follow `=`; a token for both is what other families of models have."""
     tokenizer = json.loads((model / "tokenizer.json").read_text())
-    form = protocol("slots", ProtocolOptions()).prompt.wanted
+    form = protocol("slots").prompt.wanted
     assert isinstance(form, Slots)
     joined = [f"{form.pieces[0][-1]}{digit}" for digit in form.choices]
     number = max(token["id"] for token in tokenizer["added_tokens"]) + 1

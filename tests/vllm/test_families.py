@@ -13,7 +13,7 @@ from ingest.errors import EngineError
 from scoring.assessment import Assessment, EngineOptions
 from scoring.engines import engine_module
 from scoring.protocols import protocol
-from scoring.protocols.interface import Generate, Image, Message, Prompt, ProtocolOptions, Text
+from scoring.protocols.interface import Generate, Image, Message, Prompt, Text
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 VIEWS = [picture(1, 96, 128), picture(2, 150, 100), picture(4, 300, 200)]
@@ -38,7 +38,7 @@ def test_families_other_than_qwen_are_scored(name: str, tmp_path: Path) -> None:
     together = probabilities(running.assess(VIEWS))
     np.testing.assert_allclose([probabilities(running.assess([view]))[0] for view in VIEWS], together, atol=1e-5)
     assert np.ptp(together, axis=0).max() > 0, "the answers must depend on the picture"
-    for outcome in running.assess_with(protocol("binary:first", ProtocolOptions()), VIEWS):
+    for outcome in running.assess_with(protocol("binary:first"), VIEWS):
         assert isinstance(outcome, Assessment)
         assert outcome.prob_private is not None
 

@@ -12,7 +12,6 @@ from ingest.errors import EngineError
 from scoring.assessment import View
 from scoring.engines.picture import prepared
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 
@@ -95,7 +94,7 @@ def test_both_engines_count_alike_what_they_read_and_write(engine: Callable[...,
     for each in ("transformers", "vllm"):
         running = engine(each, protocol="json")
         before = Counter(running.usage)
-        running.assess_with(protocol(name, ProtocolOptions()), views)
+        running.assess_with(protocol(name), views)
         counts[each] = {kind: number for kind, number in (running.usage - before).items() if kind != "cached"}
     assert counts["transformers"] == counts["vllm"]
     assert counts["vllm"]["requests"] == 3
@@ -180,10 +179,10 @@ def test_the_first_token_has_the_probabilities_with_which_an_answer_begins(engin
 def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any]) -> None:
     prompter = engine("transformers", protocol="binary:first").prompter
     for name in ("binary", "binary:first", "slots"):
-        prompt = protocol(name, ProtocolOptions(b"system: ''")).prompt
+        prompt = protocol(name, b"system: ''").prompt
         assert "<|im_start|>system" not in prompter.tokens(prompt).text
         assert prompter.tokens(prompt).text.startswith("<|im_start|>user\n")
-    spoken = protocol("binary", ProtocolOptions(b"system: You look at pictures.\nimage_first: true")).prompt
+    spoken = protocol("binary", b"system: You look at pictures.\nimage_first: true").prompt
     assert prompter.tokens(spoken).text.startswith(
         "<|im_start|>system\nYou look at pictures.<|im_end|>\n"
         "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Is there private"
@@ -193,20 +192,20 @@ def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any
 def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]) -> None:
     prompter = engine("transformers", protocol="binary:first").prompter
     for name, answer in (("binary", "Yes"), ("binary:first", "No"), ("severity", "0.85")):
-        prompt = protocol(name, ProtocolOptions()).prompt
+        prompt = protocol(name).prompt
         ids = prompter.answer_ids(prompt, answer)
         assert prompter.tokenizer.decode(ids) == f"{answer}<|im_end|>"
         whole = prompter.tokenizer.decode([*prompter.tokens(prompt).token_ids, *ids])
         assert whole == f"{prompter.tokens(prompt).text}{answer}<|im_end|>"
-    first = prompter.tokens(protocol("binary:first", ProtocolOptions()).prompt)
+    first = prompter.tokens(protocol("binary:first").prompt)
     assert [prompter.answer_ids(prompt, word)[0] for word in ("Yes", "No")] == list(first.candidate_ids)
 
 
 def test_answers_that_begin_with_the_same_token_cannot_be_told_apart(engine: Callable[..., Any]) -> None:
     """A tokenizer without Greek letters writes both words as bytes, and the first byte is the same."""
     prompter = engine("transformers", protocol="binary:first").prompter
-    alike = protocol("binary:first", ProtocolOptions("answers: {yes: [Ναι], no: [Όχι]}".encode()))
+    alike = protocol("binary:first", "answers: {yes: [Ναι], no: [Όχι]}".encode())
     with pytest.raises(EngineError, match=r"begins the answers .Ναι. and .Όχι. with the same token") as refused:
         prompter.check(alike)
     assert "\n" not in str(refused.value)
-    prompter.check(protocol("binary:first", ProtocolOptions("answers: {yes: [是], no: [否]}".encode())))
+    prompter.check(protocol("binary:first", "answers: {yes: [是], no: [否]}".encode()))

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import LabelsError, number_of
+from ingest.errors import number_of
 from jobs.serving.review.asking import Asking
 from reports.audit.cells import audit_sql, cell_counts
 from reports.audit.compute import private_rate
 from reports.labels.agreement import Agreement, agreement
 from reports.run.warehouse import Run
-from scoring.labels.judgements import CHECKS, judgements, without_inattentive
+from scoring.labels.judgements import CHECKS, judgements
 from scoring.labels.label_files import LABELS_SCHEMA
 from scoring.labels.reviews import SKIP, UNCLEAR, standing
 from scoring.labels.table import as_judged
@@ -208,12 +208,13 @@ def not_shown(asking: Asking) -> dict[str, int]:
 def right_answers(labels: pa.Table, checks: pa.Table) -> dict[str, tuple[int, int]]:
     """Return person -> right answers, and all answers, to pictures whose answer is known."""
     of_checks = labels.filter(pc.is_in(labels["sha256"], checks["sha256"].combine_chunks()))
-    names = set(of_checks["annotator"].to_pylist())
-    if not names:
+    if not of_checks.num_rows:
         return {}
     judged = judgements([("reviews", of_checks), (CHECKS, checks)])
-    try:
-        _, counted = without_inattentive(judged, 0.0)
-    except LabelsError:  # all of them were skipped
-        return {}
-    return {name: (counted.num_right[name], counted.num_asked[name]) for name in sorted(names)}
+    answers = np.concatenate([judged.values, judged.private[:, :, None]], axis=2)
+    known = answers[judged.annotators.index(CHECKS)]
+    is_asked = ~np.isnan(known) & ~np.isnan(answers)
+    num_right = (is_asked & (answers == known)).sum(axis=(1, 2)).tolist()
+    num_asked = is_asked.sum(axis=(1, 2)).tolist()
+    counted = zip(judged.annotators, num_right, num_asked, strict=True)
+    return {name: (right, asked) for name, right, asked in sorted(counted) if asked and name != CHECKS}

@@ -151,7 +151,7 @@ PAGE = "README.md"
 BEGUN = "tuning.json"
 """What a begun tuning was asked for; removed at its end."""
 
-PACKAGES = ("torch", "transformers", "peft", "accelerate", "tensorboardX")
+PACKAGES = ("torch", "transformers", "peft", "accelerate")
 """That tuning needs; a card names their versions."""
 
 MAX_CARD_BYTES = 10 * 2**20
@@ -198,9 +198,6 @@ class Card(BaseModel):
     validation_accuracy: float | None
     share_of_commonest_answer: float
     share_of_commonest_target: float
-    max_probability_difference: float
-    """Between the tuned model in memory and the saved adapter, loaded again."""
-
     curves: tuple[dict[str, float], ...]
     packages: dict[str, str]
     device: str

@@ -26,7 +26,6 @@ from scoring.protocols.interface import (
     Text,
     Token,
 )
-from scoring.protocols.json_form import JsonProtocol
 from scoring.protocols.reading import MIN_SHARE
 
 VLLM_MAX_TOKENS = 16384
@@ -94,11 +93,6 @@ class Prompter:
             raise EngineError(
                 f'the model "{self._name}" cannot be asked: its chat template leaves out the picture; choose an '
                 "instruction-tuned vision model"
-            )
-        if isinstance(protocol, JsonProtocol) and protocol.thresholds.by_key and not tokens.candidate_ids:
-            raise EngineError(
-                f'the tokenizer of the model "{self._name}" has no token of its own for a digit of the answer, so that '
-                "--thresholds get no probabilities; choose --protocol slots, or leave --thresholds out"
             )
         num_tokens = len(ids) + (prompt.wanted.max_tokens if isinstance(prompt.wanted, Generate) else 0)
         limit = min(self._max_tokens, most or self._max_tokens)

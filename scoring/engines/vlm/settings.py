@@ -17,7 +17,7 @@ from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
 from scoring.engines.vlm.adapter import BEGUN, CARD, Adapter, Card, adapter_in, check_fits, read_card
 from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, Checkpoint, checkpoint, read_json
 from scoring.protocols import chosen_protocol, protocol
-from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions, prompt_parts
+from scoring.protocols.interface import Prompt, Protocol, prompt_parts
 from scoring.weights.sources import find_weights
 
 DEFAULT_PROTOCOL = "slots"
@@ -133,7 +133,7 @@ def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
 
 def _refuse_other_texts(card: Card, asked: Protocol) -> None:
     """Raise EngineError if the adapter was tuned on other words of the same protocol."""
-    tuned_on = protocol(card.protocol, ProtocolOptions())
+    tuned_on = protocol(card.protocol)
     if tuned_on.name == asked.name and card.protocol_version != asked.version:
         raise EngineError(
             f"the adapter was tuned on the texts of {card.protocol_version}, and the model would be asked with those "

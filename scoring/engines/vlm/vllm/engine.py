@@ -19,6 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image
+from vllm import AsyncEngineArgs, ModelRegistry, PoolingParams, SamplingParams
+from vllm.platforms import current_platform
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.usage.usage_lib import UsageContext
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
 
 from ingest.errors import EngineError
 from scoring.assessment import ENGINE_ERROR, BuiltWith, Outcome, Unscored, View
@@ -31,24 +37,8 @@ from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import FRAMES, InputMaker
 from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES, Value
 from scoring.engines.vlm.vllm.starting import alone_on_gpu, last_words
-from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
-from scoring.weights.cache import cache_root
-
-# Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
-os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-# What is compiled is kept beside the weights: a cache that a machine has, or a volume, serves the next start.
-os.environ.setdefault("VLLM_CACHE_ROOT", str(cache_root().parent / "vllm"))
-os.environ.setdefault("TRITON_CACHE_DIR", str(cache_root().parent / "triton"))
-
-from vllm import AsyncEngineArgs, ModelRegistry, PoolingParams, SamplingParams
-from vllm.platforms import current_platform
-from vllm.sampling_params import StructuredOutputsParams
-from vllm.usage.usage_lib import UsageContext
-from vllm.v1.engine.async_llm import AsyncLLM
-from vllm.v1.engine.exceptions import EngineDeadError
-
 from scoring.engines.vlm.vllm.worker import ADAPTER, LOADER, STILLS, overrides
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
 
 PREPARING_THREADS = 2
 """That make the model's inputs, at least."""
