@@ -22,7 +22,7 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     """Compare ORIGINALS with CHANGED pictures of the same keys.
 
     Each CHANGED is a set with a row of figures: how many pictures can be found again among all originals, SemSim, SSIM,
-    PSNR, MSE and FID.
+    PSNR and MSE.
 
     Example: privsieve similarity compare photos/ release/
     """

@@ -50,7 +50,7 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     originals = Corpus(request.originals)
     wanted = drawn(originals.places, request.sample, request.seed)
     corpora = corpora_of(request.changed)
-    sets = [(corpus, SetPairs(name, encoder.num_dimensions)) for name, corpus in corpora.items()]
+    sets = [(corpus, SetPairs(name)) for name, corpus in corpora.items()]
     with feedback.meter("compare", len(wanted) * len(sets)) as meter:
         for place_ in wanted:
             picture = read_picture(originals, place_, hash_list)

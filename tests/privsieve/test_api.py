@@ -48,19 +48,6 @@ def test_a_scan_returns_its_counts_and_prints_nothing(corpus: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_run_answers_with_rows_rates_and_sql(run: Path) -> None:
-    with privsieve.open_run(run) as opened:
-        rows = opened.rows(["key", "category", "status"])
-        assert (rows.num_rows, rows.column_names) == (35, ["key", "category", "status"])
-        rates = {rate.group: rate for rate in opened.rates(by="category")}
-        assert {group: rate.num_scored for group, rate in rates.items()} == {"office": 15, "street": 15}
-        assert {group: rate.num_quarantined for group, rate in rates.items()} == {"office": 3, "street": 2}
-        (one,) = opened.sql("SELECT count(*) AS n FROM scored").to_pylist()
-        assert one == {"n": 30}
-        assert opened.connection.execute("SELECT count(*) FROM quarantined").fetchone() == (5,)
-
-
-@pytest.mark.slow
 def test_a_report_and_its_page(run: Path, tmp_path: Path) -> None:
     found = privsieve.report(run, html=tmp_path / "report.html", private="level = 1")
     assert (found.num_images, found.total.num_scored) == (35, 30)
