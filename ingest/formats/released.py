@@ -33,6 +33,9 @@ SIGNATURE = "SHA256SUMS.sig"
 CARD = "README.md"
 """The dataset card of a release."""
 
+CROISSANT = "croissant.json"
+"""The same for programs."""
+
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last. It says that there is something for --resume to continue."""
 
@@ -48,7 +51,7 @@ TAKEDOWN_STAGED = "takedown.unfinished"
 TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 """What a takedown still has to put in its place."""
 
-HASHED = (CARD, REMOVED, DECISIONS, REDACTIONS, CHANGES, TAKEN_DOWN)
+HASHED = (CARD, CROISSANT, REMOVED, DECISIONS, REDACTIONS, CHANGES, TAKEN_DOWN)
 """Paths of files of a release with a hash in `own_sha256` of `release.json`."""
 
 UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE, SOURCE)

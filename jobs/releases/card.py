@@ -40,7 +40,7 @@ def card(release: ReleaseRecord) -> bytes:
         release=release,
         engine=engine,
         urls=release.urls,
-        name=f"release-{release.run_sha256[:12]}",
+        name=name_of(release),
         num_covered=release.actions["redact"],
         num_taken_down=sum(takedown.num_pictures for takedown in release.takedowns),
         size=next((name for limit, name in HUB_SIZES if release.num_released < limit), "n>10M"),
@@ -50,9 +50,13 @@ def card(release: ReleaseRecord) -> bytes:
         num_attributes=len(KEYS),
         missing=[key for key in KEYS if key not in engine.assessed],
         texts=TEXTS[release.members],
-        origins=_origins(release),
+        origins=origins(release),
     )
     return text.encode()
+
+
+def name_of(release: ReleaseRecord) -> str:
+    return f"release-{release.run_sha256[:12]}"
 
 
 @cache
@@ -90,7 +94,7 @@ def write_card(out: Place, release: ReleaseRecord) -> dict[str, str]:
     return {CARD: hashlib.sha256(content).hexdigest()}
 
 
-def _origins(release: ReleaseRecord) -> str:
+def origins(release: ReleaseRecord) -> str:
     """Return what became of the origins of pictures that were written again; empty if there is nothing to say."""
     if release.origins == "kept":
         return "Texts of cleaned and covered pictures still lead to their originals"

@@ -26,6 +26,7 @@ from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.card import write_card
 from jobs.releases.copying import table_of
+from jobs.releases.croissant import write_croissant
 from jobs.releases.files import SCHEMAS, as_json, sums
 from jobs.releases.plan import Counts, Plan, Share, scope
 from jobs.releases.previous import PreviousRelease, write_changes
@@ -97,12 +98,12 @@ def finish(
 
 
 def write_descriptions(out: Place, release: ReleaseRecord) -> tuple[ReleaseRecord, bytes, dict[str, str]]:
-    """Write what follows from the record: the card and `SHA256SUMS`.
+    """Write what follows from the record: the card, `croissant.json` and `SHA256SUMS`.
 
-    Returns the record with the hash of the card, the content of `release.json`, which is to be written last, and
+    Returns the record with the hashes of these, the content of `release.json`, which is to be written last, and
     each written file -> its hash.
     """
-    written = write_card(out, release)
+    written = write_card(out, release) | write_croissant(out, release)
     release = release.changed(own_sha256=dict(sorted((release.own_sha256 | written).items())))
     content = as_json(release)
     listed = sums(release, content)

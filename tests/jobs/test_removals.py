@@ -68,7 +68,7 @@ def whole(tmp_path_factory: Folders) -> dict[str, Path]:
     return releases
 
 
-OWN = {"release.json", "not-for-publication", "README.md", "SHA256SUMS"}
+OWN = {"release.json", "not-for-publication", "README.md", "croissant.json", "SHA256SUMS"}
 
 
 @pytest.fixture(params=LAYOUTS)
