@@ -13,7 +13,7 @@ from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files import formats
 from ingest.images.files import heif as heif_walker
 from ingest.images.pixels import ImageLimits
-from tests.ingest.crafted import box, card, heif, icon, joined_icon, scene
+from tests.ingest.crafted import box, card, half_transparent, heif, icon, joined_icon, scene
 from tests.ingest.remade import cleaned
 from tests.nasty import encoded
 
@@ -95,6 +95,18 @@ def test_a_small_picture_that_no_box_calls_a_thumbnail_is_another_picture() -> N
     whole = heif(thumbnails=[64])
     assert shown(whole).unseen == ()
     assert shown(whole.replace(b"thmb", b"cdsc")).unseen == ("embedded_image",)
+
+
+def test_depth_and_maps_of_brightness_are_known_parts_and_other_auxiliary_pictures_are_not() -> None:
+    alpha = b"urn:mpeg:hevc:2015:auxid:1\0"
+    whole = heif(half_transparent())
+    assert alpha in whole
+    for name in (b"urn:mpeg:hevc:2015:auxid:2\0", b"urn:com:apple:photo:2020:a\0"):
+        assert shown(whole.replace(alpha, name)).unseen == ()
+    assert shown(whole.replace(alpha, b"urn:mpeg:hevc:2015:auxid:9\0")).unseen == ("embedded_image",)
+    item = heif(exif=b"Exif\0\0II*\0" + bytes(200))
+    assert shown(item.replace(b"Exif", b"tmap")).unseen == ()
+    assert shown(item.replace(b"Exif", b"tmax")).unseen == ("embedded_image",)
 
 
 def test_what_a_crop_takes_away_is_hidden() -> None:

@@ -43,13 +43,16 @@ _ALPHA = (
     b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0",
     b"urn:mpeg:hevc:2015:auxid:1\0",
 )
+_BESIDE = (b"urn:mpeg:hevc:2015:auxid:2\0", b"urn:com:apple:photo:20")
+"""Depth, and what cameras of phones add: maps of brightness (HDR) and masks. No viewer shows them as pictures."""
 _MAX_TILES, _SPARE_PIXELS = 4, 2**22
 """How many times the pixels of the picture its tiles and those of its alpha may have, and how many more: they reach
 beyond its border."""
 _BLOCK_PX = 64
 _MAX_THUMBNAILS = 2
 """Limit of thumbnails that are compared with the picture."""
-_METADATA_ITEMS = (b"Exif", b"mime")
+_METADATA_ITEMS = (b"Exif", b"mime", b"tmap")
+"""The last one says how a map of brightness is applied."""
 _MAX_PARTS = 2**17
 """Limit of parts of items, and of a track: nothing after it is accounted for."""
 _FULL_BYTES = 4
@@ -107,9 +110,9 @@ def canvas(encoded: bytes) -> tuple[int, int] | None:
     contents = _contents(encoded)
     if len(contents.tables) > len(set(contents.tables)):
         return None
-    shown = _made_of(contents, {contents.primary, *_alphas(encoded, contents, {contents.primary})})
+    shown = _made_of(contents, {contents.primary, *_auxiliary(encoded, contents, {contents.primary})})
     parts = shown - {contents.primary}
-    if shown != _made_of(contents, shown) or any(_alphas(encoded, contents, parts)):
+    if shown != _made_of(contents, shown) or any(_auxiliary(encoded, contents, parts)):
         return None
     sizes = dict[int, tuple[int, int]]()
     for item in shown:
@@ -145,7 +148,8 @@ def pieces(encoded: bytes, has_alpha: bool, num_more_frames: int | None) -> Iter
         yield Piece(FRAMES, num_bytes=num_bytes_of(frames) if num_more_frames else 0)
         claimed += frames
     else:
-        for item in sorted(_shown_items(encoded, contents, has_alpha)):
+        beside = _made_of(contents, {*_auxiliary(encoded, contents, {contents.primary}, _BESIDE)})
+        for item in sorted(_shown_items(encoded, contents, has_alpha) | beside):
             content, parts = _content(encoded, contents, item), contents.items.get(item, [])
             yield Piece(PIXELS, content)
             yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if contents.kinds.get(item) in _DERIVED else b"")
@@ -295,15 +299,15 @@ def _read_extents(encoded: bytes, box: Box, contents: _Contents) -> None:
                 break
 
 
-def _alphas(encoded: bytes, contents: _Contents, items: set[int]) -> list[int]:
-    """Return the auxiliary items of others that are their alpha; there may be others, such as depth."""
+def _auxiliary(encoded: bytes, contents: _Contents, items: set[int], names: tuple[bytes, ...] = _ALPHA) -> list[int]:
+    """Return the auxiliary items of others whose kind begins with one of these names; by default their alpha."""
     sources = {source for kind, source, target in contents.references if kind == b"auxl" and target in items}
-    return [item for item in sources if _property(encoded, contents, item, b"auxC")[_FULL_BYTES:].startswith(_ALPHA)]
+    return [item for item in sources if _property(encoded, contents, item, b"auxC")[_FULL_BYTES:].startswith(names)]
 
 
 def _shown_items(encoded: bytes, contents: _Contents, has_alpha: bool) -> set[int]:
     """Return the primary item, its alpha, and the tiles of both. Of several alphas it is not known which is shown."""
-    alphas = _alphas(encoded, contents, {contents.primary})
+    alphas = _auxiliary(encoded, contents, {contents.primary})
     return _made_of(contents, {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())})
 
 
