@@ -19,7 +19,7 @@ from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.table import Facts
-from tests.browsing.made import FOUND, ROWS, SHOWN, answer, content, counts, export, keys, served, written
+from tests.browsing.made import FOUND, SHOWN, answer, content, counts, export, keys, served, written
 from tests.jobs.made import privsieve, tar
 from tests.reviewing.made import Person, pdq, smaller_and_mirrored
 
@@ -288,10 +288,6 @@ def test_more_rows_than_fit_in_memory_are_refused_with_what_to_do(
     monkeypatch.setattr("reports.report.browsed_rows.MAX_ROWS", 6)
     assert privsieve("browse", run) == 2
     assert "7 rows are too many to browse at once; choose at most 6 with --where" in capsys.readouterr().err
-
-
-def test_every_row_of_the_corpus_is_in_this_test() -> None:
-    assert len(SHOWN) == len(ROWS) - 1
 
 
 def test_csv_has_the_rows_that_fit_and_no_formula(person: Person) -> None:

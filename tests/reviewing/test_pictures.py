@@ -117,26 +117,6 @@ def test_what_is_on_the_hash_list_is_never_shown_answered_or_named(tmp_path: Pat
     assert set(pq.read_table(part)["key"].to_pylist()) == set(keys) - {"name2", "name5", "copy"}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("\n# nothing\n", "holds no hash; leave --hash-list out if there is none"),
-        ("0" * 64 + "\nsecret\n", "line 2: is no hash; write 64 hexadecimal digits, after sha256 or pdq if it is only"),
-        (b"\xff\xfe", "is not text in UTF-8"),
-    ],
-)
-def test_a_wrong_hash_list_is_one_line_before_anything_is_served(
-    run: Path, tmp_path: Path, capsys: Capture, text: str | bytes, message: str
-) -> None:
-    (tmp_path / "list.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert privsieve("review", run, "--queue", "borderline", "--hash-list", tmp_path / "list.txt") == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert message in err
-    assert "secret" not in err
-    assert err.count("\n") == 1
-
-
 def test_the_queue_is_the_drawn_sample_if_there_is_one(run: Path, capsys: Capture) -> None:
     assert privsieve("review", run, "--queue", "audit") == 2
     assert "has no audit sample; draw one with: privsieve audit sample" in capsys.readouterr().err

@@ -102,16 +102,13 @@ def test_a_file_that_is_missing_empty_or_says_a_picture_twice_is_refused(tmp_pat
     pictures = made.files(2)
     source, truth = made.tree(tmp_path / "p", pictures), made.by_hash(tmp_path / "l.parquet", pictures)
     one = {"key": "000.png", "turns": TURNS}
-    for file, message in (
-        (tmp_path / "nowhere.jsonl", "nowhere.jsonl cannot be read: no such file"),
-        (tmp_path, "cannot be read: is a directory"),
-        (written(tmp_path), "holds no conversation"),
-        (written(tmp_path, one, one), "line 2: the picture has a conversation already; keep one"),
+    for file, lines, message in (
+        ("nowhere.jsonl", None, "nowhere.jsonl cannot be read: no such file"),
+        ("dialogues.jsonl", [], "holds no conversation"),
+        ("dialogues.jsonl", [one, one], "line 2: the picture has a conversation already; keep one"),
     ):
-        if "line 2" in message:
-            written(tmp_path, one, one)
-        elif file.name == "dialogues.jsonl":
-            written(tmp_path)
+        if lines is not None:
+            written(tmp_path, *lines)
         with pytest.raises((LabelsError, StorageError), match=message):
-            made.made(source, truth, tmp_path / "set", "dialogue", dialogues=str(file))
+            made.made(source, truth, tmp_path / "set", "dialogue", dialogues=str(tmp_path / file))
     assert not (tmp_path / "set").exists()

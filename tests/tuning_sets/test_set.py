@@ -14,9 +14,6 @@ import pytest
 import webdataset as wds
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, decode
-from ingest.images.phash import MAX_DISTANCE, phash
-from ingest.images.pixels import ImageLimits
 from scoring.taxonomy import ATTRIBUTES
 from scoring.tuning.training_set import SPLITS, open_set
 from tests.jobs.in_process import scan_in_process
@@ -24,22 +21,6 @@ from tests.jobs.made import privsieve
 from tests.tuning_sets import made
 
 NUM = 12
-
-
-def _distance(text: str, other: str) -> int:
-    """Return the number of bits in which two hashes differ."""
-    return (int(text, 16) ^ int(other, 16)).bit_count()
-
-
-def test_the_drawn_pictures_of_the_tests_are_no_near_duplicates() -> None:
-    hashes = [_phash(made.drawn(number)) for number in (*range(12), 20, 21, 99)]
-    assert min(_distance(a, b) for i, a in enumerate(hashes) for b in hashes[:i]) > MAX_DISTANCE
-
-
-def _phash(content: bytes) -> str:
-    found = decode(content, ImageLimits())
-    assert isinstance(found, DecodedImage)
-    return phash(found.views[0])
 
 
 @pytest.mark.parametrize("make", [made.tree, made.webdataset, made.parquet], ids=["tree", "webdataset", "parquet"])
