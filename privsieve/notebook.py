@@ -12,8 +12,8 @@ from reports.audit import words as audit_tables
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.diff.words import render as comparison_page
-from reports.evaluation.page import render as evaluation_page
 from reports.evaluation.results import Evaluation
+from reports.evaluation.words import render as evaluation_page
 from reports.report.explaining import Explanation, facts_in_words
 from reports.report.page import render as report_page
 from reports.report.results import Report

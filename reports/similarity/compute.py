@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from reports.similarity.likeness import Features, Moments, frechet_distance, is_nearest_to_own
 from reports.similarity.results import MAX_NEAREST, METRICS, PAIRS_SCHEMA, PairState, SetSimilarity
-from reports.statistics.likeness import Features, Moments, frechet_distance, is_nearest_to_own
 from reports.statistics.shares import wilson
 
 

@@ -95,7 +95,7 @@ def _local_folder(given: str) -> Path | None:
 
 
 def _of_url(url: str) -> Weights:
-    url = url if "?" in url else url.rstrip("/")  # one entry of the cache, however it is written
+    url = url.rstrip("/")  # one entry of the cache, however it is written
     shown = named(url)
     try:
         source = place(url)

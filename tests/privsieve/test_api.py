@@ -95,8 +95,8 @@ def test_an_evaluation_by_labels(run: Path, tmp_path: Path, capfd: Capture) -> N
     assert result.private.answered.accuracy == 1.0
     assert result.private.accuracy == (len(rows) - num_unanswered) / len(rows)
     assert capfd.readouterr().out == ""
-    with pytest.raises(privsieve.PrivsieveError, match="threshold=2"):
-        privsieve.evaluate(run, labels, threshold=2)
+    with pytest.raises(privsieve.PrivsieveError, match="n=0"):
+        privsieve.audit_sample(run, tmp_path / "list.csv", n=0)
     with pytest.raises(privsieve.StorageError, match="cannot be read"):
         privsieve.evaluate(run, tmp_path / "missing.csv")
 
@@ -112,7 +112,7 @@ def test_a_release_and_its_counts(run: Path, tmp_path: Path, capfd: Capture) -> 
 
 def test_a_plan(corpus: Path, tmp_path: Path) -> None:
     found = privsieve.plan(corpus, tmp_path / "run", engine="canned", executor="inline", price_per_hour=3.0)
-    assert (found.num_shards, found.images.value, found.num_done) == (2, 35, 35)
+    assert (found.num_shards, found.num_images, found.num_done) == (2, 35, 35)
     assert found.cost is not None
 
 
@@ -280,7 +280,7 @@ def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(run: Path, tm
     for path in release.glob("*.tar"):
         shutil.copy(path, copy)
     (tmp_path / "list.txt").write_text("000000001\nunknown\n")
-    taken = privsieve.takedown(release, tmp_path / "list.txt", why="objection", received="2026-11-02")
+    taken = privsieve.takedown(release, tmp_path / "list.txt")
     assert (taken.num_pictures, taken.num_shards, taken.unknown) == (1, 1, (2,))
     assert privsieve.verify(release).faults == ()
     with tarfile.open(copy / "00000.tar") as archive:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from reports.statistics.likeness import (
+from reports.similarity.likeness import (
     Moments,
     distance,
     frechet_distance,

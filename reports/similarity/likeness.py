@@ -71,36 +71,24 @@ class Moments:
 
     def __init__(self, num_dimensions: int):
         self.num = 0
-        self._rows = list[Features]()
         self._sum = np.zeros(num_dimensions)
-        self._products: Numbers | None = None
+        self._products = np.zeros((num_dimensions, num_dimensions))
 
     def add(self, features: Features) -> None:
+        values = features.astype(np.float64)
         self.num += 1
-        self._sum += features
-        self._rows.append(features)
-        if len(self._rows) > len(self._sum):
-            self._fold()
+        self._sum += values
+        self._products += np.outer(values, values)
 
     @property
     def mean(self) -> Numbers:
         return self._sum / self.num
 
     def factor(self) -> Numbers:
-        """Return a matrix F of shape (any, dimensions) with FᵀF = the covariance, whose divisor is num − 1."""
-        if self._products is None:
-            rows = np.stack(self._rows).astype(np.float64) - self.mean
-            return np.asarray(rows / np.sqrt(self.num - 1), dtype=np.float64)
-        self._fold()
+        """Return a matrix F of shape (dimensions, dimensions) with FᵀF = the covariance, whose divisor is num − 1."""
         covariance = (self._products - self.num * np.outer(self.mean, self.mean)) / (self.num - 1)
         values, vectors = np.linalg.eigh(covariance)
         return np.asarray(np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T, dtype=np.float64)
-
-    def _fold(self) -> None:
-        if self._rows:
-            rows = np.stack(self._rows).astype(np.float64)
-            self._products = rows.T @ rows + (0 if self._products is None else self._products)
-            self._rows.clear()
 
 
 def frechet_distance(a: Moments, b: Moments) -> float | None:
