@@ -248,7 +248,6 @@ def similarity(
     part: Literal["areas", "whole"] = ...,
     encoder: Url | None = ...,
     hash_list: Url | None = ...,
-    html: Url | None = ...,
     out: Url | None = ...,
 ) -> Similarity: ...
 def takedown(
