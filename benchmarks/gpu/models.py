@@ -167,9 +167,7 @@ def flops_per_picture(model: Any, num_patches: int, num_computed: int, num_conte
 def slots_settings(folder: Path, side_px: int) -> VlmSettings:
     """For pictures of this size, asked for the 22 answers in one prefill."""
     asked = protocol("slots")
-    return VlmSettings(
-        Checkpoint(folder, folder.name, str(folder), str(folder)), None, asked, side_px**2, None, None, None
-    )
+    return VlmSettings(Checkpoint(folder, folder.name, str(folder)), None, asked, side_px**2, None, None, None)
 
 
 def pictures(num_pictures: int, width: int, height: int, seed: int = 0) -> Sequence[View]:

@@ -215,7 +215,7 @@ def _lora(
     request = TrainingRequest(
         TrainingSet(folder, SetRecord.model_construct()),
         asked,
-        Checkpoint(folder, "random", "random", "random"),
+        Checkpoint(folder, "random", "random"),
         chosen,
         folder / f"work-{rank}",
         side_px**2,

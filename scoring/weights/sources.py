@@ -4,7 +4,7 @@ Every machine of a cluster does this itself: it receives the name, and the hash 
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ingest.errors import EngineError, OutageError, StorageError
@@ -31,11 +31,8 @@ class Weights:
     name: str
     """Name for run.json: the folder's, or the last part of a URL; for the hub `owner/name@commit`."""
 
-    given: str = field(repr=False)
-    """Text that the user gave; its query may be a key."""
-
     shown: str
-    """The same for messages, without credentials."""
+    """What the user named, for messages."""
 
     is_of_hub: bool = False
     """Whether it is from the hub; then the name contains the commit, which identifies the content."""
@@ -53,7 +50,7 @@ def find_weights(given: str, what: str, *, with_weights: bool = True) -> Weights
     given = given.removeprefix(HUB)
     folder = _local_folder(given)
     if folder is not None and folder.is_dir():
-        return Weights(folder, folder.resolve().name, given, given)
+        return Weights(folder, folder.resolve().name, given)
     if folder is None:
         return _of_url(given)
     name, _, revision = given.partition("@")
@@ -107,7 +104,7 @@ def _of_url(url: str) -> Weights:
         raise
     except StorageError as error:
         raise EngineError(str(error)) from None
-    return Weights(folder, source.name, url, shown, is_fetched=True)
+    return Weights(folder, source.name, shown, is_fetched=True)
 
 
 def _from_cache(url: str, offline: str) -> Path:
@@ -155,4 +152,4 @@ def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
         except OSError:
             raise OutageError(unreachable) from None
         notify(f"the hub cannot be reached; {name}@{folder.name} is used, which was fetched before")
-    return Weights(folder, f"{name}@{folder.name}", asked, asked, is_of_hub=True, is_fetched=True)
+    return Weights(folder, f"{name}@{folder.name}", asked, is_of_hub=True, is_fetched=True)
