@@ -1,9 +1,9 @@
 """What `groups` of a policy costs on a run of many rows, beside the same dry run without groups.
 
-    python -m benchmarks.groups [--num-rows 1000000] [--by phash --by pdq] [--folder FOLDER]
+    python -m benchmarks.groups [--num-rows 1000000] [--folder FOLDER]
 
 The run is made up, once, and kept in FOLDER: random hashes, and a fifth of the rows are near copies of others, each
-with up to 4 of 64 bits or 16 of 256 changed. Each measurement has a process of its own, so that its peak memory is its
+with up to 4 of 64 bits changed. Each measurement has a process of its own, so that its peak memory is its
 own.
 """
 
@@ -20,50 +20,43 @@ import pyarrow.parquet as pq
 
 from benchmarks.figures import measured
 from benchmarks.filter import DROP_ALL, filtered, run_of
-from ingest.images.pdq import turned
 from scoring.table import SCHEMA, Col
 from tests.records import write_result
 
 COPIES = 5
 """Every fifth row is a near copy of the one before it."""
 
-CHANGED = {"phash": 4, "pdq": 16}
+CHANGED = 4
 """Most bits in which a copy differs."""
 
 
-def _hashes(rng: np.random.Generator, count: int, num_bytes: int, most: int) -> np.ndarray:
-    """Random hashes, shape (count, num_bytes); every fifth is the one before it with some bits changed."""
-    hashes = rng.integers(0, 256, (count, num_bytes), np.uint8)
+def _hashes(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Random hashes, shape (count, 8); every fifth is the one before it with some bits changed."""
+    hashes = rng.integers(0, 256, (count, 8), np.uint8)
     hashes[COPIES - 1 :: COPIES] = hashes[COPIES - 2 :: COPIES][: len(hashes[COPIES - 1 :: COPIES])]
     copies = np.arange(COPIES - 1, count, COPIES)
-    for _ in range(most):
-        bits = rng.integers(0, 8 * num_bytes, len(copies))
+    for _ in range(CHANGED):
+        bits = rng.integers(0, 64, len(copies))
         hashes[copies, bits // 8] ^= (1 << (bits % 8)).astype(np.uint8)
     return hashes
 
 
 def _with_hashes(run: Path) -> None:
-    """Give all rows hashes of both kinds."""
+    """Give all rows hashes."""
     for number, file in enumerate(sorted((run / "scores").iterdir())):
-        table, rng = pq.read_table(file, schema=SCHEMA), np.random.default_rng(number)
-        count, shard = table.num_rows, table["shard"][0].as_py()
-        small = [row.tobytes().hex() for row in _hashes(rng, count, 8, CHANGED["phash"])]
-        own = _hashes(rng, count, 32, CHANGED["pdq"]).view(np.uint64)
-        as_is, upside_down, mirrored, both = turned(own, is_mirrored=True).reshape(8, count, 4)[:4]
-        large = np.stack([as_is, mirrored, upside_down, both, as_is], axis=1)
-        texts = [[row.tobytes().hex()] for row in large]
-        for name, values in ((Col.PHASH, small), (Col.PDQ, texts)):
-            field = SCHEMA.field(name)
-            table = table.set_column(SCHEMA.get_field_index(name), field, pa.array(values, field.type))
+        table = pq.read_table(file, schema=SCHEMA)
+        shard, hashes = table["shard"][0].as_py(), _hashes(np.random.default_rng(number), table.num_rows)
+        field = SCHEMA.field(Col.PHASH)
+        texts = pa.array([row.tobytes().hex() for row in hashes], field.type)
+        table = table.set_column(SCHEMA.get_field_index(Col.PHASH), field, texts)
         file.unlink()
         write_result(run, shard, 0, True, table)
 
 
 @click.command()
 @click.option("--num-rows", default=1_000_000, show_default=True)
-@click.option("--by", "kinds", multiple=True, default=("phash", "pdq"), show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), default=Path(tempfile.gettempdir()) / "privsieve-groups")
-def benchmark(num_rows: int, kinds: tuple[str, ...], folder: Path) -> None:
+def benchmark(num_rows: int, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     policy = folder / "drop-all.yaml"
     is_new = not (folder / "hashed").exists()
@@ -72,7 +65,7 @@ def benchmark(num_rows: int, kinds: tuple[str, ...], folder: Path) -> None:
         _with_hashes(run)
         (folder / "hashed").touch()
     plain = None
-    for kind in ("", *kinds):
+    for kind in ("", "phash"):
         policy.write_text(DROP_ALL + (f"groups: {kind}\n" if kind else ""))
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
             arguments = (str(run), str(policy), str(folder / "out"), "--dry-run")

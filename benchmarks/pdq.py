@@ -7,7 +7,6 @@ import io
 import sys
 import time
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,13 @@ import pdqhash
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pdq import MAX_DISTANCE
+from ingest.images.pdq import MAX_DISTANCE, Hashes, distances, hashes_of, near, turned
 from ingest.images.pixels import ImageLimits
 
 DEMO = Path(__file__).parents[1] / "jobs" / "demo" / "corpus" / "tree"
 MAX_SIDE_PX = 1280
-HASH_DIGITS = 64
 REPEATS = 5
+NUM_LISTED, NUM_SEARCHED = 1_000, 100_000
 
 COPIES: dict[str, Callable[[Image.Image], Image.Image]] = {
     "the same size": lambda image: image,
@@ -49,19 +48,14 @@ def seconds(work: Callable[[bytes], object], files: list[bytes]) -> float:
     return min(rounds)
 
 
-def hashes(text: str) -> list[int]:
-    return [int(text[first : first + HASH_DIGITS], 16) for first in range(0, len(text), HASH_DIGITS)]
-
-
-def by_the_authors(image: Image.Image) -> int:
+def by_the_authors(image: Image.Image) -> str:
     bits = pdqhash.compute(np.asarray(image.convert("RGB")))[0]
-    return int.from_bytes(np.packbits(np.asarray(bits, np.uint8)).tobytes(), "big")
+    return np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()
 
 
-def turned_by_the_authors(image: Image.Image) -> list[int]:
-    """As an operator lists a picture, and as the search turns it."""
-    turns = (image, *(image.transpose(turn) for turn in Image.Transpose))
-    return [by_the_authors(one) for one in turns]
+def hashes(files: list[bytes]) -> Hashes:
+    """Of the first frames, as a scan has them."""
+    return hashes_of(decoded(content, True).pdq[0] or "" for content in files)  # type: ignore[union-attr, index]
 
 
 def as_jpeg(image: Image.Image) -> bytes:
@@ -80,17 +74,24 @@ def main() -> None:
     print(f"{len(files)} pictures, {plain / len(files) * 1000:.1f} ms to decode one")
     print(f"decode and hash: {hashed / plain:.2f} of decoding alone")
     print(f"decode in full and hash with pdqhash: {full / plain:.2f} of decoding alone")
-    listed = [turned_by_the_authors(Image.open(io.BytesIO(content))) for content in files]
+    listed = hashes_of(by_the_authors(Image.open(io.BytesIO(content))) for content in files)
+    own = hashes(files)
+    differing = np.diagonal(distances(listed, own))
+    print(f"beside pdqhash of all pixels: {np.median(differing):.0f} bits in the median, at most {differing.max()}")
     for name, copy in COPIES.items():
-        found = [hashes(decoded(as_jpeg(copy(Image.open(io.BytesIO(one)))), True).pdq[0] or "") for one in files]  # type: ignore[union-attr, index]
-        near = [
-            min((a ^ b).bit_count() for a in of_copy for b in own) for of_copy, own in zip(found, listed, strict=True)
-        ]
-        print(f"{name:<20} found {sum(one <= MAX_DISTANCE for one in near)} of {len(near)}, most bits {max(near)}")
-    own = [hashes(decoded(content, True).pdq[0] or "") for content in files]  # type: ignore[union-attr, index]
-    apart = [min((a ^ b).bit_count() for a in own[i] for b in listed[j]) for i, j in combinations(range(len(files)), 2)]
-    num_alike = sum(one <= MAX_DISTANCE for one in apart)
-    print(f"different pictures: {num_alike} of {len(apart)} pairs match, nearest {min(apart)} bits")
+        copies = hashes([as_jpeg(copy(Image.open(io.BytesIO(content)))) for content in files])
+        nearest = np.diagonal(distances(listed, copies))
+        num_found = (nearest <= MAX_DISTANCE).sum()
+        print(f"{name:<20} found {num_found} of {len(files)}, most bits {nearest.max()}")
+    apart = distances(listed, own)[np.triu_indices(len(files), 1)]
+    num_alike = (apart <= MAX_DISTANCE).sum()
+    print(f"different pictures: {num_alike} of {len(apart)} pairs match, nearest {apart.min()} bits")
+    random = np.random.default_rng(0)
+    many = random.integers(0, 2**64, (NUM_SEARCHED, 4), np.uint64)
+    ways = turned(random.integers(0, 2**64, (NUM_LISTED, 4), np.uint64)).reshape(-1, 4)
+    start = time.process_time()
+    near(ways, many)
+    print(f"{NUM_LISTED:,} hashes, {NUM_SEARCHED:,} pictures: {time.process_time() - start:.1f} s of CPU time")
 
 
 if __name__ == "__main__":

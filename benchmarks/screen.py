@@ -46,7 +46,6 @@ def planted(
         sha256=tuple(generator.bytes(32).hex() for _ in range(num)),
         private=private,
         levels=np.zeros(num, dtype=np.int64),
-        categories=(None,) * num,
         probabilities=np.ones(num),
         is_even=np.ones(num, dtype=np.bool_),
         groups=np.arange(num, dtype=np.int64),

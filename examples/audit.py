@@ -6,6 +6,7 @@ It scans all images, or a random sample, in this process, prints the categories 
 the most severe images by key, and writes an HTML page and a release without what the `strict` policy drops.
 """
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,8 +23,8 @@ def audit(source: str, folder: Path, num_images: int | None = None) -> privsieve
         for image in run.sql("SELECT key, level, rationale FROM scored ORDER BY s_lex DESC LIMIT 3").to_pylist():
             print(f"{image['key']}: level {image['level']}, {image['rationale']}")
     privsieve.report(folder / "run", html=folder / "report.html")
-    is_new = not (folder / "release").exists()
-    return privsieve.filter(folder / "run", "strict", folder / "release", overwrite=not is_new)
+    shutil.rmtree(folder / "release", ignore_errors=True)
+    return privsieve.filter(folder / "run", "strict", folder / "release")
 
 
 if __name__ == "__main__":

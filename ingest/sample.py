@@ -94,9 +94,8 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         SampleCol.PDQ,
         pa.list_(pa.string()),
         "hex",
-        "PDQ hashes, 320 digits for each scanned frame and each other picture inside the file: the hash, those of the "
-        "picture mirrored, upside down and both, and that at a very large size; null among them: the file holds, or "
-        "may hold, a picture without a hash, such as a frame that was not scanned; "
+        "PDQ hashes, 64 digits for each scanned frame and each other picture inside the file; null among them: the "
+        "file holds, or may hold, a picture without a hash, such as a frame that was not scanned; "
         "null if not decoded, or scanned without `--pdq` or `--hash-list`",
     ),
     Column(

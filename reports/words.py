@@ -167,16 +167,14 @@ def _where(box: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (line, column))) or "centre"
 
 
-def first_frame_boxes(
-    boxes: Iterable[Mapping[str, Any]] | None, most: int | None = MAX_SHOWN_BOXES
-) -> list[dict[str, Any]]:
-    """Return the boxes of the first frame: attribute and four sides, in fractions (0–1) of the picture.
+def first_frame_boxes(boxes: Iterable[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+    """Return the first boxes of the first frame: attribute and four sides, in fractions (0–1) of the picture.
 
-    boxes: as in the column of that name. most: number of boxes; None: all. Sides are within the picture and attributes
-    are known or None, whatever the run holds.
+    boxes: as in the column of that name. Sides are within the picture and attributes are known or None, whatever a
+    run holds.
     """
     shown = [box for box in boxes or () if box["view"] in (0, None)]
-    return [_box(box) for box in shown[:most]]
+    return [_box(box) for box in shown[:MAX_SHOWN_BOXES]]
 
 
 def _box(box: Mapping[str, Any]) -> dict[str, Any]:

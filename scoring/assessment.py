@@ -146,7 +146,7 @@ class EngineDescription:
 SET_BY_SCANS = frozenset(["weights_sha256", "cpus", "gpu_share"])
 """Fields of `EngineOptions` that scans set, not users."""
 
-ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "thresholds", "max_pixels")
+ABOUT_THE_QUESTION = ("model", "protocol", "prompt_file", "max_pixels")
 """Fields of `EngineOptions` that every engine with a language model takes."""
 
 
@@ -168,9 +168,6 @@ class EngineOptions:
 
     prompt_file: bytes | None = None
     """YAML file with wordings that replace the protocol's own."""  # its content: a worker may be on another machine
-
-    thresholds: bytes | None = None
-    """YAML file: attribute -> probability from which it is present."""  # holds the content of the file, too
 
     max_pixels: Annotated[int, Field(ge=28 * 28)] | None = None
     """Pictures are downscaled to this many pixels (width x height) for the model."""

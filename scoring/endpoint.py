@@ -10,13 +10,10 @@ import json
 import logging
 import math
 import os
-import random
 import re
 import socket
 import threading
 import time
-import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -27,7 +24,6 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import (
     ConnectTimeoutError,
-    DecodeError,
     HTTPError,
     MaxRetryError,
     NewConnectionError,
@@ -36,8 +32,7 @@ from urllib3.exceptions import (
     SSLError,
 )
 
-from ingest.errors import EngineError, did_you_mean
-from ingest.sample import printable
+from ingest.errors import EngineError
 from scoring.assessment import ENGINE_ERROR, TOO_MANY_RETRIES
 
 KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
@@ -46,10 +41,8 @@ KEY_VARIABLES = ("PRIVSIEVE_OPENAI_API_KEY", "OPENAI_API_KEY")
 PASSING_STATUS = frozenset([408, 409, 429, 500, 502, 503, 504, 529])
 GIVE_UP_AFTER = 16
 """Views in a row without an answer after which the endpoint is at fault, not the views."""
-MAX_NAMES = 5
-"""Number of models named in an error about an unknown model."""
 MAX_ANSWER_BYTES = 8 * 2**20
-"""Limit for the answer as sent, and again when unpacked. One with the probabilities of all tokens has about 1.5 MB."""
+"""Limit for an answer. One with the probabilities of all tokens has about 1.5 MB."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,8 @@ class RetryPolicy:
     """Number of retries after attempts without a whole answer within `read_s`."""
 
     first_delay_s: float = 0.5
-    """Delays double from here, each shortened by a random part of up to a half. A Retry-After header counts instead."""
+    """The first retry is at once, the next after twice as long and more each time, with a random part of up to this. A
+    Retry-After header counts instead."""
 
     max_delay_s: float = 30.0
     connect_s: float = 10.0
@@ -148,7 +142,7 @@ class Endpoint:
         EngineError: no request would be answered. NoAnswerError: this one got no answer. RefusedError: this one is
         wrong, perhaps only in something that can be left out.
         """
-        status, content = self._sent("POST", "/chat/completions", json.dumps(body).encode())
+        status, content = self._sent(json.dumps(body).encode())
         self._check(status, content)
         try:
             response = json.loads(content)
@@ -158,32 +152,11 @@ class Endpoint:
             raise NoAnswerError(ENGINE_ERROR, "what the endpoint sent is no chat completion")
         return response
 
-    def models(self) -> list[str]:
-        """Return the names that the endpoint offers, empty if it does not list them. EngineError as in `chat`."""
-        try:
-            status, content = self._sent("GET", "/models", None)
-            if status == 404:
-                return []
-            self._check(status, content)
-            listed = json.loads(content)["data"]
-            return [str(model["id"]) for model in listed]
-        except NoAnswerError as error:
-            raise EngineError(f"{self.url}: {error.message}") from None
-        except (RefusedError, ValueError, RecursionError, LookupError, TypeError):
-            return []
-
     def unknown_model(self, status: int) -> EngineError:
-        """Return the error to raise if the endpoint does not know the model, with the names that it lists."""
-        offered: list[str] = []
-        with suppress(EngineError):
-            offered = [printable(name) for name in self.models()]
-        if offered and self._model not in offered:
-            names = ", ".join(offered[:MAX_NAMES]) + (", …" if len(offered) > MAX_NAMES else "")
-            there = f'offers no model "{self._model}"{did_you_mean(self._model, offered)}; there are: {names}'
-            return EngineError(f"{self.url} {there}")
+        """Return the error to raise if the endpoint does not know the model."""
         return EngineError(
             f'{self.url} does not know the model "{self._model}", or is not a chat endpoint ({status}); check the '
-            f"model and {self._option}, which mostly ends in /v1"
+            f"model ({self.url}/models lists them) and {self._option}, which mostly ends in /v1"
         )
 
     def answered(self) -> None:
@@ -200,24 +173,37 @@ class Endpoint:
                     f"{self.url} answered none of {self._num_without_answer} pictures in a row, at last: {message}"
                 )
 
-    def _sent(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+    def _sent(self, body: bytes) -> tuple[int, bytes]:
         """Send a request; return status and content."""
         retry_policy = self._retry_policy
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "privsieve"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
+        retries = urllib3.Retry(
+            total=retry_policy.num_retries,
+            connect=min(2, retry_policy.num_retries),
+            read=retry_policy.num_timeouts,
+            redirect=0,
+            status_forcelist=PASSING_STATUS,
+            allowed_methods=None,
+            backoff_factor=retry_policy.first_delay_s,
+            backoff_jitter=retry_policy.first_delay_s,  # so that clients do not retry in step
+            backoff_max=retry_policy.max_delay_s,
+            retry_after_max=math.ceil(retry_policy.max_delay_s),
+            raise_on_status=False,
+        )
         try:
             response = self._pool.request(
-                method,
-                self.url + path,
+                "POST",
+                self.url + "/chat/completions",
                 body=body,
                 headers=headers,
                 redirect=False,
                 timeout=urllib3.Timeout(connect=retry_policy.connect_s, read=retry_policy.read_s),
-                retries=_Retries.of(retry_policy),
-                decode_content=False,  # it would be unpacked without a bound
+                retries=retries,
+                decode_content=False,  # it would be unpacked without a bound, and no packing was asked for
             )
-            return response.status, unpacked(response)
+            return response.status, response.data
         except MaxRetryError as error:
             raise self._without_answer(error.reason) from None
         except HTTPError as error:
@@ -233,8 +219,6 @@ class Endpoint:
             return NoAnswerError(TOO_MANY_RETRIES, f"no answer within {self._retry_policy.read_s:g} s, tried again")
         if isinstance(reason, TooLongError):
             return NoAnswerError(ENGINE_ERROR, f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
-        if isinstance(reason, DecodeError):
-            return NoAnswerError(ENGINE_ERROR, "what the endpoint sent cannot be unpacked")
         return NoAnswerError(TOO_MANY_RETRIES, f"the connection broke, tried again ({name})")
 
     def _check(self, status: int, content: bytes) -> None:
@@ -254,36 +238,6 @@ class Endpoint:
             tried = f"{self._retry_policy.num_retries} times again"
             raise NoAnswerError(TOO_MANY_RETRIES, f"the endpoint answered HTTP {status}, tried {tried}")
         raise NoAnswerError(ENGINE_ERROR, f"the endpoint answered HTTP {status}")
-
-
-class _Retries(urllib3.Retry):
-    """Retries as in urllib3, but the first retry waits too, and random delays keep clients from retrying in step."""
-
-    @classmethod
-    def of(cls, retry_policy: RetryPolicy) -> "_Retries":
-        return cls(
-            total=retry_policy.num_retries,
-            connect=min(2, retry_policy.num_retries),
-            read=retry_policy.num_timeouts,
-            redirect=0,
-            status_forcelist=PASSING_STATUS,
-            allowed_methods=None,
-            backoff_factor=retry_policy.first_delay_s,
-            backoff_max=retry_policy.max_delay_s,
-            retry_after_max=math.ceil(retry_policy.max_delay_s),
-            raise_on_status=False,
-        )
-
-    def get_backoff_time(self) -> float:
-        delay_s = self.backoff_factor * 2.0 ** (len(self.history) - 1)
-        return min(self.backoff_max, delay_s) * random.uniform(0.5, 1)
-
-    def get_retry_after(self, response: urllib3.BaseHTTPResponse) -> float | None:
-        try:
-            asked_s = super().get_retry_after(response)
-        except HTTPError:  # what it asks for cannot be read
-            return None
-        return None if asked_s is None else asked_s + self.get_backoff_time()
 
 
 def _code_and_parameter(content: bytes) -> tuple[str, str]:
@@ -362,37 +316,18 @@ class _HttpsPool(HTTPSConnectionPool):
 def connections(url: str, num_connections: int) -> urllib3.PoolManager:
     """Make a pool with proxies of the environment (HTTPS_PROXY, NO_PROXY) and the system's certificates
     (SSL_CERT_FILE)."""
-    manager = _manager(url, num_connections)
-    manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
-    return manager
-
-
-def unpacked(response: urllib3.BaseHTTPResponse) -> bytes:
-    """Unpack the content of a response that was read as sent. TooLongError, or DecodeError."""
-    packing = response.headers.get("Content-Encoding", "").strip().lower()
-    if packing in ("", "identity"):
-        return response.data
-    if packing not in ("gzip", "deflate"):
-        raise DecodeError
-    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either of the two, recognised by its header
-    try:
-        content = unpacking.decompress(response.data, MAX_ANSWER_BYTES)
-    except zlib.error:
-        raise DecodeError from None
-    if unpacking.unconsumed_tail:
-        raise TooLongError
-    return content
-
-
-def _manager(url: str, num_connections: int) -> urllib3.PoolManager:
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     if not proxy or proxy_bypass(parts.hostname or ""):
-        return urllib3.PoolManager(maxsize=num_connections, block=True)
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    try:
-        account = urllib3.util.parse_url(proxy).auth
-        headers = urllib3.make_headers(proxy_basic_auth=unquote(account)) if account else None
-        return urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
-    except HTTPError:  # its text may hold the account
-        raise EngineError(f"{parts.scheme.upper()}_PROXY names no http proxy; correct it, or set NO_PROXY") from None
+        manager = urllib3.PoolManager(maxsize=num_connections, block=True)
+    else:
+        proxy = proxy if "://" in proxy else f"http://{proxy}"
+        try:
+            account = urllib3.util.parse_url(proxy).auth
+            headers = urllib3.make_headers(proxy_basic_auth=unquote(account)) if account else None
+            manager = urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
+        except HTTPError:  # its text may hold the account
+            variable = f"{parts.scheme.upper()}_PROXY"
+            raise EngineError(f"{variable} names no http proxy; correct it, or set NO_PROXY") from None
+    manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    return manager

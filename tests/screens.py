@@ -50,6 +50,7 @@ def planted_corpus(
     noise: float = 0.05,
     without_caption: float = 0.0,
     for_canned: bool = False,
+    with_class: bool = False,
 ) -> dict[str, bool]:
     """Write tars of 200 pictures each into the folder. Returns sha256 -> whether it is private.
 
@@ -67,6 +68,8 @@ def planted_corpus(
                 picture = blocks(generator)
             truth[hashlib.sha256(picture).hexdigest()] = is_private
             members[f"{number:06d}.png"] = picture
+            if with_class:
+                members[f"{number:06d}.cls"] = b"odd" if number % 2 else b"even"
             text = caption(generator, is_private, noise)
             if generator.random() >= without_caption:
                 members[f"{number:06d}.txt"] = text.encode()

@@ -185,7 +185,7 @@ def of_review(made: Made, read: Callable[[], str]) -> States:
 def of_explain(made: Made, read: Callable[[], str]) -> States:
     states: dict[str | None, State] = {"private": True, "public": False, "unknown": None}
     with open_run(str(made.run)) as run:
-        given = {key: explanation(run, row_named(run, key, None), ()).private for key in made.states}
+        given = {key: explanation(run, row_named(run, key), ()).private for key in made.states}
     first = next(iter(given))
     assert privsieve("explain", made.run, first, "--format", "json") == 0
     assert json.loads(read())["private"] == given[first]

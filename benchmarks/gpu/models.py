@@ -20,7 +20,6 @@ from scoring.assessment import View
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.micro import SPECIAL, TEXT_MODULES, VISION_MODULES, make_config, make_tokenizer, save_processor
 
 TEXT_8B: dict[str, Any] = {
@@ -167,7 +166,7 @@ def flops_per_picture(model: Any, num_patches: int, num_computed: int, num_conte
 
 def slots_settings(folder: Path, side_px: int) -> VlmSettings:
     """For pictures of this size, asked for the 22 answers in one prefill."""
-    asked = protocol("slots", ProtocolOptions())
+    asked = protocol("slots")
     return VlmSettings(
         Checkpoint(folder, folder.name, str(folder), str(folder)), None, asked, side_px**2, None, None, None
     )

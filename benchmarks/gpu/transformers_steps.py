@@ -39,7 +39,6 @@ from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.prompting import Prompter
 from scoring.engines.vlm.transformers.engine import TransformersEngine, loaded
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
 from scoring.taxonomy import ATTRIBUTES
 from scoring.tuning.examples import Collator, Encoder, Example
 from scoring.tuning.recipe import recipe
@@ -158,7 +157,7 @@ def _differences(name: str, apart: np.ndarray[Any, Any]) -> dict[str, float]:
 
 def _prefill(engine: TransformersEngine, side_px: int, batch_size: int, peak: float | None) -> dict[str, Any]:
     """Figures of each picture, in batches of one size."""
-    asked = protocol("slots", ProtocolOptions())
+    asked = protocol("slots")
     tokens = engine.prompter.tokens(asked.prompt)
     views: Sequence[View] = pictures(batch_size, side_px, side_px)
     begin_s = time.perf_counter()
@@ -200,7 +199,7 @@ def _lora(
     base: Any, folder: Path, rank: int, side_px: int, sizes: tuple[int, int], peak: float | None
 ) -> dict[str, Any]:
     micro_batch, num_steps = sizes
-    asked = protocol("slots", ProtocolOptions())
+    asked = protocol("slots")
     prompter = Prompter(folder, side_px**2)
     encoder = Encoder(prompter, asked.prompt)
     examples = [
@@ -222,7 +221,6 @@ def _lora(
         side_px**2,
         0,
         micro_batch,
-        num_steps + 1,
     )
     settings = arguments(request, batches(chosen, num_pictures, micro_batch), has_held_back=False)
     settings.save_strategy = SaveStrategy.NO

@@ -17,8 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 import privsieve
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
+from scoring.labels.table import LabelsOrigin, read_labels, write_labels
 
 
 @dataclass(frozen=True)
@@ -50,13 +54,16 @@ class Experiment:
         """Draw the training set of a point, without the pictures that the untuned model has scanned."""
         training_set = self.folder / name / "set"
         if not (training_set / "set.json").exists():
+            labels = read_labels(self.labels)
+            is_taught = pc.invert(pc.is_in(labels["class"], pa.array(leave_out, pa.string())))
+            taught = self.folder / name / "labels.parquet"
+            write_labels(labels.filter(is_taught), str(taught), LabelsOrigin("tuning.py"))
             privsieve.tune_set(
                 self.pictures,
-                self.labels,
+                taught,
                 training_set,
                 target="binary",
                 num_pictures=num_pictures,
-                leave_out=leave_out,
                 validation_share=0.0,
                 seed=self.seed,
                 exclude=[self.folder / "untuned" / "run"],

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from threading import Lock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +47,6 @@ from ingest.storage.place import Place
 SUFFIX = ".parquet"
 CAPTION_NAMES = ("caption", "text", "TEXT", "alt")
 URL_NAMES = ("url", "URL")
-STATUS = "status"
 
 
 MAX_ROWS = 2**20
@@ -234,29 +232,6 @@ def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterat
             else:
                 made = RowGroup(root, shard, file, number).made_of_column(rows, CAPTION_NAMES, caption_of)
                 yield from map(made.get, rows)
-
-
-def num_downloaded(root: Place, name: str) -> int | None:
-    """Count the rows of a table of img2dataset that report a downloaded picture; None if it is not such a table.
-
-    StorageError if it cannot be read.
-    """
-    file = footer(root, name)
-    if file is None or not 0 <= file.metadata.num_rows <= MAX_ROWS or STATUS not in file.schema_arrow.names:
-        return None
-    num_successes = 0
-    for number in range(file.num_row_groups):
-        rows = range(file.metadata.row_group(number).num_rows)
-        with _one_table_at_once:
-            is_there = RowGroup(root, name, file, number).made_of_column(rows, (STATUS,), b"success".__eq__)
-        if len(is_there) < len(rows):  # a status that is missing, or a damaged column
-            return None
-        num_successes += sum(is_there.values())
-    return num_successes
-
-
-_one_table_at_once = Lock()
-"""Many threads count, and each would have a child process."""
 
 
 def lost(shard: str, locator: Locator, fault: Fault) -> Sample:

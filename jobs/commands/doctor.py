@@ -6,9 +6,7 @@ from ingest.errors import IncompleteError
 from jobs.console.commands import Command
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_line
-from jobs.runtime.checks import (
-    CheckResult,
-)
+from jobs.runtime.checks import CheckResult
 from jobs.runtime.progress import on_terminal, weights_shown
 from jobs.scanning.diagnosis import DoctorRequest, run_doctor
 
@@ -17,9 +15,8 @@ from jobs.scanning.diagnosis import DoctorRequest, run_doctor
 @takes(DoctorRequest)
 def doctor(request: DoctorRequest) -> None:
     """Check versions, GPU, memory, model files and storage: one line each, with what to do."""
-    feedback = on_terminal(quiet=False)
-    with weights_shown(feedback):
-        findings = run_doctor(request, _write, feedback)
+    with weights_shown(on_terminal(quiet=False)):
+        findings = run_doctor(request, _write)
     problems = [finding.check for finding in findings if not finding.is_ok]
     if problems:
         raise IncompleteError(f"{len(problems)} of {len(findings)} checks found a problem: {', '.join(problems)}")

@@ -5,7 +5,6 @@ import click
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.terminal import write_line, wrote_json
 from jobs.reporting.explaining import ExplainRequest, run_explain
-from jobs.runtime.progress import on_terminal
 from reports.report.explaining import Explanation, facts_in_words
 from scoring.sql.limits import limits_of_command
 
@@ -19,7 +18,7 @@ def explain(request: ExplainRequest, output: str) -> None:
     KEY is the image's key. If several images have it, write SHARD/KEY, or SHARD#INDEX as in the report; its sha256 will
     do as well. The picture is not opened, unless a hash list has PDQ hashes. No found text is shown: none is stored.
     """
-    explained = run_explain(request, on_terminal(quiet=True), limits_of_command(600))
+    explained = run_explain(request, limits_of_command(600))
     if not wrote_json(explained, output):
         _write_text(explained)
 

@@ -23,7 +23,6 @@ from reports.evaluation.words import FEW_NOTE, interval_cell
 from reports.labels.agreement import Agreement
 from reports.labels.describing import document
 from reports.words import number, percent
-from scoring.labels.consensus import INDEPENDENT
 
 MAX_SHOWN = 12
 """Limit on the unmapped labels that are printed on one line; the footer of the file has them all."""
@@ -40,7 +39,7 @@ def labels() -> None:
 def import_(request: ImportRequest, quiet: bool) -> None:
     """Make a labels file from the data set NAME below ROOT.
 
-    NAME is vispr, privacyalert, privbench (also PrivBench-H and PrivTune), biv-priv, cprt-bench, csv or label-studio.
+    NAME is vispr, privacyalert, privbench (also PrivBench-H and PrivTune), csv or label-studio.
     ROOT is its folder, or for csv and label-studio its file. Pictures that are there are hashed; the others are rows
     without sha256. privsieve help labels shows the layouts.
 
@@ -68,8 +67,8 @@ def consensus(request: ConsensusRequest) -> None:
 
     Inputs are labels files and runs. Pictures are joined by sha256, or by key where one has none. Of two annotators an
     attribute is 1 only if both say 1; it is 0.5 if they differ, and null if either did not judge it. `private`,
-    `vote` and `class` are null if they differ. More annotators are weighed by how often each is right (Dawid-Skene), or
-    each has one vote (--method majority): an answer that ties with another one is null.
+    `vote` and `class` are null if they differ. More annotators have one vote each (--method majority): an answer that
+    ties with another one is null.
 
     Example: privsieve labels consensus run-a run-b --out labels.parquet
     """
@@ -77,14 +76,7 @@ def consensus(request: ConsensusRequest) -> None:
     num_rows = result.labels.num_rows
     write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {result.num_shared} with a row of every annotator")
     write_line(f"method {result.method}, {len(result.annotators)} annotators: {', '.join(result.annotators)}")
-    for what, counts in (("values of attributes", result.num_values), ("private", result.num_private)):
-        write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items() if count))
-    for name, share in result.accuracy.items():
-        write_line(f"estimated to be right: {name} {percent(share)}")
-    if result.accuracy:
-        write_line(INDEPENDENT)
-    for first, second, num in result.never_differ:
-        write_line(f"caution: {first} and {second} never differ in {num:,} answers; if one copies, leave one out")
+    write_line(f"next: privsieve labels describe {request.out}")
 
 
 @labels.command()
@@ -96,22 +88,13 @@ def agreement(request: AgreementRequest, output: str) -> None:
     by a pair: pictures that both of two annotators judged. identical: pictures on which all agree. same: pairs of
     answers that are the same. Cohen's kappa is the mean over pairs of annotators; Fleiss' kappa and Krippendorff's
     alpha are of all together; ordinal alpha counts a larger difference more. 95 %: interval of the figure before it. A
-    dash: not defined, as where all answers are the same. Then the pairwise agreement of PrivacyAlert: of all pictures,
-    of those with each class by majority, and of each category (column `class`).
+    dash: not defined, as where all answers are the same.
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
     result = run_agreement(request, on_terminal(quiet=True))
     if wrote_json(result, output):
         return
-    if result.checks is not None:
-        for name, num_asked in result.checks.num_asked.items():
-            ending = ": dropped" if name in result.checks.dropped else ""
-            if name in result.checks.reversed:
-                ending += "; the scores run the other way: 1 is the most private, so give 1 - score"
-            write_line(f"attention checks: {name} {result.checks.num_right[name]} of {num_asked} right{ending}")
-        if more := sorted(set(result.checks.with_a_wrong_answer) - set(result.checks.dropped)):
-            write_line(f"PrivacyAlert drops everybody who fails any check (--min-attention 1): also {', '.join(more)}")
     write_line(f"{number_of(len(result.annotators), 'annotator')}: {', '.join(result.annotators)}")
     write_line(f"{number_of(result.num_pictures, 'picture')} with rows of at least two")
     heads = ["", "items", "by a pair", "identical", "same", "Cohen", "95 %", "Fleiss", "alpha", "95 %", "ordinal alpha"]
@@ -124,15 +107,6 @@ def agreement(request: AgreementRequest, output: str) -> None:
             "agree, so kappa and alpha are low or not defined although most pairs agree; read the share of pairs that "
             "are the same."
         )
-    if result.pairwise.mean is not None:
-        bands = ", ".join(f"{name} {count:,}" for name, count in result.pairwise.bands.items())
-        write_line(f"pairwise agreement of {result.pairwise.of}: {result.pairwise.mean:.3f} ({bands})")
-    if groups := result.pairwise.groups:
-        rows = [
-            [group.category or "all", group.majority or "all", f"{group.num_items:,}", f"{group.mean:.3f}", group.band]
-            for group in groups
-        ]
-        write_table(["category", "majority", "pictures", "pairwise agreement", "band"], rows, {2, 3})
 
 
 @labels.command()
@@ -153,17 +127,15 @@ def describe(request: DescribeRequest, output: str) -> None:
 def export(request: ExportRequest) -> None:
     """Write labels or the answers of a run for people to correct.
 
-    label-studio makes tasks with the labels filled in, the labelling interface (.xml) to paste into the project, and of
-    a run copies of the pictures, whose names say nothing (a folder next to the tasks). `labels import label-studio` and
-    `labels import csv` read the result.
+    label-studio makes tasks of a run with its answers filled in, the labelling interface (.xml) to paste into the
+    project, and copies of the pictures, whose names say nothing (a folder next to the tasks). `labels import
+    label-studio` and `labels import csv` read the result.
 
     Example: privsieve labels export my-run --format label-studio --out tasks.json
     """
     result = run_export(request, on_terminal(quiet=True))
     if result.left_out:
         write_line(result.left_out)
-    if result.caution:
-        write_line(result.caution)
     write_line(f"{number_of(result.labels.num_rows, 'row')} in {request.out}")
     if result.interface:
         write_line(f"labelling interface: {result.interface}")

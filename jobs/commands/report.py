@@ -41,18 +41,17 @@ def report(request: ReportRequest, output: str, full: bool) -> None:
 
     First come two sentences of findings, and whether they are of all images of the source, of a random sample, of the
     first ones, or of a scan that is not finished. Rates leave out quarantined images. The page names the most severe
-    images; it holds no picture without --gallery.
+    images; it holds no picture.
     """
     from jobs.reporting.reporting import run_report
     from jobs.runtime.progress import on_terminal
 
-    result = run_report(request, on_terminal(quiet=True))
-    _write(result.report, output, full)
-    if output == "text":
-        if result.report.severest_note and result.pages:
-            write_line(f"most severe images {result.report.severest_note}")
-        for path in result.pages:
-            write_line(f"page written to {path}")
+    found = run_report(request, on_terminal(quiet=True))
+    _write(found, output, full)
+    if output == "text" and request.html is not None:
+        if found.severest_note:
+            write_line(f"most severe images {found.severest_note}")
+        write_line(f"page written to {request.html}")
 
 
 def _write(report: "Report", output: str, full: bool) -> None:

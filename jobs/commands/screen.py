@@ -6,9 +6,9 @@ import click
 
 from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
-from jobs.console.terminal import write_document, write_json, write_line, wrote_json
+from jobs.console.terminal import write_document, write_json, write_line
 from jobs.runtime.progress import on_terminal
-from jobs.screening.request import EvaluateScreenRequest, FitRequest
+from jobs.screening.request import FitRequest
 
 
 @click.group(cls=Commands)
@@ -39,25 +39,3 @@ def fit(request: FitRequest, output: str, quiet: bool) -> None:
 
     write_document(fit_document(result.made, result.num_labelled))
     write_line(f"screen written to {request.out}; next: privsieve scan CORPUS --run RUN --screen {request.out}")
-
-
-@screen.command()
-@takes(EvaluateScreenRequest)
-@TEXT_OR_JSON
-@QUIET
-def evaluate(request: EvaluateScreenRequest, output: str, quiet: bool) -> None:
-    """Judge SCREEN by labels of pictures that it has not learnt from.
-
-    Precision, recall and F1 of private and public pictures by each thing that the screen looks at, and what its
-    threshold leaves out, by level and category.
-
-    Example: privsieve screen evaluate my-screen photos/ --labels other-labels.csv
-    """
-    from jobs.screening.fitting import run_screen_evaluate
-    from reports.screening.words import evaluation_document
-
-    result = run_screen_evaluate(request, on_terminal(quiet))
-    if wrote_json(result.evaluation, output):
-        return
-
-    write_document(evaluation_document(result.evaluation, result.screen.record))

@@ -75,7 +75,6 @@ def fit(request: TuneRequest, quiet: bool) -> None:
         *(f"caution: {caution}" for caution in card.cautions),
         f"{card.num_steps} steps in {card.seconds:.0f} s on {card.device}; {card.num_parameters:,} parameters",
         f"right answers while it was tuned: {card.train_accuracy:.3f} of the training pictures, {held_back}",
-        f"saved and loaded again, probabilities differ by at most {card.max_probability_difference:.1e}",
         f"next: {scan_command(named(request.model), request.out)}",
     ):
         write_line(line)

@@ -60,15 +60,6 @@ class WholeRange(click.IntRange):
         return number
 
 
-class NumberOrAuto(click.ParamType[int | None]):
-    """A whole number from 1, or `auto` -> None."""
-
-    name = "integer|auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        return None if value == "auto" else WholeRange(min=1).convert(value, param, ctx)
-
-
 class FiniteRange(click.FloatRange):
     """A number of a range; click itself lets NaN and infinity pass."""
 
@@ -78,13 +69,6 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(float(click.FLOAT.convert(value, param, ctx))):
             self.fail(f"{value} is no finite number.", param, ctx)
         return float(super().convert(value, param, ctx))
-
-
-class EitherOr(click.Choice[str]):
-    """One of two words -> whether it is the second."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if isinstance(value, bool) else super().convert(value, param, ctx) == self.choices[1]
 
 
 class YamlFile(click.ParamType[bytes]):

@@ -2,7 +2,7 @@
 
 A request is a frozen dataclass that is checked when it is made. Each field is written once: its type, default and
 docstring are also those of the option on the command line (`jobs.console.request_options`) and of the parameter in
-Python (`privsieve.checks`). A field has the name of its option, unless `Option` gives another one.
+Python (`privsieve.asking`). A field has the name of its option, unless `Option` gives another one.
 """
 
 import ast

@@ -26,7 +26,7 @@ from reports.report.opened import open_run
 from scoring.labels.consensus import Consensus, Method, consensus
 from scoring.labels.importers import importer_of
 from scoring.labels.importing import Imported, import_labels, load_mapping
-from scoring.labels.judgements import CHECKS, AttentionChecks, Judgements, judgements, without_inattentive
+from scoring.labels.judgements import judgements
 from scoring.labels.label_files import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
 from scoring.labels.reviews import caution_of_chosen, is_reviews
@@ -96,7 +96,6 @@ def _one_per_picture(rows: pa.Table) -> pa.Table:
 
 Split = Literal["train", "validation", "test"]
 Inputs = Annotated[Urls, Option(argument="LABELS_OR_RUN...")]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @checked_request
@@ -162,13 +161,10 @@ class ConsensusRequest:
     """Labels file to write: .parquet, or .csv."""
 
     method: Method | None = None
-    """Default two-annotator if there are two, else dawid-skene."""
+    """Default two-annotator if there are two, else majority."""
 
     paper_rule: bool = False
     """An attribute without a majority, as where two annotators differ, is 0."""
-
-    min_posterior: Share | None = None
-    """dawid-skene: null below this. [default: 0.5]"""
 
 
 def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
@@ -177,9 +173,7 @@ def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Con
     refuse_existing(request.out)
     tables = tables_of(request.inputs)
     warn_of_contradictions(tables, feedback)
-    joined = consensus(
-        judgements(tables), request.method, paper_rule=request.paper_rule, min_posterior=request.min_posterior
-    )
+    joined = consensus(judgements(tables), request.method, paper_rule=request.paper_rule)
     cautions = tuple(filter(None, (caution_of_chosen(place(url)) for url in request.inputs)))
     origin = replace(joined.origin, notes=(*joined.origin.notes, *cautions))  # evaluate shows them
     write_labels(joined.labels, request.out, origin)
@@ -198,51 +192,18 @@ class AgreementRequest:
     inputs: Inputs
     """Labels files and runs."""
 
-    attention_checks: Annotated[Url | None, Option(metavar="LABELS")] = None
-    """Labels of pictures whose answer is known."""
-
-    min_attention: Share | None = None
-    """Annotators with a smaller share of these right are dropped; PrivacyAlert's rule is 1. [default: 0.75]"""
-
     paper_rule: bool = False
     """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
-
-    def __post_init__(self) -> None:
-        if self.min_attention is not None and self.attention_checks is None:
-            raise LabelsError("--min-attention is of --attention-checks; leave it out, or give both")
-
-
-MIN_ATTENTION = 0.75
-"""Our choice; the papers give none."""
 
 
 def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
     """Return how far annotators agree. LabelsError or RunError in one line."""
     tables = tables_of(request.inputs)
     warn_of_contradictions(tables, feedback)
-    judged, checks = _judged(tables, request.paper_rule), None
-    if request.attention_checks is not None:
-        judged, checks = _attentive(request, tables, feedback)
-    return agreement_table(judged, checks)
-
-
-def _attentive(
-    request: AgreementRequest, tables: Sequence[tuple[str, pa.Table]], feedback: Feedback
-) -> tuple[Judgements, AttentionChecks]:
-    assert request.attention_checks is not None
-    known = read_labels(request.attention_checks)
-    warn_of_contradictions([(request.attention_checks, known)], feedback)
-    index = known.column_names.index("annotator")
-    known = known.set_column(index, known.schema.field(index), pa.array([CHECKS] * known.num_rows, pa.string()))
-    least = MIN_ATTENTION if request.min_attention is None else request.min_attention
-    joined = _judged([*tables, (request.attention_checks, known)], request.paper_rule)
-    return without_inattentive(joined, least)
-
-
-def _judged(tables: Sequence[tuple[str, pa.Table]], paper_rule: bool) -> Judgements:
-    """Return the judgements. paper_rule: an attribute of 0.5 is 0."""
     judged = judgements(tables)
-    return replace(judged, values=np.where(judged.values == 0.5, 0, judged.values)) if paper_rule else judged
+    if request.paper_rule:
+        judged = replace(judged, values=np.where(judged.values == 0.5, 0, judged.values))
+    return agreement_table(judged)
 
 
 @checked_request
@@ -267,15 +228,15 @@ class ExportRequest:
     """File to write; .json for label-studio."""
 
     format: Literal["label-studio", "csv"]
-    """For Label Studio, or a table."""
+    """A run for Label Studio, or a table."""
 
     judged: Annotated[Asked | None, Option("--for")] = None
     """label-studio: what people are asked, each with its own definition: private by the levels of the taxonomy, the
-    classes of PrivBench, the votes of PrivacyAlert, or attributes. [default: all that the labels have]"""
+    classes of PrivBench, the votes of PrivacyAlert, or attributes. [default: private and attributes]"""
 
     image_prefix: str | None = None
-    """Before the name of a picture in a task. [default: /data/local-files/?d= (Label Studio's local storage), and of a
-    run the folder of the copies]"""
+    """label-studio: before the name of a picture in a task. [default: the folder of the copies, in Label Studio's local
+    storage]"""
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is left out."""
@@ -295,14 +256,7 @@ class ExportResult:
     left_out: str | None = None
     """How many pictures the hash list left out, in words; None if none."""
 
-    caution: str | None = None
-    """If the addresses of pictures hold their own names."""
 
-
-NAMES_SHOW = (
-    "caution: the addresses of the pictures hold the names of their files, which in some data sets say the label; for "
-    "copies with other names scan the pictures, and give the run here, or the labels to review RUN --queue LABELS"
-)
 MAX_SIDE_PX, QUALITY = 1600, 85
 """Of copies for Label Studio."""
 
@@ -313,6 +267,11 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     stem, extension = posixpath.splitext(request.out)
     if request.format == "label-studio" and extension != ".json":
         raise LabelsError(f"--out {request.out}: Label Studio takes tasks from a file that ends in .json")
+    is_run = place(request.source).is_dir() and not is_reviews(place(request.source))
+    if request.format == "label-studio" and not is_run:
+        raise LabelsError(
+            f"{request.source}: Label Studio's tasks are made of a run, whose pictures are copied; give one"
+        )
     refuse_existing(request.out, *([f"{stem}.xml"] if request.format == "label-studio" else []))
     hash_list = hash_list_of(request.hash_list)
     labels = labels_of(request.source)
@@ -323,19 +282,16 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     if request.format == "csv":
         place(request.out).write(as_csv(labels))
         return ExportResult(labels, None, left_out)
-    prefix = LOCAL_FILES if request.image_prefix is None else request.image_prefix
-    names: dict[str, str] | None = None
-    if place(request.source).is_dir() and not is_reviews(place(request.source)):
-        with open_run(request.source) as run:
-            folder = place(f"{stem}-pictures")
-            rows = run.rows((Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
-            rows = rows.filter(pc.is_in(rows[Col.SHA256], labels["sha256"].combine_chunks()))
-            names = neutral_names(run.record, rows, folder, feedback)
-        prefix = request.image_prefix or f"{LOCAL_FILES}{quote(folder.name)}/"
-        labels = labels.filter(pc.is_in(labels["sha256"], pa.array(names, pa.string())))
-    place(f"{stem}.xml").write(interface(labels, request.judged))
+    with open_run(request.source) as run:
+        folder = place(f"{stem}-pictures")
+        rows = run.rows((Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
+        rows = rows.filter(pc.is_in(rows[Col.SHA256], labels["sha256"].combine_chunks()))
+        names = neutral_names(run.record, rows, folder, feedback)
+    prefix = f"{LOCAL_FILES}{quote(folder.name)}/" if request.image_prefix is None else request.image_prefix
+    labels = labels.filter(pc.is_in(labels["sha256"], pa.array(names, pa.string())))
+    place(f"{stem}.xml").write(interface(request.judged))
     place(request.out).write(tasks(labels, names, prefix))
-    return ExportResult(labels, f"{stem}.xml", left_out, NAMES_SHOW if names is None else None)
+    return ExportResult(labels, f"{stem}.xml", left_out)
 
 
 def _clearances(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Clearance]:

@@ -1,18 +1,18 @@
-"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones, signature.
+"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones.
 
 Of a published copy, which lacks what must not be published, that is checked which its own files say.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import IncompleteError, OutageError, PrivsieveError, StorageError, number_of
+from ingest.errors import IncompleteError, OutageError, PrivsieveError, StorageError
 from ingest.formats.released import (
     DECISIONS,
     PRIVATE,
@@ -20,7 +20,6 @@ from ingest.formats.released import (
     RELEASE_LEASE,
     REMOVED,
     SHA256SUMS,
-    SIGNATURE,
     TAKEDOWN_JOURNAL,
     TAKEDOWN_STAGED,
     TAKEN_DOWN,
@@ -34,21 +33,19 @@ from jobs.console.requests import Option, Url, checked_request
 from jobs.releases.destination import everything_below
 from jobs.releases.entries import OF_PICTURE, Tombstones, tombstones_of
 from jobs.releases.files import (
+    REMOVED_SCHEMA,
     content_of,
     is_public,
     is_published_copy,
     read_own,
     record_of,
-    refuse_published_copy,
     sha256_of,
     sums,
 )
 from jobs.releases.plan import counts_in
 from jobs.releases.record import ReleaseRecord
-from jobs.releases.signing import local_file, signer_of
 from jobs.releases.url_list import kind_of
 from jobs.runtime.progress import SILENT, Feedback
-from reports.evaluation.answers import MayBeLeft, may_be_left
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.lease import holder
 
@@ -65,12 +62,6 @@ UNCHECKED = (
 class VerifyRequest:
     release: Annotated[Url, Option(argument="RELEASE")]
     """Folder or fsspec URL of a release."""
-
-    signer: Annotated[Url | None, Option(metavar="ALLOWED_SIGNERS")] = None
-    """Who may have signed the release: file with a line `NAME KEYTYPE KEY` for each, as OpenSSH reads it."""
-
-    labels: Annotated[Url | None, Option(metavar="FILE")] = None
-    """Labels of released pictures that were drawn at random, or RUN/reviews: how many may be private after all."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +81,6 @@ class Verified:
     compared: str = ""
     """What was compared, in words: its pictures, or the rows of a list of URLs."""
 
-    signed_by: str | None = None
-    """Name of the signer in the list of --signer; None if the signature was not checked."""
-
-    has_unchecked_signature: bool = False
-    """There is a signature, and no --signer."""
-
-    left: MayBeLeft | None = None
-    """What labels say of the pictures; None without --labels, and of a release with faults."""
-
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     """Compare every file with its hash, the decisions with the counts, and the pictures with the decisions.
@@ -106,8 +88,6 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     StorageError or PrivsieveError if there is no release that could be verified.
     """
     root, url = place(request.release), request.release
-    if request.signer is not None:
-        local_file(request.signer, "--signer")
     if root.at(UNFINISHED).exists():
         raise PrivsieveError(f"{url} is unfinished, so it cannot be verified; run its filter again with --resume")
     content = content_of(root, url)
@@ -115,59 +95,19 @@ def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     if root.at(TAKEDOWN_JOURNAL).exists():
         return Verified(len(release.sha256), faults=("a takedown is unfinished; run the same takedown again",))
     is_copy, kind = is_published_copy(root), kind_of(release.urls)
-    if request.labels is not None:
-        refuse_published_copy(root, url)
     expected = {name: sha256 for name, sha256 in release.hashes.items() if is_public(name) or not is_copy}
-    of_files = list(_file_faults(root, expected, feedback))
-    faults = [fault for _, fault in of_files]
-    num_pictures, decisions, signed_by = 0, None, None
-    if not is_copy:
-        wrong = {name for name, _ in of_files}
-        decisions, num_pictures, more = _decided(root, url, release, wrong, feedback)
-        faults += more
-    elif not faults:
-        removed, faults = _tombstones(root, REMOVED)
-        num_pictures, more = kind.counted(root, release, feedback)
-        faults += [*_log_faults(release, removed), *more]
-    faults += [] if faults else _sums_faults(root, sums(release, content))
-    if not faults and request.signer is not None:
-        if root.at(SIGNATURE).exists():
-            signed_by = signer_of(root.at(SHA256SUMS).read(), root.at(SIGNATURE).read(), request.signer)
-            faults += [] if signed_by else [f"{SIGNATURE}: no one whom --signer names has signed this release"]
-        else:
-            faults.append(f"{SIGNATURE}: it is not there, so no one has signed the release")
-    may_be = None
-    if not faults and request.labels is not None and decisions is not None:
-        may_be = may_be_left(request.labels, decisions)
-    return Verified(
-        len(release.sha256),
-        num_pictures,
-        tuple(faults),
-        is_copy,
-        kind.in_words(num_pictures),
-        signed_by,
-        has_unchecked_signature=request.signer is None and root.at(SIGNATURE).exists(),
-        left=may_be,
-    )
+    faults, num_pictures = list(_file_faults(root, expected, feedback)), 0
+    if not faults:
+        compared = kind.counted(root, release, feedback) if is_copy else _compared(root, url, release, feedback)
+        num_pictures, faults = compared
+    if not faults:
+        listed = hashlib.sha256(sums(release, content)).hexdigest()
+        faults = _content_faults(root, SHA256SUMS, listed, f"its hashes are not those of {RELEASE} and its files")
+    return Verified(len(release.sha256), num_pictures, tuple(faults), is_copy, kind.in_words(num_pictures))
 
 
-def _sums_faults(root: Place, expected: bytes) -> list[str]:
-    """Compare `SHA256SUMS` with what it must be; the hashes that `release.json` names have been checked before."""
-    wrong = "its hashes are not those of the files"
-    faults = _content_faults(root, SHA256SUMS, hashlib.sha256(expected).hexdigest(), wrong)
-    if faults == [f"{SHA256SUMS}: {wrong}"]:
-        there = root.at(SHA256SUMS).read().splitlines()
-        differing = [line for line in expected.splitlines() if line not in there]
-        if len(differing) == 1 and differing[0].endswith(f"  {RELEASE}".encode()):
-            return [f"{RELEASE}: it is not the one whose hash is in {SHA256SUMS}; one of them was changed"]
-    return faults
-
-
-def _file_faults(root: Place, expected: Mapping[str, str], feedback: Feedback) -> Iterator[tuple[str, str]]:
-    """Compare all that is in the folder, hidden or not, with what must be there. expected: file -> its hash.
-
-    Yields the name of each file that is wrong, and the fault.
-    """
+def _file_faults(root: Place, expected: Mapping[str, str], feedback: Feedback) -> Iterator[str]:
+    """Compare all that is in the folder, hidden or not, with what must be there. expected: file -> its hash."""
     there = dict(everything_below(root))
     if RELEASE_LEASE in there:
         who = holder(root.at(RELEASE_LEASE))
@@ -175,31 +115,26 @@ def _file_faults(root: Place, expected: Mapping[str, str], feedback: Feedback) -
         remedy = (
             f"{who} is at work; wait for it" if is_active else "a command was killed; run it again, or remove this file"
         )
-        yield RELEASE_LEASE, f"{RELEASE_LEASE}: {remedy}"
+        yield f"{RELEASE_LEASE}: {remedy}"
     staged = {name for name in there if f"{name}/".startswith(f"{TAKEDOWN_STAGED}/")}
     if staged:
-        yield (
-            TAKEDOWN_STAGED,
-            f"{TAKEDOWN_STAGED}: a takedown was stopped before it changed anything; run the same takedown again",
-        )
-    wrong = set[str]()
+        yield f"{TAKEDOWN_STAGED}: a takedown was stopped before it changed anything; run the same takedown again"
     for name, kind in sorted(there.items()):
         if name in staged or name == RELEASE_LEASE:
             continue
         if kind != "file":
-            wrong.add(name)
-            yield name, f"{printable(name)}: filter writes no {kind}"
+            yield f"{printable(name)}: filter writes no {kind}"
         elif name not in expected and name not in UNHASHED:
-            yield name, f"{printable(name)}: {RELEASE} does not name it"
+            yield f"{printable(name)}: {RELEASE} does not name it"
     with feedback.meter("verify files", len(expected)) as meter:
         for name, sha256 in expected.items():
             if name not in there:
-                yield name, f"{printable(name)}: it is not there"
-            elif name not in wrong:
-                yield from ((name, fault) for fault in _content_faults(root, name, sha256))
+                yield f"{printable(name)}: it is not there"
+            elif there[name] == "file":
+                yield from _content_faults(root, name, sha256)
             meter.advance(1)
     if SHA256SUMS not in there:
-        yield SHA256SUMS, f"{SHA256SUMS}: it is not there"
+        yield f"{SHA256SUMS}: it is not there"
 
 
 def _content_faults(
@@ -215,79 +150,40 @@ def _content_faults(
         return [str(error)]
 
 
-def _decided(
-    root: Place, url: str, release: ReleaseRecord, wrong: Collection[str], feedback: Feedback
-) -> tuple[pa.Table | None, int, list[str]]:
-    """Compare the decisions with the counts and the tombstones, and the pictures with the decisions. wrong: files.
+def _compared(root: Place, url: str, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
+    """Compare the decisions with the counts and the tombstones, and the pictures with the decisions.
 
-    Returns the decisions, None if they cannot be read; how many pictures were compared; and the faults.
+    Returns how many pictures were compared, and the faults.
     """
-    kind = kind_of(release.urls)
-    if DECISIONS in wrong:
-        return None, 0, []
     try:
         decisions = read_own(root, DECISIONS, url, COLUMNS)
     except IncompleteError:
-        return None, 0, [f"{DECISIONS}: it cannot be read"]
-    faults = _decision_faults(release, decisions)
-    removed, removed_faults = _tombstones(root, TAKEN_DOWN)
-    if not removed_faults:
-        removed_faults = [*_log_faults(release, removed), *_takedown_faults(root, release, decisions, removed)]
-    faults += removed_faults
-    if faults or wrong:
-        # Whatever else is wrong: which shard holds a removed picture again.
-        again = kind.removed_again(root, decisions, removed, feedback) if removed else ()
-        return decisions, 0, [*faults, *again]
-    num_pictures, faults = kind.compared(root, release, decisions, removed, feedback)
-    return decisions, num_pictures, faults
-
-
-def _decision_faults(release: ReleaseRecord, decisions: pa.Table) -> list[str]:
+        return 0, [f"{DECISIONS}: it cannot be read"]
     counts = counts_in(decisions)
-    counted = counts.as_json(is_clean=release.files == "clean")
-    names = [name for name, value in counted.items() if getattr(release, name) != value]
-    if counts.num_images != release.num_images or not {"actions", "rules"}.isdisjoint(names):
-        return [f"{DECISIONS}: its decisions are not those that {RELEASE} counts"]
-    return [f"{RELEASE}: its {name} is not what {DECISIONS} counts" for name in names]
+    said = {"num_images": counts.num_images} | counts.as_json(is_clean=release.files == "clean")
+    faults = _takedown_faults(root, release, decisions)
+    if any(getattr(release, name) != value for name, value in said.items()):
+        faults.append(f"{DECISIONS}: its decisions are not those that {RELEASE} counts")
+    return (0, faults) if faults else kind_of(release.urls).compared(root, release, decisions, feedback)
 
 
-def _tombstones(root: Place, name: str) -> tuple[Tombstones, list[str]]:
-    """Return the tombstones, none if nothing was taken down, and what is wrong with their file."""
-    if not root.at(name).exists():
-        return [], []
-    try:
-        return tombstones_of(root.at(name).read(), name), []
-    except OutageError:
-        raise
-    except PrivsieveError:
-        return [], [f"{name}: it cannot be read"]
-
-
-def _log_faults(release: ReleaseRecord, removed: Tombstones) -> list[str]:
-    """Compare the number of tombstones with the log of takedowns."""
-    num_logged = release.num_removed_before + sum(takedown.num_pictures for takedown in release.takedowns)
+def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table) -> list[str]:
+    """Compare the pictures that were taken down by `release.json`, by the tombstones and by the decisions."""
+    tombstones = dict[str, Tombstones]()
+    for name in (REMOVED, TAKEN_DOWN):
+        try:
+            tombstones[name] = tombstones_of(root.at(name).read(), name) if root.at(name).exists() else []
+        except OutageError:
+            raise
+        except PrivsieveError:
+            return [f"{name}: it cannot be read"]
+    taken_down = tombstones[TAKEN_DOWN]
     faults = list[str]()
-    if len(removed) != num_logged:
-        shown = number_of(len(removed), "picture")
-        faults.append(f"{REMOVED}: it has {shown}, and the takedowns in {RELEASE} count {num_logged:,}")
-    num_rows = sum(takedown.num_rows for takedown in release.takedowns)
-    if release.urls is not None and num_rows != (counted := release.urls.num_taken_down):
-        faults.append(f"{RELEASE}: its takedowns removed {number_of(num_rows, 'row')}, and its list counts {counted:,}")
+    if [dict(row) for row in tombstones[REMOVED]] != [{n: row[n] for n in REMOVED_SCHEMA.names} for row in taken_down]:
+        faults.append(f"{REMOVED}: its rows are not those of {TAKEN_DOWN}")
+    num_logged = release.num_removed_before + sum(takedown.num_pictures for takedown in release.takedowns)
+    marked = decisions.filter(pc.equal(decisions["rule"], ReservedRule.TAKEDOWN)).select(OF_PICTURE).to_pylist()
+    of_release = [tuple(row[name] for name in OF_PICTURE) for row in taken_down[release.num_removed_before :]]
+    if len(taken_down) != num_logged or Counter(of_release) != Counter(tuple(row.values()) for row in marked):
+        faults.append(f"{TAKEN_DOWN}: its pictures are not those of the takedowns in {RELEASE} and of {DECISIONS}")
     return faults
-
-
-def _takedown_faults(root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones) -> Iterator[str]:
-    """Compare the tombstones with the decisions, and those for publication with the others."""
-    of_removed = Counter(tuple(row[name] for name in OF_PICTURE) for row in removed[release.num_removed_before :])
-    rows = decisions.filter(pc.equal(decisions["rule"], ReservedRule.TAKEDOWN))
-    marked = Counter(zip(*(rows[name].to_pylist() for name in OF_PICTURE), strict=True))
-    if num_missing := (of_removed - marked).total():
-        yield f"{DECISIONS}: {number_of(num_missing, 'picture')} of {REMOVED} not marked as taken down"
-    if num_more := (marked - of_removed).total():
-        yield f"{REMOVED}: without {number_of(num_more, 'picture')} that {DECISIONS} marks as taken down"
-    published, faults = _tombstones(root, REMOVED)
-    yield from faults
-    if not faults and [dict(row) for row in published] != [
-        {n: v for n, v in row.items() if n != "sha256"} for row in removed
-    ]:
-        yield f"{REMOVED}: its rows are not those of {TAKEN_DOWN}"

@@ -134,8 +134,7 @@ class ShardCopier:
                 rewriters |= rewritten_rows(rows, tables[-1], self.reviewed)
         if kept.hexdigest(share.is_whole) != share.kept_sha256:
             raise IncompleteError(
-                f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released; "
-                "filter again with --overwrite"
+                f"{printable(share.shard)} was scanned again since the decisions were made; nothing is released"
             )
         rewrite = Rewriter(self.policy, self.decider.removed, rewriters) if self.policy.writes_again else None
         return pa.concat_tables(tables), unseen, rewrite

@@ -23,13 +23,7 @@ from ingest.storage.removal import remove_half_written
 from jobs.console.requests import Count, HashListUrl, Option, RunUrl, Url, checked_request
 from jobs.releases.copying import Copied, ShardCopier, copied_inline, copied_on_ray
 from jobs.releases.decider import Decider
-from jobs.releases.destination import (
-    failures_say_what_is_left,
-    refuse_loss,
-    refuse_misplaced,
-    refuse_own_names,
-    removed_release,
-)
+from jobs.releases.destination import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
 from jobs.releases.guaranteeing import Guarantee, guarantee
@@ -41,14 +35,12 @@ from jobs.releases.rewriting import (
     ReviewedBoxes,
     boxes_of_people,
     boxes_sha256,
-    clears_what_is_private,
     notes_of_looks,
     processes_for,
     refuse_gpu,
     refuse_uncoverable,
     shown_engine,
 )
-from jobs.releases.signing import signed
 from jobs.releases.url_list import count_urls, kind_of, refuse_unlistable
 from jobs.runtime.cluster import Executor, inline_session, names_cluster, refuse_address
 from jobs.runtime.hash_list import NOTHING, hash_list_of
@@ -59,6 +51,7 @@ from reports.report.opened import open_run
 from scoring.engines.detectors.covering import examiner
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
+from scoring.policies.reserved import ReservedRule
 from scoring.runs import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, read_record
@@ -74,17 +67,14 @@ class FilterRequest:
     run: RunUrl
     """Folder or fsspec URL of a finished run."""
 
-    out: Url
-    """Folder or fsspec URL of the release; a new one, unless --resume or --overwrite is given."""
-
     policy: Annotated[Url, Option(offers=SHIPPED)]
     """YAML file of rules, or one that is shipped: strict, identity-documents-only, research, redacted."""
 
+    out: Url
+    """Folder or fsspec URL of the release; a new one, unless --resume is given."""
+
     resume: bool = False
     """Continue an interrupted filter into the same --out."""
-
-    overwrite: bool = False
-    """Replace an earlier release."""
 
     labels: Annotated[Url | None, Option(metavar="FILE")] = None
     """Labels that prove the guarantee of the policy."""
@@ -100,13 +90,6 @@ class FilterRequest:
 
     boxes: Annotated[Url | None, Option(metavar="RUN/reviews")] = None
     """Boxes as people left them, for rules that cover."""
-
-    sign_key: Annotated[Url | None, Option(metavar="FILE")] = None
-    """SSH key that signs SHA256SUMS."""
-
-    def __post_init__(self) -> None:
-        if self.resume and self.overwrite:
-            raise PrivsieveError("--resume and --overwrite exclude each other: give one of them")
 
 
 @checked_request
@@ -185,7 +168,11 @@ class FilterResult:
 def run_filter(
     request: FilterRequest, resources: FilterResources | None = None, feedback: Feedback = SILENT
 ) -> FilterResult:
-    """Write a release. Raise the errors of `ingest.errors`."""
+    """Write the corpus of a run again, in its own layout, without what a policy drops.
+
+    IncompleteError where the source changed since the scan, or a copy failed (continue with --resume); PolicyError,
+    RunError, SourceError, StorageError before anything is written.
+    """
     return carry_out(plan_filter(request, feedback), resources or FilterResources(), feedback)
 
 
@@ -204,12 +191,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     refuse_uncoverable(policy)
     if record.screen is not None:
         policy.refuse_unnamed_stage()
-    decider = Decider(
-        policy,
-        record.engine,
-        removed=frozenset() if previous is None else previous.removed,
-        covered_counts=clears_what_is_private(policy, reviewed),
-    )
+    decider = Decider(policy, record.engine, removed=frozenset() if previous is None else previous.removed)
     hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
@@ -231,7 +213,6 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
             "their own"
         )
     if proven is not None:
-        proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, policy)])
     promised = None if proven is None else proven.record
     return FilterPlan(
@@ -260,7 +241,7 @@ def _overruled(
 
 def _refuse_nothing_left(proven: Guarantee, plan: Plan, policy: Policy) -> str | None:
     """Raise PolicyError if the guarantee drops every image with a score; return a caution if that was accepted."""
-    if plan.num_scored_left or not proven.record.num_dropped:
+    if plan.num_scored_left or not plan.counts.by_rule["drop", ReservedRule.GUARANTEE]:
         return None
     if policy.guarantee is not None and policy.guarantee.accept_all:
         return proven.all_dropped()
@@ -276,9 +257,7 @@ def check_destination(planned: FilterPlan) -> None:
     refuse_misplaced(out, request.out, planned.run, corpus.root, corpus.is_folder)
     if kind_of(planned.urls).has_pictures:
         refuse_own_names(planned.plan)
-    refuse_loss(out, request.out, corpus.root, _identity(planned), request.resume, request.overwrite)
-    if request.sign_key is not None:
-        signed(b"", request.sign_key)  # before anything is copied: a key that cannot sign is of no use at the end
+    refuse_loss(out, request.out, _identity(planned), request.resume)
 
 
 def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedback) -> FilterResult:
@@ -291,35 +270,43 @@ def carry_out(planned: FilterPlan, resources: FilterResources, feedback: Feedbac
     identity = _identity(planned)
     if not kind.has_pictures and resources.executor is None:
         resources = replace(resources, executor="inline")  # nothing is copied
-    with _executor(planned, resources) as copy:  # first: a cluster that cannot be joined leaves nothing behind
-        is_replaced = request.overwrite and removed_release(out)
-        with (
-            lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
-            failures_say_what_is_left(out, request.out, own_lease, is_replaced),
-        ):
-            _remove_half_written(out, own_lease)
-            out.at(UNFINISHED).write(as_json(identity))
-            copier = ShardCopier(
-                corpus=planned.corpus,
-                run=planned.run,
-                decider=planned.decider,
-                out=out,
-                resume=request.resume,
-                reviewed=planned.reviewed,
-                copies_pictures=kind.has_pictures,
-            )
-            try:
-                counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
-                written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
-            except BaseException:
-                with suppress(IncompleteError, StorageError):  # the first error says more
-                    _remove_half_written(out, own_lease)
-                raise
-            _remove_half_written(out, own_lease)
-            release = finish(
-                out, identity, planned.record, planned.plan, counts, written, request.sign_key, planned.previous
-            )
+    with (
+        _executor(planned, resources) as copy,  # first: a cluster that cannot be joined leaves nothing behind
+        lease(out.at(RELEASE_LEASE), request.out, takeover=None) as own_lease,
+        _failures_say_how_to_go_on(request.out, own_lease),
+    ):
+        _remove_half_written(out, own_lease)
+        out.at(UNFINISHED).write(as_json(identity))
+        copier = ShardCopier(
+            corpus=planned.corpus,
+            run=planned.run,
+            decider=planned.decider,
+            out=out,
+            resume=request.resume,
+            reviewed=planned.reviewed,
+            copies_pictures=kind.has_pictures,
+        )
+        try:
+            counts, written = _copy_all(copier, planned.plan, copy, feedback, own_lease)
+            written += kind.written_last(request.urls, out, planned.run, planned.plan, planned.decider)
+        except BaseException:
+            with suppress(IncompleteError, StorageError):  # the first error says more
+                _remove_half_written(out, own_lease)
+            raise
+        _remove_half_written(out, own_lease)
+        release = finish(out, identity, planned.record, planned.plan, counts, written, planned.previous)
     return FilterResult(counts, release, planned.cautions)
+
+
+@contextmanager
+def _failures_say_how_to_go_on(url: str, own_lease: Lease) -> Iterator[None]:
+    """Add the remedy to an error, unless another command has taken over: then the files are of that one."""
+    try:
+        yield
+    except IncompleteError as error:
+        if not own_lease.is_lost:
+            error.args = (f"{error}; {url} holds an unfinished release: continue with --resume, or delete it",)
+        raise
 
 
 def _remove_half_written(out: Place, own_lease: Lease) -> None:
@@ -387,7 +374,7 @@ def _copy_all(
         for copied in copies:
             own_lease.check()
             if copied.failure:
-                raise IncompleteError(f"{copied.failure}; run the same command with --resume to continue")
+                raise IncompleteError(copied.failure)
             if copied.changed:
                 changed[copied.number] = copied.changed
                 continue

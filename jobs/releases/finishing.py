@@ -15,7 +15,7 @@ from ingest.formats.released import (
     DONE,
     REDACTIONS,
     RELEASE,
-    SIGNATURE,
+    SHA256SUMS,
     SOURCE,
     UNFINISHED,
     Written,
@@ -24,9 +24,9 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
+from jobs.releases.card import write_card
 from jobs.releases.copying import table_of
-from jobs.releases.documents import write_documents
-from jobs.releases.files import SCHEMAS, as_json, write_sums
+from jobs.releases.files import SCHEMAS, as_json, sums
 from jobs.releases.plan import Counts, Plan, Share, scope
 from jobs.releases.previous import PreviousRelease, write_changes
 from jobs.releases.record import DamagedShards, EngineFacts, ReleaseIdentity, ReleaseRecord
@@ -48,7 +48,6 @@ def finish(
     plan: Plan,
     counts: Counts,
     written: Sequence[Written],
-    sign_key: str | None,
     previous: PreviousRelease | None,
 ) -> ReleaseRecord:
     """Finish a release, and return what `release.json` says. IncompleteError if the counts do not add up."""
@@ -88,9 +87,7 @@ def finish(
         sha256=dict(sorted(hashes.items())),
         own_sha256=own_sha256,
     )
-    if sign_key is None:
-        out.at(SIGNATURE).remove()  # that of an interrupted filter
-    release, content, _ = write_descriptions(out, release, sign_key)
+    release, content, _ = write_descriptions(out, release)
     if previous is not None:
         previous.refuse_changed()
     out.at(RELEASE).write(content)
@@ -99,18 +96,18 @@ def finish(
     return release
 
 
-def write_descriptions(
-    out: Place, release: ReleaseRecord, sign_key: str | None
-) -> tuple[ReleaseRecord, bytes, dict[str, str]]:
-    """Write what follows from the record: documents, `SHA256SUMS` and its signature.
+def write_descriptions(out: Place, release: ReleaseRecord) -> tuple[ReleaseRecord, bytes, dict[str, str]]:
+    """Write what follows from the record: the card and `SHA256SUMS`.
 
-    Returns the record with the hashes of the documents, the content of `release.json`, which is to be written last, and
+    Returns the record with the hash of the card, the content of `release.json`, which is to be written last, and
     each written file -> its hash.
     """
-    documents = write_documents(out, release)
-    release = release.changed(own_sha256=dict(sorted((release.own_sha256 | documents).items())))
+    written = write_card(out, release)
+    release = release.changed(own_sha256=dict(sorted((release.own_sha256 | written).items())))
     content = as_json(release)
-    return release, content, documents | write_sums(out, release, content, sign_key)
+    listed = sums(release, content)
+    out.at(SHA256SUMS).write(listed)
+    return release, content, written | {SHA256SUMS: hashlib.sha256(listed).hexdigest()}
 
 
 def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | None = None) -> str:
@@ -129,8 +126,7 @@ def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | No
         num_planned = sum(share.num_rows for share in shares)
         if num_counted is not None and not num_planned == num_rows == num_counted:
             raise IncompleteError(
-                f"{num_rows} decisions written and {num_counted} counted of {num_planned} rows; nothing is released; "
-                "filter again with --overwrite"
+                f"{num_rows} decisions written and {num_counted} counted of {num_planned} rows; nothing is released"
             )
     return stream.sha256
 
@@ -145,7 +141,7 @@ def _parts(out: Place, shares: Sequence[Share], name: str) -> Iterator[pa.Table]
         except (pa.ArrowException, FileNotFoundError):
             raise IncompleteError(
                 f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "
-                "nothing is released; run the same command with --resume"
+                "nothing is released"
             ) from None
 
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:

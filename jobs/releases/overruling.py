@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ingest.errors import RunError
 from ingest.formats import Source
-from ingest.images import pdq, phash
+from ingest.images.phash import first_of_groups
 from ingest.storage.place import Place
 from jobs.releases.decider import Decider, Overruled
 from jobs.releases.decisions import row_chunks
@@ -24,7 +24,6 @@ from scoring.policies.policy import ACTIONS
 from scoring.policies.reserved import ReservedRule
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results
-from scoring.table import Col
 
 WITHHELD = (ReservedRule.HASH_LIST, ReservedRule.NOT_COMPARED, ReservedRule.REMOVED_BEFORE)
 """Rules for pictures that no list of URLs may have, and of which nothing follows for others: it would name them."""
@@ -46,9 +45,6 @@ _STRICTEST = """
     FROM decided LEFT JOIN strictest ON decided.{key} = strictest.k
 """
 """Gives all rows with the same key the strictest decision among them; of equally strict ones, that of the first row."""
-
-
-REMEDIES: dict[GroupsBy, str] = {"phash": "scan the source into a new run", "pdq": "scan --pdq stores them"}
 
 
 @dataclass
@@ -81,8 +77,7 @@ class Decided:
             FROM (SELECT DISTINCT hash FROM decided WHERE hash IS NOT NULL)
             """
         )
-        first_of_groups = pdq.first_of_groups if groups == "pdq" else phash.first_of_groups
-        firsts = first_of_groups(self._distinct_hashes(groups))
+        firsts = first_of_groups(self._distinct_hashes())
         numbers = pa.array(np.arange(len(firsts)), pa.int32())
         self.connection.register("of_groups", pa.table({"number": numbers, "near": pa.array(firsts, pa.int32())}))
         self.connection.execute(
@@ -104,27 +99,23 @@ class Decided:
         num_overruled = self.connection.sql("SELECT count(*) FROM decided WHERE cause = 'group'").fetchall()[0][0]
         return GroupCounts(by=groups, num_groups=num_groups, num_pictures=num_pictures, num_overruled=num_overruled)
 
-    def _distinct_hashes(self, groups: GroupsBy) -> npt.NDArray[np.uint64]:
-        """Return each hash of the rows once, in order: shape (hashes,), or (hashes, NUM_HASHES, 4) of PDQ. The texts
-        stay in the database, since they take much more memory. RunError if there are none, or if one is no hash."""
+    def _distinct_hashes(self) -> npt.NDArray[np.uint64]:
+        """Return each hash of the rows once, in order; shape (hashes,). The texts stay in the database, since they take
+        much more memory. RunError if there are none, or if one is no hash."""
         num_hashes = int(self.connection.sql("SELECT count(*) FROM distinct_hash").fetchall()[0][0])
         if not num_hashes:
-            raise RunError(f"groups: {groups}: the run has no picture with such a hash; {REMEDIES[groups]}")
-        hashes = np.empty((num_hashes, pdq.NUM_HASHES, 4) if groups == "pdq" else num_hashes, np.uint64)
+            raise RunError("groups: phash: the run has no picture with such a hash; scan the source into a new run")
+        hashes = np.empty(num_hashes, np.uint64)
         reader = self.connection.sql("SELECT hash FROM distinct_hash ORDER BY number").to_arrow_reader(10_000)
         first = 0
         try:
             for batch in reader:
                 texts = batch["hash"].to_pylist()
                 part = slice(first, first + len(texts))
-                hashes[part] = (
-                    pdq.hashes_of(texts, pdq.NUM_HASHES)
-                    if groups == "pdq"
-                    else np.fromiter((int(text, 16) for text in texts), np.uint64, len(texts))
-                )
+                hashes[part] = np.fromiter((int(text, 16) for text in texts), np.uint64, len(texts))
                 first = part.stop
         except (ValueError, OverflowError):
-            raise RunError(f"the column {groups} holds something else than hashes; scan into a new run") from None
+            raise RunError("the column phash holds something else than hashes; scan into a new run") from None
         return hashes
 
     def drop_unlisted(self) -> None:
@@ -220,8 +211,4 @@ def _insert(
 
 def _hashes(rows: pa.Table, groups: GroupsBy | None) -> pa.ChunkedArray:
     """Return the hash of each picture, of its first frame; null if it has none."""
-    if groups is None:
-        return pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
-    if groups == Col.PHASH:
-        return rows[groups]
-    return pc.list_element(pc.if_else(pc.greater(pc.list_value_length(rows[groups]), 0), rows[groups], None), 0)
+    return rows[groups] if groups is not None else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])

@@ -81,22 +81,16 @@ class PreviousRelease:
         release = self.root.at(RELEASE)
         is_same = release.exists() and hashlib.sha256(release.read()).hexdigest() == self.sha256
         if not is_same or self.root.at(TAKEDOWN_JOURNAL).exists():
-            raise IncompleteError(
-                f"--previous {self.root.path} was changed meanwhile; nothing is released; filter again with --overwrite"
-            )
+            raise IncompleteError(f"--previous {self.root.path} was changed meanwhile; nothing is released")
 
 
 def previous_release(url: str | None, out: Place) -> PreviousRelease | None:
-    """Read the previous release. PrivsieveError if there is no such release, or if it would be overwritten."""
+    """Read the previous release. PrivsieveError if there is no such release, or if it would hold the new one."""
     if url is None:
         return None
     root = place(url)
-    if root.is_same(out):
-        raise PrivsieveError("--previous is --out; write to another folder, so that both can be compared")
-    if root.is_within(out) or out.is_within(root):
-        raise PrivsieveError(
-            f"--out {out.url} holds --previous {url}, or is inside of it; write the new release to a folder of its own"
-        )
+    if out.is_within(root):
+        raise PrivsieveError(f"--out {out.url} is inside of --previous {url}; write the new release to another folder")
     content = content_of(root, f"--previous {url}")
     if root.at(TAKEDOWN_JOURNAL).exists():
         raise PrivsieveError(f"--previous {url}: a takedown is unfinished; run the same takedown again")

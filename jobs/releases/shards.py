@@ -2,24 +2,21 @@
 
 import hashlib
 import posixpath
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.errors import IncompleteError, OutageError, SourceError, StorageError, number_of
+from ingest.errors import IncompleteError, OutageError, StorageError, number_of
 from ingest.formats import open_source
 from ingest.formats.parquet_schema import NO_BYTES
-from ingest.formats.released import DECISIONS, RELEASE, REMOVED, Kept, Written
+from ingest.formats.released import DECISIONS, RELEASE, Kept, Written
 from ingest.formats.tree import ROOT
 from ingest.sample import printable
-from ingest.storage.place import Place, unfinished_stem
+from ingest.storage.place import Place
 from jobs.releases.decider import Decider
-from jobs.releases.entries import OF_PICTURE, Entry, Tombstones
 from jobs.releases.journal import Replaced, write_rest
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
@@ -36,17 +33,9 @@ class Shards:
         """Write what follows the decisions for all shards."""
         return []
 
-    def may_hold(self, name: str, source: Place) -> bool:
-        """Return whether the source holds a file of this name, or one whose unfinished files begin so."""
-        folder, stem = source.at(posixpath.dirname(name)), posixpath.basename(name)
-        if stem.startswith(".") or source.at(name).exists():
-            return not stem.startswith(".")
-        others = folder.names() if folder.is_dir() else ()
-        return any(len(other) > len(stem) and unfinished_stem(other) == stem for other in others)
-
-    def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
-        """Return what is taken down with the pictures that a list names: row -> the line that names it."""
-        return entry_of
+    def with_all_rows(self, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return what is taken down with the pictures that a list names. is_taken: shape (decisions,)."""
+        return is_taken
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
@@ -82,7 +71,7 @@ class Shards:
         return num_pictures, [f"{RELEASE}: it counts {said:,} pictures, and {num_pictures:,} are there"]
 
     def compared(
-        self, root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones, feedback: Feedback
+        self, root: Place, release: ReleaseRecord, decisions: pa.Table, feedback: Feedback
     ) -> tuple[int, list[str]]:
         """Compare the pictures of each shard, in order, with the decisions. Returns how many, and the faults."""
         released = _released(decisions)
@@ -92,20 +81,9 @@ class Shards:
         for name, have in _held(root, num_pictures, feedback):
             expected = released.pop(name, [])
             if have != expected:
-                again = _again(name, have, expected, removed)
-                faults.append(again or f"{name}: its pictures are not those of {DECISIONS}")
+                faults.append(f"{name}: its pictures are not those of {DECISIONS}")
         faults += [f"{shard}: its pictures are not there" for shard in released]
         return num_pictures, faults
-
-    def removed_again(self, root: Place, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
-        """Yield the shards of a release with other faults that hold removed pictures; one that cannot be read has a
-        fault of its own."""
-        expected = _released(_without(decisions, removed))
-        with suppress(SourceError):
-            for name, have in _held(root, None, feedback):
-                again = _again(name, have, expected.get(name, []), removed)
-                if again is not None:
-                    yield again
 
     def in_words(self, num_pictures: int) -> str:
         """Return what was compared."""
@@ -128,13 +106,6 @@ def _kept(
     return Kept(kept, len(there) if places is None else None, members="all")
 
 
-def _without(decisions: pa.Table, removed: Tombstones) -> pa.Table:
-    """Return the decisions about other pictures than the removed ones, whatever they say of these."""
-    gone = {tuple(row[name] for name in OF_PICTURE) for row in removed}
-    named = zip(*(decisions[name].to_pylist() for name in OF_PICTURE), strict=True)
-    return decisions.filter(pa.array([names not in gone for names in named], pa.bool_()))
-
-
 def _released(decisions: pa.Table) -> dict[str, list[str]]:
     """Return shard -> hashes of its pictures, in their order."""
     released: dict[str, list[str]] = {}
@@ -142,13 +113,6 @@ def _released(decisions: pa.Table) -> dict[str, list[str]]:
         if sha256 is not None:
             released.setdefault(shard, []).append(sha256)
     return released
-
-
-def _again(shard: str, hashes: Sequence[str], expected: Sequence[str], removed: Tombstones) -> str | None:
-    """Return the fault of a shard with removed pictures that the decisions do not release; None if there are none."""
-    gone = {row[name] for row in removed for name in ("sha256", "released_sha256")}
-    num_again = sum(count for sha256, count in (Counter(hashes) - Counter(expected)).items() if sha256 in gone)
-    return f"{shard}: it holds {number_of(num_again, 'picture')} of {REMOVED}" if num_again else None
 
 
 def _held(root: Place, num_pictures: int | None, feedback: Feedback) -> Iterator[tuple[str, list[str]]]:

@@ -4,7 +4,6 @@ Rows and pictures are joined by the hash of the URL, which the scan records. A r
 not judged: its picture could not be downloaded, or was not scanned. The list leaves it out, and counts it.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -25,7 +24,6 @@ from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
-from jobs.releases.entries import Entry, Tombstones
 from jobs.releases.journal import Replaced
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
@@ -34,15 +32,12 @@ from jobs.releases.shards import Shards
 from jobs.runtime.progress import Feedback
 from scoring.captions import masked
 from scoring.policies.policy import ACTIONS, Action, Policy
-from scoring.policies.reserved import ReservedRule
 from scoring.sql.limits import spilling_database
 from scoring.sql.names import identifier
 from scoring.sql.url_tables import ROWS_PER_FILE, Metadata, cut_batches, open_metadata, unreadable
 
 FOLDER = "urls"
 """Folder of the list in a release."""
-
-_FILE = re.compile(rf"{FOLDER}/\d{{5,}}\.parquet")
 
 OWN = "privsieve_"
 """The columns that the list adds begin like this; a table that has such columns loses them."""
@@ -152,23 +147,15 @@ class UrlList:
             except (duckdb.Error, pa.ArrowException) as error:
                 raise unreadable(table, error) from None
         if num_rows != self.counts.num_released:
-            raise IncompleteError(f"--urls {table} has changed since it was counted; filter again with --overwrite")
+            raise IncompleteError(f"--urls {table} has changed since it was counted; nothing is released")
         cells_left_out = dict.fromkeys((f"column {name}" for name in left_out), num_rows)
         return [Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)]
 
-    def may_hold(self, name: str, source: Place) -> bool:
-        return _FILE.fullmatch(name) is not None
-
-    def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
+    def with_all_rows(self, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
-        of_url = dict[str, Entry]()
-        for row, entry in entry_of.items():
-            of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
-        is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
-        is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
-        rows = np.flatnonzero(is_same.to_numpy()).tolist()
-        urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
-        return {row: of_url[url] for row, url in zip(rows, urls, strict=True)} | entry_of
+        urls = pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).combine_chunks()
+        is_same = pc.and_(pc.is_in(decisions["url_sha256"], urls), pc.is_valid(decisions["released_sha256"]))
+        return np.asarray(is_taken | is_same.to_numpy(), np.bool_)
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
@@ -196,28 +183,20 @@ class UrlList:
         return 0, self._row_faults(num_rows)
 
     def compared(
-        self, root: Place, release: ReleaseRecord, decisions: pa.Table, removed: Tombstones, feedback: Feedback
+        self, root: Place, release: ReleaseRecord, decisions: pa.Table, feedback: Feedback
     ) -> tuple[int, list[str]]:
         """Compare the rows of the list with the decisions."""
         is_released = pc.is_valid(decisions["released_sha256"])
         released = {*pc.drop_null(decisions["url_sha256"].filter(is_released)).to_pylist()}
-        is_taken = pc.equal(decisions["rule"], ReservedRule.TAKEDOWN)
-        gone = {*pc.drop_null(decisions["url_sha256"].filter(is_taken)).to_pylist()} - released
-        seen, num_rows, num_again = set[str](), 0, 0
+        seen, num_rows = set[str](), 0
         for name in release.sha256:
             for _, hashes in self._rows(root.at(name)):
-                num_again += sum(url_sha256 in gone for url_sha256 in hashes)
                 seen.update(url_sha256 or "" for url_sha256 in hashes)
                 num_rows += len(hashes)
         faults = self._row_faults(num_rows)
-        if num_again:
-            faults.append(f"{FOLDER}: it has {number_of(num_again, 'row')} whose URL was taken down")
-        elif seen != released:
+        if seen != released:
             faults.append(f"{FOLDER}: its URLs are not those of {DECISIONS}")
         return 0, faults
-
-    def removed_again(self, root: Place, decisions: pa.Table, removed: Tombstones, feedback: Feedback) -> Iterator[str]:
-        return iter(())
 
     def in_words(self, num_pictures: int) -> str:
         return f"{number_of(self.counts.num_released, 'row')} with URLs"

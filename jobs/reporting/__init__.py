@@ -3,7 +3,6 @@ pictures of the source, a hash list, a language model.
 
 reporting.py    `run_report`; request.py is what it is asked
 evaluating.py   `run_evaluate`; comparing.py: `run_diff`; explaining.py: `run_explain`
-gallery.py      pictures of a page, small and decoded with the limits of a scan
 
 May import: `ingest`, `scoring`, `reports`, `jobs.console`, `jobs.runtime`.
 Start at: `reporting.py`.

@@ -4,8 +4,7 @@ from typing import Annotated
 
 from jobs.console.requests import HashListUrl, Option, RunUrl, Urls, checked_request
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.pictures import clear_rows, refuse_listed
-from jobs.runtime.progress import SILENT, Feedback
+from jobs.runtime.pictures import refuse_listed
 from reports.report.explaining import Explanation, explanation, row_named
 from reports.report.opened import open_run
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
@@ -20,9 +19,6 @@ class ExplainRequest:
     key: Annotated[str, Option(argument="KEY")]
     """Key of the image, SHARD/KEY, SHARD#INDEX or its sha256."""
 
-    shard: str | None = None
-    """Look in this shard only."""
-
     policies: Annotated[Urls, Option("--policy")] = SHIPPED
     """Policies to apply, a file or a shipped one; may be repeated. [default: all that are shipped]"""
 
@@ -30,12 +26,11 @@ class ExplainRequest:
     """File of hashes (sha256 or PDQ, one a line); a picture on it is not explained."""
 
 
-def run_explain(request: ExplainRequest, feedback: Feedback = SILENT, limits: Limits = NO_LIMITS) -> Explanation:
+def run_explain(request: ExplainRequest, limits: Limits = NO_LIMITS) -> Explanation:
     """Explain one image of a run. QueryError where no image, or several, have that key."""
     loaded = [load_policy(policy_bytes(name), name) for name in request.policies]
     listed = hash_list_of(request.hash_list)
-    may_name = clear_rows(listed, feedback)
     with open_run(request.run, limits) as opened:
-        row = row_named(opened, request.key, request.shard, may_name)
+        row = row_named(opened, request.key)
         refuse_listed(opened, row, listed)
         return explanation(opened, row, loaded)

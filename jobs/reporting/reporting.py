@@ -7,9 +7,8 @@ No run stores sentences of a model, since they can repeat what a picture shows.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from ingest.errors import LabelsError, QueryError, StorageError
@@ -17,12 +16,12 @@ from ingest.sample import printable
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.reporting.request import ReportRequest
-from jobs.runtime.hash_list import NOTHING, hash_list_of
+from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.pages import write_page
-from reports.report.compute import MAX_GROUPS, Details
+from reports.report.compute import MAX_GROUPS
 from reports.report.opened import OpenRun, open_run
-from reports.report.page import Digest, Extras, render
+from reports.report.page import Digest, render
 from reports.report.results import Report
 from reports.report.words import audit_cautions, findings, headline_of
 from reports.run.design import SourceSizes
@@ -30,6 +29,8 @@ from reports.run.figures import EvidenceCount
 from scoring.endpoint import Endpoint, NoAnswerError, RefusedError, checked_url
 from scoring.labels.label_files import text_columns, unescaped
 from scoring.sql.limits import limits_of_command
+from scoring.sql.names import literal
+from scoring.table import Col
 from scoring.taxonomy import KEYS
 
 COLUMNS = ("category", "images")
@@ -49,36 +50,24 @@ _TASK = (
 )
 
 
-@dataclass(frozen=True)
-class ReportResult:
-    report: Report
-    pages: tuple[Path, ...]
+def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> Report:
+    """Return everything that a report says of a run, and write its page if one is asked for.
 
-
-def run_report(request: ReportRequest, feedback: Feedback = SILENT) -> ReportResult:
-    """Make the report. Errors as in `OpenRun.summary`, StorageError or SourceError; nothing is written then."""
+    RunError, StorageError, QueryError, LabelsError; with a digest EngineError. Nothing is written then.
+    """
     hash_list = hash_list_of(request.hash_list)
     sizes: Mapping[str, int] = category_sizes(request.category_sizes) if request.category_sizes else {}
-    details = Details(
-        request.by_label,
-        names_images=not request.no_images,
-        finds_copies=request.copies,
-        sizes=SourceSizes(request.source_size, sizes),
-    )
     with open_run(request.run, limits_of_command(request.timeout)) as opened:
-        report = opened.summary(request.by, request.private, request.min_count, request.top, details)
+        report = opened.summary(request.by, request.private, request.top, SourceSizes(request.source_size, sizes))
         _refuse_sizes(report, request)
         if hash_list is not NOTHING:
-            from jobs.reporting.gallery import without_listed
-
-            severest, note = without_listed(opened, report.severest, hash_list, feedback)
-            report = replace(report, severest=severest, severest_note=note)
+            report = _without_listed(opened, report, hash_list, feedback)
         if request.html is None:
-            return ReportResult(report, ())
-        extras = _extras(opened, report, request, feedback)
+            return report
+        digest = _digest(opened, report, request)
 
-    write_page(render(report, extras), request.html)
-    return ReportResult(report, (request.html,))
+    write_page(render(report, digest, date.today()), request.html)
+    return report
 
 
 def report_facts(report: Report) -> dict[str, Any]:
@@ -113,28 +102,31 @@ def _refuse_sizes(report: Report, request: ReportRequest) -> None:
         )
 
 
-def _extras(opened: OpenRun, report: Report, request: ReportRequest, feedback: Feedback) -> Extras:
-    from jobs.reporting.gallery import pictures
+def _without_listed(opened: OpenRun, report: Report, hash_list: HashList, feedback: Feedback) -> Report:
+    """Leave out the images that the list does not allow to name. SourceError if pictures must be compared with it and
+    cannot be read."""
+    from jobs.runtime.pictures import COLUMNS, clear_of  # load the decoders, which no other report needs
 
-    shown = report.severest[: request.gallery or 0]
-    if request.gallery and not report.severest:
-        feedback.notice("no image shows anything, so there is no picture for --gallery")
-    digest = None
-    if request.digest_endpoint is not None:
-        num, groups = request.digest_sample, list(dict.fromkeys(item.group for item in report.evidence))
-        lines = evidence_lines(report.evidence)
-        if num is not None and groups:
-            drawn = opened.explanations(groups, num, request.by, request.private)
-            lines = {group: explanation_lines(drawn[group]) for group in groups if group in drawn}
-        sample = None if num is None else f"the kinds of evidence of up to {num:,} random private images of each"
-        digest = digest_of(lines, request.digest_endpoint, request.digest_model or "", sample or "the counts above")
-    return Extras(
-        title=request.title,
-        made_on=date.today(),
-        pictures=pictures(opened, shown, not request.is_blurred, feedback) if shown else (),
-        is_blurred=request.is_blurred,
-        digest=digest,
-    )
+    listed = ", ".join(literal(image.sha256) for image in report.severest) or "NULL"
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
+    rows = opened.sql(f"SELECT {columns} FROM scored WHERE sha256 IN ({listed})")
+    places = {sha256: place for place, sha256 in enumerate(rows[Col.SHA256].to_pylist())}  # of any copy
+    rows = rows.take([places[image.sha256] for image in report.severest])
+    is_clear, note = clear_of(opened, rows, hash_list, "image", feedback)
+    named = tuple(image for image, may_name in zip(report.severest, is_clear, strict=True) if may_name)
+    return replace(report, severest=named, severest_note=note)
+
+
+def _digest(opened: OpenRun, report: Report, request: ReportRequest) -> Digest | None:
+    if request.digest_endpoint is None:
+        return None
+    num, groups = request.digest_sample, list(dict.fromkeys(item.group for item in report.evidence))
+    lines, given = evidence_lines(report.evidence), "the counts above"
+    if num is not None:
+        drawn = opened.explanations(groups, num, request.by, request.private) if groups else {}
+        lines = {group: explanation_lines(drawn[group]) for group in groups if group in drawn}
+        given = f"the kinds of evidence of up to {num:,} random private images of each"
+    return digest_of(lines, request.digest_endpoint, request.digest_model or "", given)
 
 
 def category_sizes(url: str) -> Mapping[str, int]:

@@ -2,8 +2,6 @@
 
 from typing import Annotated
 
-from pydantic import Field
-
 from ingest.errors import PrivsieveError
 from jobs.console.requests import Count, HashListUrl, Option, PagePath, RunUrl, Url, checked_request
 
@@ -16,21 +14,12 @@ class ReportRequest:
     by: Annotated[str, Option(if_blank="leave it out for category")] = "category"
     """Column or SQL expression that groups the images."""
 
-    by_label: Annotated[str | None, Option(metavar="TEXT")] = None
-    """What a group is called in headings, such as scene."""
-
     private: Annotated[str | None, Option(metavar="CONDITION", if_blank="leave it out for the usual meaning")] = None
     """SQL condition: what counts as private. By default "level IN (1, 2)"; for runs of the protocol binary
     "private_answer = 1", of severity "holistic_score >= 0.514"."""
 
-    min_count: Annotated[int, Field(ge=0)] = 1
-    """Leave out groups with fewer scored images."""
-
     top: Count = 15
     """How many of the highest and of the lowest groups to show."""
-
-    copies: bool = False
-    """Also count pictures with the same perceptual hash once; takes memory."""
 
     source_size: Count | None = None
     """Images of the whole source, for a run of --sample."""
@@ -41,20 +30,8 @@ class ReportRequest:
     html: PagePath | None = None
     """Write one self-contained page as well, to this file."""
 
-    title: Annotated[str | None, Option(metavar="TEXT")] = None
-    """With --html: what the report is about. [default: name of the source]"""
-
-    no_images: bool = False
-    """Do not name the most severe images."""
-
-    gallery: Annotated[Annotated[int, Field(ge=1, le=20)] | None, Option(metavar="N")] = None
-    """With --html: show this many of the most severe images as small pictures, read from the source."""
-
-    is_blurred: Annotated[bool, Option("--blur/--clear")] = True
-    """How --gallery shows them."""
-
     hash_list: HashListUrl = None
-    """File of hashes (sha256 or PDQ, one a line); a picture on it is neither named nor shown."""
+    """File of hashes (sha256 or PDQ, one a line); a picture on it is not named."""
 
     digest_endpoint: Annotated[Url | None, Option(metavar="URL")] = None
     """With --html: an OpenAI-compatible server that puts the counts of evidence into words."""
@@ -69,12 +46,8 @@ class ReportRequest:
     """Stop the report after this many seconds; it is also stopped at 60 % of the free memory."""
 
     def __post_init__(self) -> None:
-        given = {"--title": self.title, "--gallery": self.gallery, "--digest-endpoint": self.digest_endpoint}
-        for option, value in given.items():
-            if value and self.html is None:
-                raise PrivsieveError(f"{option} is for a page; give --html FILE as well")
-        if self.gallery and self.no_images:
-            raise PrivsieveError("--gallery shows images that --no-images leaves out; give one of them")
+        if self.digest_endpoint and self.html is None:
+            raise PrivsieveError("--digest-endpoint is for a page; give --html FILE as well")
         if bool(self.digest_endpoint) != bool(self.digest_model):
             raise PrivsieveError("--digest-endpoint and --digest-model go together")
         if self.digest_sample and not self.digest_endpoint:

@@ -1,4 +1,4 @@
-"""What a check finds; the checks of this machine (Python, packages, memory, disk, GPUs), of the source and the run."""
+"""What a check finds; the checks of this machine (Python, packages, memory, GPUs), of the source and the run."""
 
 import os
 import platform
@@ -6,14 +6,12 @@ import posixpath
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
 from importlib.metadata import version as package_version
-from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -72,8 +70,6 @@ def python_process(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 GIB = 2**30
 MIN_MEMORY_BYTES = 2 * GIB
-MIN_SHARED_BYTES = GIB
-MIN_DISK_BYTES = GIB
 
 
 def check_python() -> str:
@@ -116,32 +112,6 @@ def check_memory(model_bytes: int) -> str:
     if free < needed:
         raise ProblemError(f"{sentence}; end other programs or take a larger machine")
     return sentence
-
-
-def check_shared_memory() -> str:
-    if not os.path.isdir("/dev/shm"):
-        return "this system has none"
-    free = shutil.disk_usage("/dev/shm").free
-    if free < MIN_SHARED_BYTES:
-        raise ProblemError(f"{free / GIB:.2f} GiB free, Ray wants 1 GiB; with Docker: --shm-size=2g")
-    return f"{free / GIB:.1f} GiB free"
-
-
-def check_disk(run_url: str | None) -> str:
-    """Check the disk where Ray keeps its logs, and the one of the run if that is on this machine."""
-    folders = [os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()]
-    run = None if run_url is None else place(run_url)
-    if run is not None and run.is_local:
-        there = (folder for folder in (Path(run.path), *Path(run.path).parents) if folder.is_dir())
-        folders.append(str(next(there)))
-    for folder in folders:
-        usage = shutil.disk_usage(folder)
-        if usage.free < max(MIN_DISK_BYTES, usage.total // 20):
-            raise ProblemError(
-                f"{folder}: {usage.free / GIB:.1f} of {usage.total / GIB:.0f} GiB free, and Ray wants a twentieth; "
-                "free some, or set RAY_TMPDIR"
-            )
-    return ", ".join(f"{folder}: {shutil.disk_usage(folder).free / GIB:.0f} GiB free" for folder in folders)
 
 
 TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from ingest.errors import LabelsError
-from ingest.images.pdq import NUM_HASHES, Hashes, PdqSearch, hashes_of
+from ingest.images.pdq import Hashes, hashes_of, near, turned
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 
@@ -65,8 +65,7 @@ class HashList:
             return result
         files = [number for number, hashes in enumerate(pdq) for hash_ in hashes or () if hash_ is not None]
         known = (hash_ for hashes in pdq for hash_ in hashes or () if hash_ is not None)
-        is_near = self._search.near(hashes_of(known, NUM_HASHES))
-        listed = {files[number] for number in np.flatnonzero(is_near)}
+        listed = {files[number] for number in np.flatnonzero(near(self._ways, hashes_of(known)))}
         for number, hashes in enumerate(pdq):
             if number in listed:
                 result[number] = "listed"
@@ -75,12 +74,8 @@ class HashList:
         return result
 
     @cached_property
-    def _search(self) -> PdqSearch:
-        return PdqSearch(self.pdq)
-
-    def __getstate__(self) -> dict[str, object]:
-        """Leave out the search index, which is much larger than the list and is made again where it is needed."""
-        return {"sha256": self.sha256, "pdq": self.pdq}
+    def _ways(self) -> Hashes:
+        return turned(self.pdq).reshape(-1, 4)
 
 
 NOTHING = HashList(frozenset(), np.zeros((0, 4), np.uint64))
@@ -115,4 +110,4 @@ def read_hash_list(url: str) -> HashList:
             by_kind[kind].add(match[2])
     if not any(by_kind.values()):
         raise LabelsError(f"{url}: holds no hash; leave --hash-list out if there is none")
-    return HashList(frozenset(by_kind["sha256"]), hashes_of(sorted(by_kind["pdq"]))[:, 0])
+    return HashList(frozenset(by_kind["sha256"]), hashes_of(sorted(by_kind["pdq"])))

@@ -236,11 +236,6 @@ class BatchScorer:
         wait(futures)
         return [future.result() for future in futures]
 
-    def nameable_facts_of(self, sample: Sample) -> Facts:
-        """Return what is known of a sample before it is decoded; of one on the hash list, only where it is."""
-        facts = facts_of(sample)
-        return Facts.of_listed(facts.shard, facts.index) if facts.sha256 in self._hash_list.sha256 else facts
-
     def _look(self, sample: Sample) -> tuple[Facts, DecodedImage | Fault]:
         before = facts_of(sample)
         if before.sha256 in self._hash_list.sha256:

@@ -7,7 +7,7 @@ would do, and writes nothing.
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,7 @@ from ingest.errors import (
     did_you_mean,
     number_of,
 )
-from ingest.formats import Source, StatedCounts, open_source, stated_counts, webdataset
+from ingest.formats import Source, open_source, webdataset
 from ingest.formats.released import own_names_among
 from ingest.formats.webdataset import CategoryProbe
 from ingest.images.decode import decode
@@ -39,7 +39,7 @@ from jobs.runtime.checks import ProblemError, check_gpu, finding, first_sample, 
 from jobs.runtime.cluster import is_this_machine, names_cluster, ray_session
 from jobs.runtime.hash_list import HashList, hash_list_of
 from jobs.runtime.machines import default_num_cpus, default_num_gpus, gpus_of_engine
-from jobs.runtime.on_worker import Said, code_hash, fetch_with_progress, on_worker
+from jobs.runtime.on_worker import code_hash, on_worker
 from jobs.runtime.progress import Feedback, Meter
 from jobs.scanning.chosen import Chosen, draw, draw_per_category, draw_shards, first
 from jobs.scanning.request import ScanRequest, ScanResources
@@ -112,20 +112,12 @@ def with_executor(resources: ScanResources, request: ScanRequest) -> ScanResourc
     """Return the resources with the executor that was chosen, or that follows from the others and from the machine."""
     if resources.executor is not None:
         return resources
-    is_ray = resources.processes is None and (
-        names_cluster(resources.ray_address) or resources.of_ray is not None or _has_gpus_for_several(request)
-    )
-    return replace(resources, executor="ray" if is_ray else "inline")
-
-
-def _has_gpus_for_several(request: ScanRequest) -> bool:
-    """Return whether this machine has GPUs for more than one engine."""
+    is_ray = names_cluster(resources.ray_address) or resources.of_ray is not None
     model = engine_module(request.engine).requirements(request.options).local_model
-    if model is None:
-        return False
-    with suppress(ProblemError):  # the engine says what is wrong with the driver
-        return len(gpus()) >= 2 * model.num_gpus
-    return False
+    if not is_ray and model is not None:
+        with suppress(ProblemError):  # the engine says what is wrong with the driver
+            is_ray = len(gpus()) >= 2 * model.num_gpus  # this machine has GPUs for more than one engine
+    return replace(resources, executor="ray" if is_ray and resources.processes is None else "inline")
 
 
 def is_on_cluster(resources: ScanResources) -> bool:
@@ -197,36 +189,24 @@ def num_samples(source: Source, shard: str) -> int:
     return sum(len(slice_.locators) for slice_ in source.slices(shard))
 
 
-def check_category(source: Source) -> str | None:
-    """Return a line if the samples give two categories that differ, else None.
-
-    SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as the source is
-    opened, and folder trees take no category.
-    """
-    if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
-        return None
-    probes = _probes(source, 1 if source.category is None else NUM_SHARDS)
+def check_category(source: Source) -> None:
+    """Raise SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as the
+    source is opened, and folder trees take no category."""
+    if source.format != "webdataset" or source.category is None:
+        return
+    probes = _probes(source)
     num_samples = sum(probe.num_samples for probe in probes)
     fields = list(dict.fromkeys(name for probe in probes for name in probe.fields))
-    if source.category is None:
-        num_contradicting = sum(probe.num_contradicting for probe in probes)
-        if not num_contradicting:
-            return None
-        return (
-            f"the .cls member and the JSON field category differ in {num_contradicting} of the first "
-            f"{number_of(num_samples, 'sample')}; .cls is taken: choose with --category cls or --category category"
-        )
     named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
     is_there = any(probe.num_with_category for probe in probes) or any(printable(name) in fields for name in named)
     if not num_samples or is_there:
-        return None
+        return
     probed = f"none of the {number_of(num_samples, 'sample')} probed"
     if source.category == "cls":
         raise SourceError(f"--category cls: {probed} has a .cls member that holds anything")
     near = did_you_mean(source.category, fields)
-    raise SourceError(
-        f'--category "{source.category}": {probed} has that JSON field{near}; {_fields_in_words(fields, "their")}'
-    )
+    there = f"their fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
+    raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {there}')
 
 
 def unread_notice(source: Source) -> str | None:
@@ -243,28 +223,11 @@ def own_names_notice(source: Source) -> str | None:
     return f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
 
 
-def no_category(source: Source, category: str) -> str:
-    """Return why no sample has a category, as far as its name shows; it names fields, never their content."""
-    if source.format != "webdataset":
-        return f'the column "{category}" holds nothing'
-    if category == "cls":
-        return "no sample has a .cls member that holds anything"
-    fields = [name for probe in _probes(source, 1) for name in probe.fields]
-    near = "" if category in fields else did_you_mean(category, fields)
-    missing = f'no sample has a text or whole number in the JSON field "{category}"{near}'
-    return "; ".join([missing, _fields_in_words(fields, "the first samples'")])
-
-
-def _fields_in_words(fields: list[str], whose: str) -> str:
-    return f"{whose} fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
-
-
-def _probes(source: Source, num_shards: int) -> list[CategoryProbe]:
-    """Probe the first shard, or shards spread from the first to the last; the scan reports unreadable ones."""
+def _probes(source: Source) -> list[CategoryProbe]:
+    """Probe shards spread from the first to the last; the scan reports unreadable ones."""
     last = len(source.shards) - 1
-    numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})
     probes = list[CategoryProbe]()
-    for number in numbers:
+    for number in sorted({last * n // (NUM_SHARDS - 1) for n in range(NUM_SHARDS)}):
         with suppress(StorageError):
             probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
     return probes
@@ -368,27 +331,21 @@ def checked_description(
     machine's name and what to do if it could not scan.
     """
     if new_run is None:
-        fetch = partial(fetch_with_progress, engine, options)
-        return on_worker(partial(described, engine, options), num_cpus, num_gpus, feedback, meter, before=fetch).found
+        return on_worker(partial(engine_module(engine).describe, options), num_cpus, num_gpus, feedback, meter)
     source, run = new_run
     probe = f"{PROBE}{uuid.uuid4().hex}"
     with new_folders_removed(run):
         run.at(probe + PART).write(probe.encode())
         try:
-            check = partial(engine_checked, engine, options)
-            before = partial(storage_checked, engine, options, source, run, probe)
-            return on_worker(check, num_cpus, num_gpus, feedback, meter, before=before).found
+            check = partial(machine_checked, engine, options, source, run, probe)
+            return on_worker(check, num_cpus, num_gpus, feedback, meter)
         finally:
             run.at(probe + PART).remove()
 
 
-def described(engine: str, options: EngineOptions) -> EngineDescription:
-    """Return the description on this machine. EngineError as in the engine's `describe`."""
-    return engine_module(engine).describe(options)
-
-
-def storage_checked(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> Iterator[Said]:
-    """Raise PrivsieveError if this machine cannot read the source, write to the run, or fetch the weights.
+def machine_checked(engine: str, options: EngineOptions, source: Source, run: Place, probe: str) -> EngineDescription:
+    """Return the engine's description. Raise PrivsieveError if this machine cannot read the source, write to the run,
+    or load the engine.
 
     probe: name and content of a file that the machine of the command wrote into the folder of the run.
     """
@@ -401,7 +358,7 @@ def storage_checked(engine: str, options: EngineOptions, source: Source, run: Pl
         )
     answer.write(probe.encode())
     answer.remove()
-    yield from fetch_with_progress(engine, options)
+    return engine_checked(engine, options)
 
 
 def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
@@ -434,8 +391,7 @@ class DryRun:
 
     preview: Preview
 
-    counts: str
-    """How many images there are, as far as that is known before the shards are read."""
+    num_shards: int
 
     pictures: tuple[str, ...]
     """A line for each of the first pictures: its size, and how the engine would see it."""
@@ -450,7 +406,7 @@ def dry_run(prepared: Prepared) -> DryRun:
     return DryRun(
         description,
         preview,
-        _counts(stated_counts(prepared.source)),
+        len(prepared.source.shards),
         tuple(_picture(sample, limits, preview.describe_picture) for sample in samples),
     )
 
@@ -464,7 +420,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     write_line(f"protocol   {planned.description.protocol}")
     write_line(f"assesses   {_assessed(planned.description)}")
     _show_prompt(planned.preview)
-    write_line(f"images     {planned.counts}")
+    write_line(f"images     in {number_of(planned.num_shards, 'shard')}; how many is known once they are read")
     write_line(f"pictures   the first {len(planned.pictures)}:")
     for picture in planned.pictures:
         write_line(f"  {picture}")
@@ -473,17 +429,7 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
 def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
     with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
         cpus, gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
-        request = prepared.request
-        fetch = partial(fetch_with_progress, request.engine, request.options, with_weights=False)
-        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress, before=fetch).found
-
-
-def _counts(stated: StatedCounts) -> str:
-    shards = number_of(stated.num_shards, "shard")
-    if stated.num_images is None:
-        return f"in {shards}; how many is known once they are read"
-    about = "" if len(stated.by_shard) == stated.num_shards else "about "
-    return f"{about}{stated.num_images:,} in {shards}, as stated next to {len(stated.by_shard):,} of them (not counted)"
+        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress)
 
 
 def _assessed(description: EngineDescription) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field
 from ingest.errors import IncompleteError, PrivsieveError, number_of
 from ingest.images.pixels import ImageLimits
 from jobs.console.engine_options import ChosenOptions, EngineName
-from jobs.console.request_options import MAX_SECONDS, NumberOrAuto
+from jobs.console.request_options import MAX_SECONDS
 from jobs.console.requests import (
     FROM_LIST,
     Count,
@@ -129,11 +129,8 @@ class ScanRequest:
 class ScanResources:
     """Where a scan runs. None of it changes a row. PrivsieveError where it contradicts itself."""
 
-    num_engines: Annotated[Count | None, Option(kind=NumberOrAuto(), default="auto"), WHERE] = None
-    """Engine actors; default auto: as many as fit, and on a cluster those of machines that it may still start."""
-
-    max_engines: Annotated[Count | None, WHERE] = None
-    """Add engines up to this number while slices wait."""
+    num_engines: Annotated[Count | None, WHERE] = None
+    """Engine actors; default as many as fit, and on a cluster more while slices wait."""
 
     engine_cpus: Annotated[EngineCpus | None, WHERE] = None
     """CPUs per engine; default 1, and for an engine on a GPU all cores of its machine for each GPU, less one."""
@@ -154,8 +151,6 @@ class ScanResources:
 
     def __post_init__(self) -> None:
         refuse_address(self.executor, self.ray_address)
-        if self.max_engines is not None and self.max_engines < (self.num_engines or 1):
-            raise PrivsieveError(f"--max-engines {self.max_engines} is less than --num-engines {self.num_engines}")
         if self.executor == "inline" and self.of_ray is not None:
             option, number = self.of_ray
             raise PrivsieveError(
@@ -174,7 +169,6 @@ class ScanResources:
         """The first option that only Ray has, with its value; None if none was given."""
         given = {
             "--num-engines": self.num_engines,
-            "--max-engines": self.max_engines,
             "--engine-cpus": None if self.engine_cpus == 1 else self.engine_cpus,
             "--engine-gpus": self.engine_gpus,
         }

@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from ingest.errors import (
     StorageError,
     number_of,
 )
-from ingest.formats import Source, StatedCounts, refuse_without_pictures, stated_counts
+from ingest.formats import Source, refuse_without_pictures
 from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -36,7 +35,6 @@ from jobs.scanning.prepared import (
     cpus_per_engine,
     gpus_per_engine,
     is_on_cluster,
-    no_category,
     num_samples,
     own_names_notice,
     prepare,
@@ -58,9 +56,7 @@ from scoring.runs.ledger import (
     CONFLICT,
     Ledger,
     finished,
-    has_any_result,
     shard_id_of,
-    shard_id_of_result,
 )
 from scoring.runs.record import (
     RunRecord,
@@ -97,11 +93,10 @@ def run_scan(
     supervision: Supervision | None = None,
     feedback: Feedback = SILENT,
     *,
-    in_random_order: bool = False,
+    in_random_order: bool = False,  # of the shards, so that the first ones say what the others take
 ) -> ScanResult:
     """Scan what the run lacks: afterwards each image of the request has one row.
 
-    in_random_order: of the shards, so that the first ones say what the others take.
     IncompleteScanError if images are left without a row, IncompleteError if the scan had to stop before its end; any
     other error of `ingest.errors` before a row is written.
     """
@@ -126,8 +121,6 @@ class _Scan:
         self._progress = progress
         self._num_new = 0
         self._guard, self._is_doubted = GuardCounts(), False
-        self._new_by_shard = Counter[str]()
-        self._stated = StatedCounts({}, 0)
         self._run = place(request.run)
         self._prepared, self._request = prepare(request), request
         self._engine_time = EngineTimeFile(self._run)
@@ -145,7 +138,12 @@ class _Scan:
             self._description = self._described()
             self._record = record_of(self._prepared, self._description)
             if refuse_other(self._run, self._record) is None and not self._on_cluster:
-                self._refuse_new_run()  # on a cluster, `checked_description` has done it
+                # on a cluster, `checked_description` has done it
+                if isinstance(self._prepared.module, RemoteEngineModule):
+                    self._prepared.module.check(self._request.options)
+                if self._prepared.screen is not None:
+                    refuse_other_features(self._prepared.screen)
+                self._refuse_source()
             own_lease = stack.enter_context(
                 lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover)
             )
@@ -171,18 +169,9 @@ class _Scan:
             self._request.engine, self._engine_options(), cpus, gpus, self._feedback, self._progress, new_run=new_run
         )
 
-    def _refuse_new_run(self) -> None:
-        """Raise EngineError if a new run would get no answer, or its screen cannot be used here; SourceError if it
-        would get no picture."""
-        if isinstance(self._prepared.module, RemoteEngineModule):
-            self._prepared.module.check(self._request.options)
-        if self._prepared.screen is not None:
-            refuse_other_features(self._prepared.screen)
-        self._refuse_source()
-
     def _refuse_source(self) -> None:
         refuse_without_pictures(self._prepared.source, self._request.source)
-        self._notice(check_category(self._prepared.source))
+        check_category(self._prepared.source)
 
     def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
@@ -205,20 +194,18 @@ class _Scan:
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         failures: list[str] = []
         if unfinished and self._prepared.screen is not None:
-            self._guard = self._counted_before(before, begun.settings_hash())
+            earlier = all_footers(self._run, before.listed, begun.settings_hash())
+            self._guard = sum((GuardCounts.parsed(footer.screen) for footer in earlier), GuardCounts())
             self._check_guard()
         if unfinished:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
             if chosen is None and self._progress.is_shown:
                 self._progress.phase("counting images", is_logged=False)
-                self._stated = stated_counts(self._prepared.source)
-                self._progress.expect_about(self._stated.num_images)
                 self._expect_counted()
             self._progress.phase(f"loading {self._request.engine}")
             with closing(scan_left(settings, unfinished, chosen, before.ledger, self._progress.under_way)) as counts:
                 failures = self._follow(counts, len(unfinished), len(shards), own_lease, begun)
         remove_unfinished(self._run)
-        self._notice_wrong_counts(unfinished, before.ledger)
         result = self._reconcile(shards, begun.settings_hash(), num_chosen, failures, before.ledger)
         compact(self._run, shards, begun.settings_hash(), own_lease, self._progress)
         return result
@@ -240,11 +227,6 @@ class _Scan:
         except (RunError, StorageError):
             return 0  # the end of the scan says which file is damaged
 
-    def _counted_before(self, before: Results, settings_hash: str) -> GuardCounts:
-        """Return what the screen did in earlier scans into this run."""
-        found = all_footers(self._run, before.listed, settings_hash)
-        return sum((GuardCounts.parsed(footer.screen) for footer in found), GuardCounts())
-
     def _check_guard(self) -> None:
         """Raise IncompleteError if people's answers about guarded pictures contradict the bound of the screen; say once
         if only those of the engine do."""
@@ -262,13 +244,6 @@ class _Scan:
         if not self._is_doubted and (doubted := doubted_bound(*given)):
             self._is_doubted = True
             self._notice(doubted)
-
-    def _notice_drift(self, guard: GuardCounts) -> None:
-        if self._prepared.screen is None or not self._num_new:
-            return
-        from reports.screening.bounds import drifted_share
-
-        self._notice(drifted_share(guard, self._prepared.screen.record))
 
     def _notice(self, line: str | None) -> None:
         if line is not None:
@@ -292,7 +267,7 @@ class _Scan:
         address, cpus = self._resources.ray_address, self._cpus()
         gpus = gpus_per_engine(self._prepared, self._resources)
         refuse_unfit_engine(address, cpus, gpus)
-        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines, self._resources.max_engines)
+        size, max_size = pool_size(address, cpus, gpus, self._resources.num_engines)
         pool = on_ray.EnginePool(size, max_size, cpus, gpus, self._on_cluster)
         scan_left = partial(on_ray.scan_slices, engines=pool)
         if not self._progress.is_shown:
@@ -352,7 +327,6 @@ class _Scan:
                     self._check_guard()
             self._progress.advance(counts.num_rows, counts.num_kept)
             self._num_new += counts.num_rows
-            self._new_by_shard[shard_id_of_result(counts.name)] += counts.num_rows
             if counts.is_last:
                 num_ended += 1
                 self._progress.shards(num_ended, num_shards)
@@ -360,12 +334,6 @@ class _Scan:
                 failures.append(counts.failure)
         self._engine_time.write()
         return failures
-
-    def _notice_wrong_counts(self, scanned: list[str], earlier: Ledger) -> None:
-        """Compare shards that this scan has read from their first image to their last."""
-        now = results(self._run).ledger if self._stated.by_shard else earlier
-        whole = [shard for shard in scanned if not has_any_result(shard, earlier) and finished(shard, now)]
-        self._notice(self._stated.difference({item: self._new_by_shard[shard_id_of(item)] for item in whole}))
 
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
@@ -389,7 +357,10 @@ class _Scan:
             images_per_s=self._progress.overall_images_per_s,
             num_screened=tally_.guard.num_screened,
         )
-        self._notice_drift(tally_.guard)
+        if self._prepared.screen is not None and self._num_new:
+            from reports.screening.bounds import drifted_share
+
+            self._notice(drifted_share(tally_.guard, self._prepared.screen.record))
         changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_of(s)) == CONFLICT]
         why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
         if why is not None:
@@ -453,7 +424,7 @@ def category_notices(source: Source, tally: Tally) -> Iterator[str]:
         without = number_of(num_named - tally.num_with_category, "image")
         yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
     if source.category is not None and num_named and not tally.num_with_category:
-        yield f"the category is null in every row: {no_category(source, source.category)}"
+        yield f"the category is null in every row: no sample has a text or whole number in {source.category}"
 
 
 def travels(run: str, checkout: Path = CHECKOUT) -> str | None:

@@ -1,4 +1,4 @@
-"""`screen fit` and `screen evaluate`, on labelled pictures that are decoded as a scan decodes them."""
+"""`screen fit`, on labelled pictures that are decoded as a scan decodes them."""
 
 import hashlib
 import shutil
@@ -22,12 +22,11 @@ from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.scanning.batch import picture_views
 from jobs.scanning.chosen import selected
-from jobs.screening.request import EvaluateScreenRequest, FitRequest, LookRequest
+from jobs.screening.request import FitRequest, LookRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed
 from reports.labels.joining import LabelledRows, labelled_rows
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
-from reports.screening.evaluation import ScreenEvaluation, evaluated
 from reports.screening.pictures import LabelledFeatures, needed_for_bound
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Row, evenly_taken
@@ -36,9 +35,9 @@ from scoring.labels.table import contradictions, labels_sha256, read_judged
 from scoring.runs.record import read_record
 from scoring.screen.encoder import MAX_ENCODER_BYTES
 from scoring.screen.modalities import Modality
-from scoring.screen.model import FittedScreen, Vectors, identity_of, loaded_modalities, refuse_other_features
+from scoring.screen.model import FittedScreen, Vectors, identity_of, loaded_modalities
 from scoring.screen.record import ModalityName
-from scoring.screen.screen_file import learnt_mark, learnt_pictures, read_screen, write_screen
+from scoring.screen.screen_file import write_screen
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 """How the text begins that a clone without Git LFS has in place of a large file."""
@@ -72,18 +71,18 @@ class _Labels:
 
 
 def labelled_pictures(
-    request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback, category: str | None = None
+    request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
 ) -> ScreenPictures:
-    """Return the labelled pictures and their features. category: as in `EvaluateScreenRequest`.
+    """Return the labelled pictures and their features.
 
     LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and RunError
     of corpus and run.
     """
     labels = _labels(request, feedback)
-    source = open_source(request.source, request.source_format, category)
+    source = open_source(request.source, request.source_format, None)
     hash_list = hash_list_of(request.hash_list)
     limits = replace(LIMITS, has_pdq=True) if hash_list.needs_pdq else LIMITS
-    places, hashes, categories, phashes = dict[str, int](), list[str](), list[str | None](), list[str | None]()
+    places, hashes, phashes = dict[str, int](), list[str](), list[str | None]()
     views, left_out = list[tuple[Vectors, ...]](), dict[int, str]()
     with feedback.meter("labelled pictures", None) as meter:
         for sample in _samples(source, labels.chosen):
@@ -111,7 +110,6 @@ def labelled_pictures(
                 continue
             places[sha256] = label
             hashes.append(sha256)
-            categories.append(sample.category)
             phashes.append(phash(decoded.views[0]))
             views.append(vectors)
     if not hashes and not left_out:
@@ -126,7 +124,7 @@ def labelled_pictures(
         raise LabelsError(f"no label of {request.labels} can be used: {', '.join(unused)}")
     for number_and_why in unused:
         feedback.notice(f"labels that are not used: {number_and_why}")
-    return _found(labels, places, hashes, categories, phashes, views)
+    return _found(labels, places, hashes, phashes, views)
 
 
 def _vectors(
@@ -170,7 +168,6 @@ def _found(
     labels: _Labels,
     places: Mapping[str, int],
     hashes: list[str],
-    categories: list[str | None],
     phashes: list[str | None],
     views: list[tuple[Vectors, ...]],
 ) -> ScreenPictures:
@@ -189,7 +186,6 @@ def _found(
         sha256=tuple(hashes),
         private=np.where(is_undecided, np.nan, truth.private),
         levels=np.asarray(truth.levels, dtype=np.int64),
-        categories=tuple(categories),
         probabilities=probabilities,
         is_even=is_even,
         groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
@@ -222,12 +218,6 @@ class FitResult:
     num_labelled: int
 
 
-@dataclass(frozen=True)
-class EvaluateScreenResult:
-    screen: FittedScreen
-    evaluation: ScreenEvaluation
-
-
 def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResult:
     """Fit a screen and write it. LabelsError with the number of labels that is missing; SourceError, EngineError,
     RunError or StorageError in one line. Then nothing is written."""
@@ -250,32 +240,13 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     lengths = {name: modality.length for name, modality in modalities.items()}
     digest = labels_sha256(request.look.labels)
     made = made_screen(labelled.pictures, identities, lengths, settings, digest, labelled.drawn)
-    learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
     try:
-        screen = write_screen(request.out, made.record, made.predictor, learnt, encoder)
+        screen = write_screen(request.out, made.record, made.predictor, encoder)
     except BaseException:
         if place(request.out).is_local:
             shutil.rmtree(place(request.out).path, ignore_errors=True)  # it did not exist before
         raise
     return FitResult(screen, made, len(labelled.pictures))
-
-
-def run_screen_evaluate(request: EvaluateScreenRequest, feedback: Feedback = SILENT) -> EvaluateScreenResult:
-    """Evaluate a screen. Other errors are as in `run_screen_fit`. LabelsError if no label is of another picture than
-    those that the screen has learnt from."""
-    screen = read_screen(request.screen)
-    refuse_other_features(screen)
-    modalities = loaded_modalities(tuple(screen.predictor.heads), screen.encoder)
-    if labels_sha256(request.look.labels) == screen.record.labels_sha256:
-        feedback.notice(
-            "caution: the thresholds were chosen by these labels, so what they miss here proves nothing new"
-        )
-    labelled = labelled_pictures(request.look, modalities, feedback, request.category)
-    learnt = learnt_pictures(request.screen)
-    is_learnt = np.array([learnt_mark(sha256) in learnt for sha256 in labelled.pictures.sha256], dtype=np.bool_)
-    if is_learnt.all():
-        raise LabelsError("the screen has learnt from all of these pictures; evaluate it by labels of others")
-    return EvaluateScreenResult(screen, evaluated(labelled.pictures, screen, is_learnt))
 
 
 def _model_file(url: str) -> bytes:

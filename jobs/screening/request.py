@@ -1,11 +1,11 @@
-"""What `screen fit` and `screen evaluate` are asked for."""
+"""What `screen fit` is asked for."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from ingest.errors import LabelsError
-from jobs.console.requests import HashListUrl, Name, Option, Seed, Url, Urls, checked_request
+from jobs.console.requests import HashListUrl, Option, Seed, Url, Urls, checked_request
 from reports.labels.joining import Drawn
 from scoring.screen.record import MODALITIES, ModalityName
 
@@ -94,16 +94,3 @@ class FitRequest:
 
     seed: Seed = 0
     """Seed of what is drawn."""
-
-
-@checked_request
-class EvaluateScreenRequest:
-    """Which screen is judged by which labels."""
-
-    screen: Annotated[Url, Option(argument="SCREEN")]
-    """Folder that `screen fit` wrote."""
-
-    look: LookRequest
-
-    category: Name | None = None
-    """JSON field (a.b: inside of a), cls, or Parquet column that names a picture's class: what is missed in each."""

@@ -114,7 +114,6 @@ class Targets:
     """Targets of one kind."""
 
     asked: Protocol
-    keep_ambiguous: bool
     names: PictureIndex | None = None
     """Names of conversations; None if the label alone gives the target."""
 
@@ -132,16 +131,16 @@ class Targets:
     def of(self, label: Label, sample: Sample, sha256: str) -> Target | None:
         """Return the target; None if the label leaves the answer open, or the picture has no conversation."""
         if self.names is None:
-            target = target_of(label, self.asked, keep_ambiguous=self.keep_ambiguous)
+            target = target_of(label, self.asked)
             return None if target is None else self._distinct.setdefault(target, target)
         row = None if is_private(label) is None else self.names.row_of(sample.shard, sample.key, sha256)
         return None if row is None else Target(turns=self.turns[row])
 
 
-def targets_of(kind: str, asked: Protocol, keep_ambiguous: bool, url: str | None) -> Targets:
+def targets_of(kind: str, asked: Protocol, url: str | None) -> Targets:
     """Return the targets. url: of the conversations. LabelsError for a wrong line, or two of one picture."""
     if kind != "dialogue" or url is None:
-        return Targets(asked, keep_ambiguous)
+        return Targets(asked)
     names = PictureIndex(url)
     turns: list[Turns] = []
     for number, sha256, key, conversation in dialogues(url):
@@ -150,7 +149,7 @@ def targets_of(kind: str, asked: Protocol, keep_ambiguous: bool, url: str | None
         turns.append(conversation)
     if not turns:
         raise LabelsError(f"{url}: holds no conversation")
-    return Targets(asked, keep_ambiguous, names, turns)
+    return Targets(asked, names, turns)
 
 
 @dataclass(frozen=True)

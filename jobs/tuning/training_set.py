@@ -7,19 +7,19 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
+
+from pydantic import Field
 
 from ingest import __version__
 from ingest.errors import EngineError, LabelsError, StorageError, number_of
 from ingest.formats import Source, open_source
 from ingest.machine import install_command
 from ingest.storage.place import place, reason_of
-from jobs.console.request_options import EitherOr
-from jobs.console.requests import Below, HashListUrl, Option, Url, Urls, checked_request
+from jobs.console.requests import HashListUrl, Option, Url, Urls, checked_request
 from jobs.runtime.hash_list import hash_list_of
-from jobs.runtime.progress import Feedback
+from jobs.runtime.progress import SILENT, Feedback
 from jobs.tuning.labelled_pictures import (
     EvaluationPictures,
     LabelledPictures,
@@ -30,9 +30,9 @@ from jobs.tuning.labelled_pictures import (
 )
 from scoring.labels.table import contradictions_of, labels_sha256
 from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
-from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, Draw, TargetKind, differ, drawn, splits
+from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, TargetKind, differ, drawn, splits
 from scoring.tuning.training_set import (
     RECORD,
     SHARD_NAME,
@@ -77,34 +77,24 @@ class TuneSetRequest:
     split: str | None = None
     """Only labels of this split, such as train."""
 
-    draw: Annotated[
-        Draw,
-        Below(
-            {
-                "num_pictures": Option("--n"),
-                "equal_levels": Option("--levels", kind=EitherOr(["natural", "equal"]), default="natural"),
-                "leave_out": Option(metavar="CLASS"),
-                "validation_share": Option("--validation"),
-            }
-        ),
-    ] = Draw()
-    """How many pictures of which kind are drawn."""
+    num_pictures: Annotated[Annotated[int, Field(ge=2)] | None, Option("--n")] = None
+    """Pictures in total, each class in proportion."""
+
+    validation_share: Annotated[Annotated[float, Field(ge=0, le=0.5)], Option("--validation")] = 0.1
+    """Share that is held back, by groups of near duplicates."""
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of every draw."""
 
     exclude: Annotated[Urls, Option(metavar="RUN|LABELS")] = ()
     """An evaluation set, as a run or labels file, or labels that are probably wrong: its pictures, and near duplicates
     of those in runs, are left out. Repeatable."""
 
-    keep_ambiguous: bool = False
-    """For slots: 0.5 is a class of its own, not 0."""
-
-    licence: str | None = None
-    """Licence of the pictures, for the adapter's card."""
-
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); a picture on it is not copied into the set."""
 
 
-def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
+def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRecord:
     """Write a training set and return its record.
 
     LabelsError, SourceError, EngineError or StorageError in one line; then `out` holds no set.json.
@@ -113,7 +103,7 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
     asked = _protocol(request)
     out = set_folder(request.out)
     labels = labels_by_picture(request.labels, request.split)
-    targets = targets_of(request.target, asked, request.keep_ambiguous, request.dialogues)
+    targets = targets_of(request.target, asked, request.dialogues)
     source = open_source(request.source, request.source_format, None)
     hash_list = hash_list_of(request.hash_list)
     excluded = evaluation_pictures(request.exclude, feedback)
@@ -127,8 +117,8 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
             f"{request.dialogues}: {targets.num_unused} conversations are of no labelled picture of the source"
         )
     usable, num_excluded = _without(pictures, excluded)
-    chosen = drawn(usable, request.draw)
-    parts = splits(chosen, request.draw)
+    chosen = drawn(usable, request.num_pictures, request.seed)
+    parts = splits(chosen, request.validation_share, request.seed)
     _refuse_useless(chosen, parts["train"], request)
     files = write_shards(source, parts, out, feedback)
     record = SetRecord(
@@ -140,9 +130,8 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
         source=request.source,
         labels_sha256=labels_sha256(request.labels),
         annotators=labels.annotators,
-        licences=tuple(sorted({*labels.licences, *([request.licence] if request.licence else [])})),
-        draw=asdict(request.draw),
-        keeps_ambiguous=request.keep_ambiguous,
+        licences=labels.licences,
+        draw={name: getattr(request, name) for name in ("num_pictures", "validation_share", "seed")},
         num_pictures=pictures.num_pictures,
         num_labelled=len(pictures.candidates),
         num_copies=pictures.num_copies,
@@ -164,8 +153,6 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback) -> SetRecord:
 
 
 def _refuse_misfits(request: TuneSetRequest) -> None:
-    if request.keep_ambiguous and request.target != "slots":
-        raise LabelsError(f"--keep-ambiguous is for --target slots, not {request.target}; leave it out")
     if request.dialogues is not None and request.target != "dialogue":
         raise LabelsError(f"--dialogues is for --target dialogue, not {request.target}; leave it out")
     if request.dialogues is None and request.target == "dialogue":
@@ -179,7 +166,7 @@ def _protocol(request: TuneSetRequest) -> Protocol:
         raise LabelsError(
             f"--protocol {name:.80} does not fit --target {request.target}, which is for {PROTOCOLS[request.target]}"
         )
-    asked = protocol(name, ProtocolOptions(request.prompt_file))
+    asked = protocol(name, request.prompt_file)
     try:
         (request.prompt_file or b"").decode()
     except UnicodeDecodeError:
@@ -215,8 +202,6 @@ def _without(pictures: LabelledPictures, excluded: EvaluationPictures) -> tuple[
 
 def _refuse_useless(chosen: Sequence[Candidate], train: Sequence[Candidate], request: TuneSetRequest) -> None:
     """Raise LabelsError if there is only one answer to learn."""
-    if not chosen:
-        raise LabelsError("no picture is left to draw from; leave out fewer classes")
     if not train:
         raise LabelsError(
             f"all {len(chosen)} drawn pictures went into the validation split; lower --validation, or take another "

@@ -18,7 +18,7 @@ from ingest.machine import install_command
 from ingest.storage.place import Place, place
 from ingest.storage.web import named
 from jobs.console.requests import Count, Option, Url, checked_request
-from jobs.runtime.progress import Feedback, weights_shown
+from jobs.runtime.progress import SILENT, Feedback, weights_shown
 from reports.words import percent
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import (
@@ -57,18 +57,8 @@ SAID = {
 """A fact of a request -> its name on the command line."""
 
 
-MAX_SHOWN = 60
-"""Limit on the characters of a value in a message."""
-
-
 COLLAPSED = 0.1
 """A model whose most frequent answer exceeds its right share by this much has learnt to give only one answer."""
-
-
-MAX_DIFFERENCE = {"float32": 1e-4, "bfloat16": 5e-2}
-"""Precision -> allowed difference between the probabilities of the model in memory and of the saved adapter. The
-adapter is loaded as in a scan: added to the weights, and rounded with them. In bfloat16 the micro model of the demo
-differs by up to 0.03."""
 
 
 OF_SET = (
@@ -103,14 +93,8 @@ class TuneRequest:
     micro_batch_size: Count = 8
     """Pictures at once on the device; the recipe's batch is made of several."""
 
-    steps_per_checkpoint: Count | None = None
-    """After how many steps a killed run can continue; else ten times in a run, and at least every 100 steps."""
 
-    keep_checkpoints: bool = False
-    """Keep the checkpoints when the adapter is done."""
-
-
-def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
+def run_tune(request: TuneRequest, feedback: Feedback = SILENT) -> Card:
     """Tune, or continue a killed run of the same request, and return the card of the adapter.
 
     A finished adapter of the same request is not made again. LabelsError or EngineError in one line before anything is
@@ -150,7 +134,6 @@ def run_tune(request: TuneRequest, feedback: Feedback) -> Card:
         request.max_pixels,
         request.seed,
         request.micro_batch_size,
-        request.steps_per_checkpoint,
     )
     check(work)
     with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:
@@ -185,8 +168,7 @@ def _tuned(
     place(str(out / PAGE)).write(page(made).encode())
     place(str(out / CARD)).write(made.model_dump_json(indent=1).encode())
     (out / BEGUN).unlink(missing_ok=True)
-    if not request.keep_checkpoints:
-        shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
     return made
 
 
@@ -241,19 +223,9 @@ def _refuse_another(before: dict[str, object], content: dict[str, object], where
         former = before.get(name)
         if former == wanted or (name == "micro_batch_size" and name not in before):
             continue
-        difference = f"another {SAID[name]}"
-        if isinstance(former, dict) and isinstance(wanted, dict):
-            field = other_setting(former, wanted)
-            if field is None:
-                continue
-            difference = f"another recipe: {field} {_short(former.get(field))}, not {_short(wanted.get(field))}"
-        elif isinstance(former, int):
-            difference = f"{SAID[name]} {former}, not {wanted}"
-        raise LabelsError(f"{where} with {difference}; give the same, or name another --out")
-
-
-def _short(value: object) -> str:
-    return json.dumps(value)[:MAX_SHOWN]
+        if isinstance(former, dict) and isinstance(wanted, dict) and not other_setting(former, wanted):
+            continue
+        raise LabelsError(f"{where} with another {SAID[name]}; give the same, or name another --out")
 
 
 def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, feedback: Feedback) -> "Trained":
@@ -276,12 +248,7 @@ def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, fe
 
 def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", seconds: float) -> Card:
     record = work.training_set.record
-    cautions, difference = [], trained.max_probability_difference
-    if work.recipe.tunes_on_all and (num_held_back := record.counts["validation"]["pictures"]):
-        cautions.append(
-            f"the source of the recipe tunes on all pictures, and the set holds back {num_held_back:,}; for the same "
-            "make the set with --validation 0"
-        )
+    cautions = []
     if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
         answer, target = (
             percent(share, decimals=0)
@@ -290,12 +257,6 @@ def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", sec
         cautions.append(
             f"the model gives one answer to {answer} of the training pictures, and it is right for {target} at most: "
             "it has hardly learnt to tell them apart; tune on more pictures, or with another learning_rate"
-        )
-    allowed = MAX_DIFFERENCE.get(trained.precision, min(MAX_DIFFERENCE.values()))
-    if not difference <= allowed:
-        cautions.append(
-            f"saved and loaded again, the model's probabilities differ by up to {difference:.1e} (allowed in "
-            f"{trained.precision}: {allowed:.0e}): measure the adapter through a scan before you use it"
         )
     return Card(
         privsieve_version=__version__,

@@ -1,17 +1,9 @@
-"""Everything that `calibrate` says, as frozen data, as JSON, and as the file that `scan --thresholds` takes."""
+"""Everything that `calibrate` says, as frozen data and as JSON."""
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from reports.labels.joining import Drawn, JoinCounts
-from reports.statistics.calibration import Calibration, Method
-
-_HEAD = """\
-# P(present) from which an attribute is 1, made by privsieve calibrate from {num} labelled pictures: from there on it is
-# present with a probability of {at:g} or more. For scans with the same engine, model and protocol:
-# {engine}
-"""
+from reports.statistics.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -21,7 +13,6 @@ class SubjectCalibration:
     subject: str
     """"private", or the attribute's key."""
 
-    level: int | None
     probability: str
     """Which number of the row was calibrated."""
 
@@ -33,12 +24,6 @@ class SubjectCalibration:
 
     num_effective: float
     """Number of equally drawn pictures that show it and tell as much as these; `num_present` without weights."""
-
-    method: Method | None
-    """None if there are too few labels."""
-
-    pooled_with: tuple[str, ...]
-    """Rare attributes of the same level that share the map."""
 
     before: Calibration
     """Calibration of the probabilities as they were given."""
@@ -82,25 +67,8 @@ class CalibrationReport:
     num_undecided: dict[str, int]
     """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""
 
-    at: float
-    """Calibrated probability from which an attribute is present."""
-
-    seed: int
     subjects: tuple[SubjectCalibration, ...]
     """The private decision first, then attributes in their order."""
 
     without: tuple[str, ...]
     """Attributes without a labelled picture that has a probability."""
-
-
-def thresholds_file(report: CalibrationReport) -> str | None:
-    """Return the thresholds as YAML; None if no attribute has one."""
-    lines = [
-        f"{subject.subject}: {np.format_float_positional(subject.threshold)}"
-        f"{f'  # {subject.note}' if subject.note else ''}\n"
-        for subject in report.subjects
-        if subject.level is not None and subject.threshold is not None
-    ]
-    if not lines:
-        return None
-    return _HEAD.format(at=report.at, num=report.num_labelled, engine=report.engine) + "".join(lines)

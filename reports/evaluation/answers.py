@@ -1,7 +1,4 @@
-"""Answers of a run about its pictures, and the labels of these pictures, as arrays of the same shape.
-
-`may_be_left`: how many pictures of a release may be private after all, by labels of some of them.
-"""
+"""Answers of a run about its pictures, and the labels of these pictures, as arrays of the same shape."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,19 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ingest.errors import LabelsError, number_of
 from ingest.images.phash import near_duplicate_groups
-from ingest.sample import printable
-from ingest.storage.place import place
 from reports.evaluation.metrics import Levels, band_of
-from reports.evaluation.results import WrongAnswer
-from reports.labels.agreed import agreed
 from reports.labels.joining import Joined
 from reports.statistics.binary import Numbers
-from reports.statistics.shares import clopper_pearson
 from scoring import severity
-from scoring.labels.reviews import is_reviews, read_reviews, standing
-from scoring.labels.table import attribute_values, read_judged
+from scoring.labels.table import attribute_values
 from scoring.privacy import judges_private, private_condition, private_of_labels, private_of_rows, protocol_name
 from scoring.severity import scores_with_gaps
 from scoring.table import Col, numbers_of
@@ -117,27 +107,17 @@ def truth_of(labels: pa.Table) -> Truth:
     )
 
 
-def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | None = None) -> RunAnswers:
-    """Return the answers of a run.
-
-    rows: with the columns `ROW_COLUMNS`. engine: as run.json describes it. threshold: a picture is private from this
-    prob_private on; None for the answers as they are.
-    """
-    values = np.stack([numbers_of(rows, key) for key in KEYS], axis=1)
-    prob_private = numbers_of(rows, Col.PROB_PRIVATE)
+def answers_of(rows: pa.Table, engine: Mapping[str, Any]) -> RunAnswers:
+    """Return the answers of a run. rows: with the columns `ROW_COLUMNS`. engine: as run.json describes it."""
     holistic_score = numbers_of(rows, Col.HOLISTIC_SCORE)
-    if threshold is not None:
-        private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
-    else:
-        private = private_of_rows(rows, engine)
     return RunAnswers(
-        values=values,
+        values=np.stack([numbers_of(rows, key) for key in KEYS], axis=1),
         probabilities=np.stack([numbers_of(rows, Col.prob(key)) for key in KEYS], axis=1),
-        private=private,
-        says_private=threshold is not None or judges_private(engine, private_condition(engine)),
+        private=private_of_rows(rows, engine),
+        says_private=judges_private(engine, private_condition(engine)),
         says_severity=protocol_name(engine) == "severity" or not np.isnan(holistic_score).all(),
         says_attributes=bool(engine["assessed"]),
-        prob_private=prob_private,
+        prob_private=numbers_of(rows, Col.PROB_PRIVATE),
         holistic_score=holistic_score,
         score=numbers_of(rows, Col.SCORE),
         levels=np.nan_to_num(numbers_of(rows, Col.LEVEL)).astype(np.int64),
@@ -172,104 +152,3 @@ class JudgedRun:
     answers: RunAnswers
     is_screened: npt.NDArray[np.bool_]
     """Shape (n,): labelled pictures that the screen of the scan left out; they count as answered public."""
-
-
-def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
-    """Return the wrong answers, surest first, each picture once. Pictures without an answer, among them those that a
-    screen left out, or without bytes are left out."""
-    given, truth = judged.answers.private, judged.truth.private
-    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth) & ~judged.is_screened
-    score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
-    of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
-    confidence = np.where(given == 1, of_private, 1 - of_private)
-    by_hash = dict[str, WrongAnswer]()
-    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
-    for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
-        row = rows.slice(index, 1).to_pylist()[0]
-        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
-            continue
-        by_hash[row[Col.SHA256]] = WrongAnswer(
-            row[Col.SHARD],
-            row[Col.INDEX],
-            printable(row[Col.KEY]),
-            row[Col.SHA256],
-            bool(truth[index]),
-            float(confidence[index]),
-            tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),
-        )
-    return list(by_hash.values())
-
-
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class MayBeLeft:
-    """Pictures with the same bytes count once."""
-
-    num_labelled: int
-    """Pictures of the release that are labelled."""
-
-    num_private: int
-    """Private ones among these; also those on which people differ, or which they could not judge."""
-
-    num_other_labels: int
-    """Labelled pictures that are not in the release, or are known by their key alone."""
-
-    num_pictures: int
-    highest_share: float
-    """Upper end of the exact one-sided 95 % interval of the share of private pictures."""
-
-    def __str__(self) -> str:
-        text = (
-            f"of {number_of(self.num_labelled, 'labelled picture')} of the release {self.num_private:,} "
-            f"{'is' if self.num_private == 1 else 'are'} private: if they were drawn at random, all with the same "
-            f"probability, at most {100 * self.highest_share:.2f} % of its {number_of(self.num_pictures, 'picture')} "
-            f"are private (one-sided {100 * CONFIDENCE:.0f} % confidence)"
-        )
-        if self.num_other_labels:
-            text += f"; {number_of(self.num_other_labels, 'label')} left out: not of the bytes of a released picture"
-        return text
-
-
-def may_be_left(labels: str, decisions: pa.Table) -> MayBeLeft:
-    """Return what labels say of the released pictures, joined by the hash of the released file.
-
-    A key would also name the picture as it was before it was covered. LabelsError if no released picture is labelled,
-    or if some labels say too little.
-    """
-    is_review = place(labels).is_dir() and is_reviews(place(labels))
-    asked = standing(read_reviews(place(labels))).select(["queue", "is_gold"]).to_pylist() if is_review else []
-    queues = {answer["queue"] for answer in asked}
-    if queues & {"borderline", "list"} or any(answer["is_gold"] for answer in asked):
-        raise LabelsError(
-            f"{labels}: pictures near the decision, on a list or of known answer were reviewed, not drawn at random; "
-            "draw some with privsieve scan RELEASE --sample N, and review all of them"
-        )
-    if place(labels).is_dir() and not is_review:
-        raise LabelsError(f"{labels} is a folder without reviews; give RUN/reviews or a file of labels")
-    if "audit" in queues:
-        raise LabelsError(
-            f"{labels}: an audit draws pictures with unequal probabilities, and privsieve audit apply has "
-            "the interval for that; for verify give a file of labels, of pictures drawn at random"
-        )
-    of_release = {
-        row["released_sha256"]
-        for row in decisions.select(["action", "released_sha256"]).to_pylist()
-        if row["action"] != "drop" and row["released_sha256"]
-    }
-    judged = agreed(read_judged(labels, is_drawn=False))
-    is_released = np.array([sha256 in of_release for sha256 in judged.labels["sha256"].to_pylist()], np.bool_)
-    truth, is_undecided = truth_of(judged.labels), np.asarray(judged.undecided[:, 0], np.bool_)
-    if num_open := truth_of(judged.labels.filter(pa.array(is_released & ~is_undecided))).num_open:
-        raise LabelsError(
-            f"{labels}: of {number_of(num_open, 'labelled picture')} only some of the attributes are labelled that "
-            "make a picture private (levels 1 and 2); fill in the column private, or all of these attributes"
-        )
-    is_judged = is_released & (~np.isnan(truth.private) | is_undecided)
-    num = int(is_judged.sum())
-    if not num:
-        raise LabelsError(f"{labels}: no label has the sha256 of a picture as it was released")
-    num_private = int((is_judged & ((truth.private == 1) | is_undecided)).sum())
-    highest = float(clopper_pearson(num_private, num, 2 * CONFIDENCE - 1)[1])
-    return MayBeLeft(num, num_private, int((~is_released).sum()), len(of_release), highest)

@@ -1,12 +1,11 @@
-"""How far annotators agree: pairwise agreement, Cohen's and Fleiss' kappa, Krippendorff's alpha.
+"""How far annotators agree: shares of same answers, Cohen's and Fleiss' kappa, Krippendorff's alpha.
 
 Answers have the shape (A annotators, N items); NaN is no answer. Items with one answer are left out. A figure is None
 where it is not defined, as where all answers are the same: chance then explains every agreement.
 """
 
-import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +13,7 @@ import numpy.typing as npt
 from ingest.errors import LabelsError, number_of
 from reports.statistics.agreement import coefficients, share_of_same_pairs
 from reports.statistics.intervals import Interval
-from scoring.labels.consensus import majority_vote, most_common, most_common_text
-from scoring.labels.judgements import AttentionChecks, Judgements
-from scoring.labels.label_files import VOTES, votes_of
+from scoring.labels.judgements import Judgements
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
 Floats = npt.NDArray[np.floating]
@@ -26,10 +23,6 @@ ONE_ANSWER = 0.9
 
 LOW_ALPHA = 0.5
 """An α below this is low; our choice."""
-
-BANDS = {"none": 0.25, "poor": 0.5, "moderate": 0.75, "high": 1.0}
-"""Band of an item's pairwise agreement -> its upper end; the first one ends below 0.25. Source: Zhao et al.,
-"PrivacyAlert"."""
 
 SEVERITY_ORDER = np.array([0, 4, 3, 2, 1], np.float32)
 """Level 0–4 -> its place from harmless to severe."""
@@ -78,49 +71,15 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class PairwiseAgreement:
-    """Mean over items of 1 - |a - b| over pairs of annotators (PA of Zhao et al., "PrivacyAlert")."""
-
-    of: str
-    """Column that was compared: `vote`, `score` or `private`."""
-
-    num_items: int
-    mean: float | None
-    bands: dict[str, int]
-    """Items per band: none, poor, moderate, high."""
-
-    groups: tuple["GroupAgreement", ...] = ()
-    """The same of each class and category."""
-
-
-@dataclass(frozen=True)
-class GroupAgreement:
-    """Pairwise agreement of the pictures of a category that have a class by majority."""
-
-    category: str | None
-    """Column `class` of the labels; None for all pictures."""
-
-    majority: str | None
-    """Class that most annotators chose: a vote, or private and public where there are none; None for all pictures of
-    the category."""
-
-    num_items: int
-    mean: float
-    band: str
-
-
-@dataclass(frozen=True)
 class AgreementTable:
     annotators: tuple[str, ...]
     num_pictures: int
     """Listed by at least two of them."""
 
     rows: tuple[Agreement, ...]
-    pairwise: PairwiseAgreement
-    checks: AttentionChecks | None = None
 
 
-def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -> AgreementTable:
+def agreement_table(judged: Judgements) -> AgreementTable:
     """Return the agreement on each attribute, each level's attributes, all attributes, the level, `private`, `vote` and
     `class`.
 
@@ -146,15 +105,8 @@ def agreement_table(judged: Judgements, checks: AttentionChecks | None = None) -
     rows.append(agreement("private", judged.private))
     rows.append(agreement("vote", judged.vote))
     rows.append(agreement("class", _numbered(judged.texts["class"]), has_order=False))
-    columns = (("vote", judged.vote), ("score", judged.score), ("private", judged.private))
-    compared, answers = next((c for c in columns if (~np.isnan(c[1])).any(axis=1).sum() >= 2), columns[-1])
-    return AgreementTable(
-        judged.annotators,
-        int((judged.is_listed.sum(axis=0) >= 2).sum()),
-        tuple(row for row in rows if row.num_items),
-        replace(pairwise_agreement(answers, compared), groups=tuple(_groups(judged, answers))),
-        checks,
-    )
+    num_pictures = int((judged.is_listed.sum(axis=0) >= 2).sum())
+    return AgreementTable(judged.annotators, num_pictures, tuple(row for row in rows if row.num_items))
 
 
 def agreement(name: str, answers: Floats, has_order: bool = True, num_per_picture: int = 1) -> Agreement:
@@ -185,56 +137,6 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
         **values,
         intervals=intervals,
     )
-
-
-def pairwise_agreement(scores: Floats, compared: str = "score") -> PairwiseAgreement:
-    """Return the mean pairwise agreement.
-
-    scores: shape (A, N), 0–1, in any steps. PrivacyAlert's four are 0, 0.25, 0.75 and 1.
-    """
-    agreements = _pairwise(scores)
-    known = agreements[~np.isnan(agreements)]
-    bands = _bands(known)
-    counts = {name: int((bands == index).sum()) for index, name in enumerate(BANDS)}
-    return PairwiseAgreement(compared, len(known), float(known.mean()) if len(known) else None, counts)
-
-
-def _pairwise(scores: Floats) -> npt.NDArray[np.float64]:
-    """Return the agreement of each item, shape (A, N) -> (N,); NaN with fewer than two answers."""
-    num_answers = (~np.isnan(scores)).sum(axis=0)
-    # Sorted, the sum of all |a - b| is a sum of values with the weights 1-n, 3-n, … n-1.
-    ordered, places = np.sort(scores.astype(np.float64), axis=0), np.arange(len(scores))[:, None]
-    weights = 2 * places + 1 - num_answers
-    differences = np.where(np.isnan(ordered), 0, ordered * weights).sum(axis=0)  # NaN is sorted last
-    num_pairs = num_answers * (num_answers - 1) / 2
-    return np.where(num_pairs > 0, 1 - differences / np.maximum(num_pairs, 1), np.nan)
-
-
-def _bands(agreements: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    ends = np.array(list(BANDS.values())[1:-1])
-    return np.where(agreements < BANDS["none"], 0, 1 + (agreements[:, None] > ends + 1e-9).sum(axis=1))
-
-
-def _groups(judged: Judgements, answers: Floats) -> Iterator[GroupAgreement]:
-    """Yield the agreement of each class, each category, and each class of a category, as far as they have pictures."""
-    agreements = _pairwise(answers)
-    sides: list[str | None] = [
-        None if np.isnan(s) else "private" if s else "public" for s in most_common(judged.private)
-    ]
-    has_votes = not np.isnan(judged.vote).all()
-    majorities = np.array(votes_of(majority_vote(judged.private, judged.vote)) if has_votes else sides, object)
-    categories = np.array(most_common_text(judged.texts["class"]), object)
-    names = sorted({category for category in categories if category is not None})
-    for category, majority in itertools.product(
-        [None, *names], [None, *(VOTES if has_votes else ("private", "public"))]
-    ):
-        is_of_group = ~np.isnan(agreements)
-        is_of_group &= (category is None) | (categories == category)
-        is_of_group &= (majority is None) | (majorities == majority)
-        if (category or majority) and is_of_group.any():
-            mean = agreements[is_of_group].mean()
-            band = list(BANDS)[_bands(np.array([mean]))[0]]
-            yield GroupAgreement(category, majority, int(is_of_group.sum()), float(mean), band)
 
 
 def _numbered(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:

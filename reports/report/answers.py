@@ -175,16 +175,6 @@ def explanations_of(run: Run, groups: Sequence[str], num: int, by: str, private:
     return explanations
 
 
-def copies_of(run: Run, by_sql: str, private_sql: str) -> dict[str | None, Row]:
-    """Return group -> its figures of distinct pictures, by their fields in `Rate`; None: all images.
-
-    Keeps a number for every image in memory.
-    """
-    names = ("num_distinct", "num_in_largest", "rate_distinct")
-    rows = run.ask("copies", by=by_sql, private=private_sql)
-    return {row["group_name"]: {name: row[name] for name in names} for row in rows}
-
-
 @cache
 def rules() -> tuple[LawCount, ...]:
     """Return the rules of law to which several attributes point, without counts."""

@@ -6,7 +6,7 @@ What is reported: `reports.report.results`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from ingest import __version__
@@ -15,9 +15,8 @@ from ingest.sample import printable
 from reports.report import answers
 from reports.report.results import Report, read_audit
 from reports.run.design import RunDesign, SourceSizes, design_of, in_source, overall
-from reports.run.figures import Edge, Pair, Rate, Scores
+from reports.run.figures import Edge, Rate, Scores
 from reports.run.warehouse import Run
-from reports.words import shortened
 from scoring.privacy import LEVEL_0_ADVICE, MEANINGS, matches_level_0_too, private_condition, private_sql, score_column
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import READABLE, WHOLE, RunRecord
@@ -31,23 +30,7 @@ MAX_GROUPS = 10_000
 """More groups make a report too long to read; `--by` was probably an identifier."""
 
 
-@dataclass(frozen=True)
-class Details:
-    """Parts of a report in addition to its rates."""
-
-    by_label: str | None = None
-    """What a group is called in headings; None for `by`, shortened."""
-
-    names_images: bool = True
-    """Whether the most severe images are listed by key."""
-
-    finds_copies: bool = False
-    """Whether copies are looked for, which takes memory for each image."""
-
-    sizes: SourceSizes = field(default_factory=SourceSizes)
-
-
-NOTHING_MORE = Details()
+EVERY_IMAGE = SourceSizes()
 
 
 def cautions_of(run: Run, coverage: Coverage) -> tuple[str, ...]:
@@ -63,43 +46,35 @@ def summarise(
     run: Run,
     by: str = "category",
     private: str | None = None,
-    min_count: int = 1,
     top: int = 15,
-    details: Details = NOTHING_MORE,
+    sizes: SourceSizes = EVERY_IMAGE,
     coverage: Coverage | None = None,
 ) -> Report:
     """Make a report of a run by all questions of `queries/`.
 
-    private: SQL condition; None for that of the run's protocol. coverage: None for that of a finished run.
-    QueryError if `by` or `private` is not an expression over the row.
+    private: SQL condition; None for that of the run's protocol. sizes: of the source of a sample, if known.
+    coverage: None for that of a finished run. QueryError if `by` or `private` is not an expression over the row.
     """
     private = private_condition(run.record.engine) if private is None else private
     coverage = coverage or Coverage(True, None, 0, run.num_images(), None, None)
     with run.rows_kept(f"{by} {private_sql(private, run.record.engine)}"):
-        return _summarised(run, by, private, min_count, top, details, coverage)
+        return _summarised(run, by, private, top, sizes, coverage)
 
 
-def _summarised(
-    run: Run, by: str, private: str, min_count: int, top: int, details: Details, coverage: Coverage
-) -> Report:
+def _summarised(run: Run, by: str, private: str, top: int, sizes: SourceSizes, coverage: Coverage) -> Report:
     record, engine = run.record, run.record.engine
     groups = _groups(run, by, private)
     asked, by_sql = private_sql(private, engine), value_expression(by, IMAGE_SCHEMA)
     total = answers.total_of(run, groups, asked)
-    kept = [group for group in groups if group["num_scored"] >= min_count]
+    kept = [group for group in groups if group["num_scored"]]
     names = {printable(group["group_name"]): group for group in kept}
     rates = tuple(answers.rate_of(group, run.damage) for group in kept)
-    if details.finds_copies:
-        copies = answers.copies_of(run, by_sql, asked)
-        total = replace(total, **copies[None])
-        rates = tuple(replace(rate, **copies.get(names[rate.group]["group_name"], {})) for rate in rates)
-    design, sizes = design_of(record, coverage, details.sizes, run.damage), details.sizes
+    design = design_of(record, coverage, sizes, run.damage)
     audited, corrected = read_audit(run, by, private, design.kind)
     if not sizes.by_category and by == "category":
         sizes = replace(sizes, by_category=audited.category_sizes)
     rates = in_source(rates, design, sizes, total.num_images)
     prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
-    pairs = (Pair(**row) for row in run.ask("cooccurrence"))
     report = Report(
         run=printable(run.url),
         source=printable(record.source),
@@ -110,9 +85,7 @@ def _summarised(
         models={printable(name): sha256 for name, sha256 in engine["weights"].items()},
         making=facts_of(record, design.scope),
         by=by,
-        by_label=details.by_label or shortened(printable(by), 40),
         private=private,
-        min_count=min_count,
         top=top,
         design=design,
         coverage=coverage,
@@ -125,10 +98,9 @@ def _summarised(
             answers.prevalence_of(attribute, prevalence.get(attribute.key), presence_only(engine))
             for attribute in ATTRIBUTES
         ),
-        cooccurrence=tuple(sorted(pairs, key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))),
         laws=answers.laws_of(run, total.num_scored),
         left_out=answers.left_out(run),
-        severest=answers.severest(run) if details.names_images else (),
+        severest=answers.severest(run),
         evidence=(),
         corrected=corrected,
         audited=audited,

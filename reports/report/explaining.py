@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from ingest.errors import SHARD_REASONS, QueryError, number_of
+from ingest.errors import SHARD_REASONS, QueryError
 from ingest.sample import printable
-from reports.report.opened import MayName, OpenRun, all_named
+from reports.report.opened import OpenRun
 from reports.words import MAX_RATIONALE, boxes_in_words, whole_boxes
 from scoring.policies.policy import Policy
 from scoring.policies.reserved import ReservedRule
@@ -22,10 +22,6 @@ from scoring.taxonomy import ATTRIBUTES, LEVELS
 PrivateState = Literal["private", "public", "unknown"]
 STATE_OF_ANSWER: Mapping[float, PrivateState] = {1.0: "private", 0.0: "public"}
 
-MAX_LISTED = 10
-"""Number of rows with the same key that an error names."""
-
-MAX_NEAR = 3
 MAX_VALUES = 6
 """Number of columns of a condition whose values are shown."""
 
@@ -109,23 +105,22 @@ class Explanation:
     decisions: tuple[Decision, ...]
 
 
-def row_named(run: OpenRun, name: str, shard: str | None, may_name: MayName = all_named) -> pa.Table:
+def row_named(run: OpenRun, name: str) -> pa.Table:
     """Return the row of the view `all_rows` that a name refers to.
 
-    name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256. shard: as in the column of
-    that name. may_name: decides which images an error may name.
+    name: the first of these that any image has: its key, SHARD/KEY, SHARD#INDEX, its sha256.
     QueryError in one line if no image has the name, or several have it.
     """
     for condition in _ways(name):
-        rows = _places(run, condition, shard)
+        rows = run.sql(f"SELECT * FROM all_rows WHERE {condition} LIMIT 2")
         if rows.num_rows > 1:
-            clear = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
-            raise QueryError(_several(rows.num_rows, clear.to_pylist(), name, shard))
+            raise QueryError(
+                f'several images have the name "{shown(name)}"; give SHARD/KEY or SHARD#INDEX, which sql lists: SELECT '
+                'shard, key, "index" FROM images'
+            )
         if rows.num_rows:
-            row = rows.to_pylist()[0]
-            where = f'shard = {literal(row[Col.SHARD])} AND "index" = {row[Col.INDEX]}'
-            return run.sql(f"SELECT * FROM all_rows WHERE {where}")
-    raise QueryError(_unknown(run, name, shard, may_name))
+            return rows
+    raise QueryError(f'the run has no image "{shown(name)}"; give its key, SHARD/KEY, SHARD#INDEX or sha256')
 
 
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
@@ -194,59 +189,6 @@ def _ways(name: str) -> Iterator[str]:
         yield f"concat(shard, '#', \"index\") = {literal(name)}"
     if re.fullmatch(r"[0-9a-fA-F]{64}", name):
         yield f"sha256 = {literal(name.lower())}"
-
-
-def _places(run: OpenRun, condition: str, shard: str | None) -> pa.Table:
-    in_shard = "" if shard is None else f" AND shard = {literal(shard)}"
-    return run.sql(
-        f'SELECT shard, "index", key, sha256 FROM all_rows WHERE {condition}{in_shard} ORDER BY ALL '
-        f"LIMIT {MAX_LISTED + 1}"
-    )
-
-
-def _several(num: int, rows: Sequence[Mapping[str, Any]], name: str, shard: str | None) -> str:
-    """Return the error for a name of several images, with names that can be given instead.
-
-    num: images with the name. rows: those that may be named.
-    """
-    named = [f"{printable(row[Col.SHARD])}/{printable(row[Col.KEY])}" for row in rows]
-    if len(set(named)) < len(named):  # SHARD/KEY does not tell them apart
-        named = [f"{printable(row[Col.SHARD])}#{row[Col.INDEX]}" for row in rows]
-    more = ", ..." if len(rows) > MAX_LISTED else ""
-    at_least = "at least " if num > MAX_LISTED else ""
-    where = "" if shard is None else f' in the shard "{shown(shard)}"'
-    listed = ", ".join(f'"{shown(name)}"' for name in named[:MAX_LISTED])
-    what = f'{at_least}{number_of(num, "image")} have the name "{shown(name)}"{where}'
-    if not rows:
-        return f"{what}; none of them may be named: they are on the hash list, or cannot be compared with it"
-    unnamed = ", those that the hash list allows to name" if len(rows) < num else ""
-    return f"{what}; give one of {listed}{more}{unnamed}"
-
-
-def _unknown(run: OpenRun, key: str, shard: str | None, may_name: MayName) -> str:
-    """Return the error for an unknown name, with the nearest keys of which all images may be named."""
-    where = "" if shard is None else f' in the shard "{shown(shard)}"'
-    most = max(1, min(3, len(key) // 4))
-    distance = f"levenshtein(key, {literal(key)})"
-    in_shard = "true" if shard is None else f"shard = {literal(shard)}"
-    near = (
-        f"SELECT key, {distance} AS distance FROM all_rows WHERE {in_shard} AND (abs(len(key) - {len(key)}) <= {most} "
-        f"AND distance <= {most} OR starts_with(key, {literal(f'{key}.')})) "
-        f"GROUP BY key ORDER BY distance, key LIMIT {MAX_NEAR}"
-    )
-    keys = [row[Col.KEY] for row in run.sql(near).to_pylist()] if len(key) < 1000 else []
-    named = [f'"{shown(printable(near_key))}"' for near_key in keys if _all_may_be_named(run, near_key, may_name)]
-    meant = f" (did you mean {' or '.join(named)}?)" if named else ""
-    ways = "give its key, SHARD/KEY, SHARD#INDEX or sha256, as the columns of these names have them"
-    return f'the run has no image "{shown(key)}"{where}{meant}; {ways}'
-
-
-def _all_may_be_named(run: OpenRun, key: str, may_name: MayName) -> bool:
-    """Return whether all images with this key may be named; False if there are too many to check."""
-    if may_name is all_named:
-        return True
-    rows = _places(run, f"key = {literal(key)}", None)
-    return rows.num_rows <= MAX_LISTED and all(may_name(run, rows))
 
 
 def _explained(

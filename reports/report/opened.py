@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from reports.report.compute import Details
     from reports.report.results import Report
+    from reports.run.design import SourceSizes
     from reports.run.figures import Rate
 
 ROWS_AT_ONCE = 16_384
@@ -219,20 +219,17 @@ class OpenRun:
         self,
         by: str = "category",
         private: str | None = None,
-        min_count: int = 1,
         top: int = 15,
-        details: "Details | None" = None,
+        sizes: "SourceSizes | None" = None,
     ) -> "Report":
         """Return everything that `privsieve report` says. by, private and errors: as with `rates`.
 
-        min_count: groups with fewer scored images are left out of `rates`. top: number of groups in `highest` and in
-        `lowest`.
+        top: number of groups in `highest` and in `lowest`. sizes: of the source of a sample, if known.
         """
         from reports.report import compute
 
         self._refuse_closed()
-        details = details or compute.NOTHING_MORE
-        return compute.summarise(self._run, by, private, min_count, top, details, self.coverage)
+        return compute.summarise(self._run, by, private, top, sizes or compute.EVERY_IMAGE, self.coverage)
 
     def explanations(
         self, groups: Sequence[str], num: int, by: str = "category", private: str | None = None

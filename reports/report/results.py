@@ -7,6 +7,7 @@ people (`CorrectedRate`) are read from the run if `audit apply` has stored some.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 
+from ingest.sample import printable
 from reports.audit.results import ONLY_PRESENT
 from reports.run.design import Kind, RunDesign
 from reports.run.figures import (
@@ -15,13 +16,13 @@ from reports.run.figures import (
     Figure,
     LawCount,
     LeftOut,
-    Pair,
     Prevalence,
     Rate,
     Scores,
     SevereImage,
 )
 from reports.run.warehouse import LEVEL_COUNTS, Run
+from reports.words import shortened
 from scoring.runs.audit_files import PRIVATE, LabelGaps, read_stored
 from scoring.runs.coverage import Coverage
 from scoring.runs.record import WHOLE
@@ -99,11 +100,7 @@ class Report:
     by: str
     """As the user wrote it; so is `private`."""
 
-    by_label: str
-    """What a group is called in headings."""
-
     private: str
-    min_count: int
 
     top: int
     """How many of the highest and of the lowest groups to show where space is short."""
@@ -116,10 +113,10 @@ class Report:
     """The share of private images as the engine answers."""
 
     rates: tuple[Rate, ...]
-    """Groups with at least `min_count` scored images, the highest lower end of the interval first."""
+    """Groups with a scored image, the highest lower end of the interval first."""
 
     num_groups: int
-    """All groups, also those that `min_count` leaves out."""
+    """All groups, also those without a scored image."""
 
     scores: Scores | None
     """None if the model gives no score of its own."""
@@ -127,7 +124,6 @@ class Report:
     prevalence: tuple[Prevalence, ...]
     """Of every attribute of the taxonomy."""
 
-    cooccurrence: tuple[Pair, ...]
     laws: tuple[LawCount, ...]
     left_out: LeftOut
     severest: tuple[SevereImage, ...]
@@ -140,6 +136,11 @@ class Report:
     audited: Audited = field(default_factory=Audited)
     severest_note: str | None = None
     """How many of the most severe images an operator's hash list leaves out; None if none."""
+
+    @property
+    def by_label(self) -> str:
+        """Return what a group is called in headings."""
+        return shortened(printable(self.by), 40)
 
     @property
     def num_images(self) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ingest.errors import number_of
 from ingest.sample import printable
-from reports.audit.population import with_unscored
 from reports.audit.results import ALL_LABELLED, IN_SOURCE, of_shards
 from reports.audit.words import label_errors, label_gaps
 from reports.labels.agreed import in_words
@@ -15,7 +14,6 @@ from reports.report.results import Report
 from reports.run.design import Kind
 from reports.run.figures import CorrectedRate, Figure, Rate, Scores
 from reports.statistics.category_rates import MIN_LABELS
-from reports.statistics.estimates import Estimate
 from reports.statistics.shares import SMALL_GROUP
 from reports.words import ROUNDING, percent, percent_within, shortened, spread
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, MEANINGS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
@@ -250,7 +248,6 @@ def endnotes(report: Report) -> tuple[str, ...]:
         *notes(report),
         small and f"* {small}",
         bounds_of_all(report),
-        copies_note(report),
         unseen_note(report),
     )
     return tuple(sentence for sentence in sentences if sentence)
@@ -368,11 +365,10 @@ def bounds_of_all(report: Report) -> str | None:
         return None
     if not headline.is_corrected:
         return bounds(total, all_images(report))
-    corrected = Estimate(headline.rate, headline.low, headline.high)
-    ends = with_unscored(corrected, total.num_images - total.num_quarantined, total.num_images)
-    if ends is None or not total.num_quarantined:
+    if headline.low is None or headline.high is None or not total.num_quarantined:
         return None
-    low, high = ends
+    share = total.num_quarantined / total.num_images
+    low, high = headline.low * (1 - share), headline.high * (1 - share) + share
     left_out = _images((total.num_quarantined,), ("quarantined",))
     them = "it" if total.num_quarantined == 1 else "them"
     return (
@@ -420,10 +416,7 @@ def notes(report: Report) -> tuple[str, ...]:
         )
     hidden = report.num_groups - len(report.rates)
     if hidden:
-        few = "no scored image"
-        if report.min_count != 1:
-            few = f"fewer than {report.min_count:,} scored images (--min-count)"
-        sentences.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with {few}.")
+        sentences.append(f"Not listed: {hidden:,} of {report.num_groups:,} groups, with no scored image.")
     return tuple(sentences)
 
 
@@ -461,17 +454,3 @@ def unseen_note(report: Report) -> str | None:
         return None
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in report.left_out.unseen.items() if count)
     return f"{report.left_out.num_unseen:,} images hold content that was not scanned ({kinds})."
-
-
-def copies_note(report: Report) -> str | None:
-    """Say what copies change; None if they were not looked for."""
-    total = report.total
-    if total.num_distinct is None:
-        return None
-    if total.num_distinct == total.num_judged:
-        return f"Copies: none of the {total.num_judged:,} judged images has the perceptual hash of another."
-    return (
-        f"Copies: {total.num_judged:,} judged images are {total.num_distinct:,} pictures by their perceptual hash, the "
-        f"most frequent one {total.num_in_largest:,} times. Private are {percent(total.privacy_rate)} of the images "
-        f"and {percent(total.rate_distinct)} of the pictures."
-    )

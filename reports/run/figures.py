@@ -101,16 +101,6 @@ class Rate:
     num_shards: int | None = None
     """If shards were drawn: those with judged images of the group."""
 
-    num_distinct: int | None = None
-    """Judged images that differ by their perceptual hash; one without a hash has no copy. None where copies were not
-    looked for."""
-
-    num_in_largest: int | None = None
-    """Images of the picture that has most copies."""
-
-    rate_distinct: float | None = None
-    """The rate with one vote for each distinct picture."""
-
     @property
     def is_never_denied(self) -> bool:
         """Return whether the engine finds private images and calls none public: its rate is a lower bound then."""
@@ -195,23 +185,6 @@ class Prevalence:
     def is_never_found(self) -> bool:
         """Return whether it was looked for and found in no image, and the engine cannot rule it out."""
         return self.is_lower_bound and self.share is None
-
-
-@dataclass(frozen=True)
-class Pair:
-    """num_images: scored images that show `attribute`. num_assessed: those of them in which `other` was assessed.
-
-    share: num_both / num_images, 0–1; None where `other` was assessed in none of them. is_lower_bound: where it was not
-    assessed in some.
-    """
-
-    attribute: str
-    other: str
-    num_both: int
-    num_images: int
-    num_assessed: int
-    share: float | None
-    is_lower_bound: bool
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ labels. If that of the scan differs, its pictures are other ones, and the scan s
 so this sign alone proves nothing about the miss rate.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from reports.screening.pictures import LabelledFeatures
@@ -67,36 +66,25 @@ def miss_high(num_missed: int, num_private: int, confidence: float) -> float:
     return float(clopper_pearson(num_missed, num_private, 2 * confidence - 1)[1]) if num_private else 1.0
 
 
-def level_bounds(
-    pictures: LabelledFeatures, members: Flags, is_screened: Flags, confidence: float
+def promised_levels(
+    pictures: LabelledFeatures, members: Flags, is_screened: Flags, target_level_1: float | None, confidence: float
 ) -> tuple[LevelBound, ...]:
-    """Return the miss rates of levels 1 and 2 by the labels, with their bounds. is_screened: shape (n,)."""
+    """Return what is missed of levels 1 and 2 by the labels. is_screened: shape (n,).
+
+    These pictures chose the threshold, so what they miss proves nothing: only level 1 has a bound, if it has a target.
+    Its threshold is at most the one that these pictures alone would give, which misses as many as are allowed.
+    """
     bounds = list[LevelBound]()
     for level in (1, 2):
         of_level = members & pictures.is_private & (pictures.levels == level)
-        num, num_missed = int(of_level.sum()), int((of_level & is_screened).sum())
+        num, high = int(of_level.sum()), None
+        if level == 1 and target_level_1 is not None:
+            allowed = num_missed_allowed(num, 1 - target_level_1, confidence)
+            high = None if allowed is None else miss_high(allowed, num, confidence)
         if num:
-            high = miss_high(num_missed, num, confidence)
+            num_missed = int((of_level & is_screened).sum())
             bounds.append(LevelBound(level=level, num_private=num, num_missed=num_missed, miss_high=high))
     return tuple(bounds)
-
-
-def promised_levels(
-    bounds: Iterable[LevelBound], target_level_1: float | None, confidence: float
-) -> tuple[LevelBound, ...]:
-    """Return the miss rates of levels by the pictures that chose the threshold: a bound only for level 1 with a target.
-
-    What such pictures miss proves nothing. With a target, the threshold is at most the one that the pictures of level 1
-    alone would give, which misses as many as are allowed.
-    """
-    promised = list[LevelBound]()
-    for bound in bounds:
-        high = None
-        if bound.level == 1 and target_level_1 is not None:
-            allowed = num_missed_allowed(bound.num_private, 1 - target_level_1, confidence)
-            high = None if allowed is None else miss_high(allowed, bound.num_private, confidence)
-        promised.append(bound.model_copy(update={"miss_high": high}))
-    return tuple(promised)
 
 
 def labelled_counts(pictures: LabelledFeatures, members: Flags, is_screened: Flags) -> Labelled:

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from ingest import __version__
 from ingest.errors import LabelsError, number_of
-from reports.screening.bounds import labelled_counts, level_bounds, miss_bound, promised_levels
+from reports.screening.bounds import labelled_counts, miss_bound, promised_levels
 from reports.screening.pictures import BOUND, TRAINING, VALIDATION, Groups, LabelledFeatures, parts
 from reports.statistics.binary import Flags, Numbers, cells, known, rates
 from reports.statistics.calibration import NUM_FOLDS, Points, folds_of, logits, platt
@@ -197,8 +197,6 @@ class MadeScreen:
 
     num_training: int
     num_validation: int
-    learnt: tuple[str, ...]
-    """sha256 of the pictures of training and validation."""
 
 
 def made_screen(
@@ -241,22 +239,16 @@ def made_screen(
     screened = is_screened(scores, record)
     record = record.model_copy(
         update={
-            "levels": promised_levels(
-                level_bounds(pictures, members, screened, settings.confidence),
-                settings.target_miss_level_1,
-                settings.confidence,
-            ),
+            "levels": promised_levels(pictures, members, screened, settings.target_miss_level_1, settings.confidence),
             "labelled": labelled_counts(pictures, members, screened),
         }
     )
-    is_learnt = np.isin(part, (TRAINING, VALIDATION))
     return MadeScreen(
         predictor=predictor,
         record=record,
         tried=tried,
         num_training=int((part == TRAINING).sum()),
         num_validation=int((part == VALIDATION).sum()),
-        learnt=tuple(pictures.sha256[number] for number in np.flatnonzero(is_learnt).tolist()),
     )
 
 

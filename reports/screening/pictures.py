@@ -38,8 +38,6 @@ class LabelledFeatures:
     levels: npt.NDArray[np.int64]
     """The most severe level that the label gives, 1–4; 0 if it gives no attribute."""
 
-    categories: tuple[str | None, ...]
-
     probabilities: Numbers
     """Probability of being drawn; all 1 if every picture was equally likely to be labelled."""
 

@@ -1,12 +1,9 @@
-"""Output of `screen fit` and `screen evaluate`."""
+"""Output of `screen fit`."""
 
 from collections.abc import Iterator
 
-from ingest.sample import printable
 from reports.screening.compute import MadeScreen, Tried
-from reports.screening.evaluation import IS_PRIVATE_FROM, PredictorRates, ScreenEvaluation
-from reports.statistics.binary import SideRates
-from reports.words import Document, Table, number, percent, shortened, spread, table
+from reports.words import Document, Table, number, percent, table
 from scoring.screen.record import LevelBound, ScreenRecord
 
 
@@ -55,10 +52,6 @@ def _level(level: LevelBound) -> str:
     return f"{missed}; no bound, since they helped to choose the threshold{promise}"
 
 
-def _category(name: str) -> str:
-    return shortened(printable(name), 40)
-
-
 def _tried(tried: tuple[Tried, ...]) -> Table:
     return table(
         "On validation pictures; mean and gate join the modalities, and the one with the smaller log loss is taken",
@@ -68,58 +61,4 @@ def _tried(tried: tuple[Tried, ...]) -> Table:
             for each in tried
         ],
         (0, 5),
-    )
-
-
-def evaluation_document(evaluation: ScreenEvaluation, record: ScreenRecord) -> Document:
-    """Return the output of `screen evaluate`, in the layout of the paper's tables."""
-    missing = evaluation.missing
-    lines = [
-        f"labels   {evaluation.num_pictures:,} pictures that the screen has not learnt from; {evaluation.num_learnt:,} "
-        f"left out that it has, {evaluation.num_undecided:,} undecided",
-        f"misses   {missing.num_missed:,} of {missing.num_private:,} private pictures (95 % interval "
-        f"{spread(missing.low, missing.high)}); promised at most {percent(record.target_miss)}",
-        *(f"level {level.level}  {_level(level)}" for level in missing.levels),
-        f"passes   {percent(missing.passed)} of the pictures to the engine",
-    ]
-    tables = [_sides(evaluation.predictors)]
-    if evaluation.categories:
-        tables.append(_categories(evaluation))
-    return Document(lines, tables, [])
-
-
-def _sides(predictors: tuple[PredictorRates, ...]) -> Table:
-    heads = [f"{rate} {side}" for side in ("private", "public", "weighted") for rate in ("P", "R", "F1")]
-    return table(
-        f"Private from a probability of {IS_PRIVATE_FROM:g} on; P precision, R recall; weighted by number of pictures",
-        ["predictor", "pictures", *heads, "accuracy"],
-        [
-            [each.name, each.num_pictures, *_cells(each.private, each.public, each.weighted), each.accuracy]
-            for each in predictors
-        ],
-    )
-
-
-def _cells(*sides: SideRates) -> Iterator[float | None]:
-    for side in sides:
-        yield from (side.precision, side.recall, side.f1)
-
-
-def _categories(evaluation: ScreenEvaluation) -> Table:
-    return table(
-        "By category; missed: private pictures that the screen leaves out, at most: upper end of their share",
-        ["category", "pictures", "private", "F1", "F1 private", "F1 public", "missed", "at most"],
-        [
-            [
-                _category(each.category),
-                each.num_pictures,
-                each.num_private,
-                each.f1,
-                each.f1_private,
-                each.f1_public,
-                each.num_missed,
-                percent(each.miss_high),
-            ]
-            for each in evaluation.categories
-        ],
     )

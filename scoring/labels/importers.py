@@ -10,12 +10,10 @@ from functools import partial
 from typing import Any
 
 from ingest.errors import LabelsError, did_you_mean
-from ingest.formats.shard import folders_below
 from ingest.sample import printable
 from ingest.storage.given_files import given_stream
 from ingest.storage.place import Place
 from scoring.labels import label_studio
-from scoring.labels.importing import load_mapping
 from scoring.labels.label_files import PRIVATE_VOTES, vote_of
 from scoring.labels.source_files import (
     MAX_LABEL_FILE_BYTES,
@@ -84,21 +82,18 @@ def _vispr_labels(annotation: Any, name: str) -> tuple[str, ...]:
 
 
 _PRIVACYALERT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
-_OF_FOUR, _OF_TWO = "_with_labels_4classes.csv", "_with_labels_2classes.csv"
 
 
 def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
     """Read `Dataset_split/SPLIT_with_labels_2classes.csv` and `Images/SPLIT/PHOTOID_SECRET_SIZE.jpg`, or `images`.
 
     Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models: column 0 is the Flickr photo id, column 1 private
-    or public; a line of column names may be there. Many pictures have gone from Flickr since.
-    Lists with four classes are called SPLIT_with_labels_4classes.csv here: that name is a guess from the other one.
+    or public, or one of the four votes; a line of column names may be there. Many pictures have gone from Flickr since.
     """
     lists = set(names_in(root.at("Dataset_split")))
     for folder, split in _PRIVACYALERT_SPLITS.items():
-        # A split's list of votes is taken before its list of two classes.
-        name = next((name for name in (f"{folder}{_OF_FOUR}", f"{folder}{_OF_TWO}") if name in lists), None)
-        if name is None:
+        name = f"{folder}_with_labels_2classes.csv"
+        if name not in lists:
             continue
         images = f"{'Images' if root.at('Images').is_dir() else 'images'}/{folder}"
         by_id = {name.split("_")[0].split(".")[0]: name for name in names_in(root.at(images)) if has_picture_name(name)}
@@ -112,11 +107,10 @@ def _privacyalert(root: Place) -> Iterator[LabelledPicture]:
             path = inside(f"{images}/{by_id.get(photo_id, photo_id)}", where)
             if not photo_id or not path.startswith(f"{images}/"):
                 raise LabelsError(f"{where}: the first column is not a photo id")
-            is_vote = name.endswith(_OF_FOUR) or vote not in ("public", "private")
             yield LabelledPicture(
                 path,
                 private=int(vote in PRIVATE_VOTES),
-                vote=vote if is_vote else None,
+                vote=None if vote in ("public", "private") else vote,
                 split=split,
                 key=photo_id,
                 where=where,
@@ -139,72 +133,6 @@ def _privbench(root: Place) -> Iterator[LabelledPicture]:
             raise LabelsError(
                 f"{root.path}: the file {printable(name)} names no class; "
                 "names are CLASS_NUMBER, such as passport_12.jpg"
-            )
-
-
-_BIV_PUBLIC = "Public/Original_Images_Nonprivate"
-
-
-def _biv_priv(root: Place) -> Iterator[LabelledPicture]:
-    """Read the private objects in `final_release`, the class in the file name, and the other pictures.
-
-    Layout as read by laurenssam/Privacy-Aware-Visual-Language-Models. File names are compared with the 14 classes by
-    their letters and digits only, in any case; the longest class within the name counts.
-    """
-    classes = {_letters(name): name for name in load_mapping("biv-priv").entries}
-    for folder in ("final_release", _BIV_PUBLIC):
-        if not root.at(folder).is_dir():
-            continue
-        for inner, listing in sorted(folders_below(root.at(folder)), key=lambda item: item[0]):
-            for name in (name for name, _ in listing.files if has_picture_name(name)):
-                path = posixpath.join(folder, inner, name)
-                if folder == _BIV_PUBLIC:
-                    yield LabelledPicture(path, private=0, class_="public", where=path)
-                    continue
-                longest = max((letters for letters in classes if letters in _letters(name)), key=len, default=None)
-                class_ = classes[longest] if longest else None
-                labels = (class_ or "no class in the name",)
-                yield LabelledPicture(path, private=1, class_=class_, labels=labels, where=path)
-
-
-def _letters(text: str) -> str:
-    return "".join(c for c in text.lower() if c.isalnum())
-
-
-_CPRT_SPLITS = {"cprt_train.json": "train", "cprt_test.json": "test"}
-
-
-def _cprt_bench(root: Place) -> Iterator[LabelledPicture]:
-    """Read `cprt_train.json` and `cprt_test.json`: the attributes and score of pictures of VISPR.
-
-    Written after the card of CPRT-Bench (timtsapras23 on the Hugging Face hub): a record has `id`, the name of the
-    picture in VISPR; `binary_labels`, an object of 0 and 1 for each level; `level` and `score`. The card does not show
-    how the attributes are named. A name of no attribute counts as a label that fits none.
-    """
-    names = names_in(root)
-    for name, split in _CPRT_SPLITS.items():
-        if name not in names:
-            continue
-        records = json_of(content_of(root.at(name), name), name)
-        if not isinstance(records, list):
-            raise LabelsError(f"{name}: is not a list of records")
-        for number, record in enumerate(records, 1):
-            where = f"{name}, record {number}"
-            try:
-                stem, score = _stem(record["id"]), float(record["score"])
-                values = {key: value for level in record["binary_labels"].values() for key, value in level.items()}
-            except (TypeError, LookupError, AttributeError, ValueError):
-                raise LabelsError(f'{where}: has no "id", "binary_labels" of each level and "score"') from None
-            if not 0 <= score <= 1 or any(value not in (0, 1) for value in values.values()):
-                raise LabelsError(f"{where}: a label is not 0 or 1, or the score not from 0 to 1")
-            yield LabelledPicture(
-                None,
-                split=split,
-                score=score,
-                labels=tuple(key for key, value in values.items() if value and key not in KEYS),
-                values={key: float(values[key]) for key in KEYS if key in values},
-                key=f"{stem}.jpg",
-                where=where,
             )
 
 
@@ -249,8 +177,6 @@ def _pictures_by_stem(folder: Place) -> dict[str, str]:
     return {_stem(name): name for name in names_in(folder) if has_picture_name(name)}
 
 
-_ONLY_ITS_CLASS = "A private picture has values only for what its class says."
-
 IMPORTERS = {
     "vispr": Importer(
         _vispr,
@@ -271,16 +197,10 @@ IMPORTERS = {
         _privbench,
         (
             "Public means that none of the eight private classes is shown; other attributes were not judged.",
-            _ONLY_ITS_CLASS,
+            "A private picture has values only for what its class says.",
         ),
         mapping="privbench",
         licence="CC BY-NC 4.0",
-    ),
-    "biv-priv": Importer(_biv_priv, (_ONLY_ITS_CLASS,), mapping="biv-priv"),
-    "cprt-bench": Importer(
-        _cprt_bench,
-        ("The pictures are those of VISPR; rows are found by their names.", "0.5 counts as 0, as in the paper."),
-        licence="MIT",
     ),
     "csv": Importer(_csv),
     "label-studio": Importer(

@@ -25,7 +25,7 @@ from scoring.labels.table import LabelsOrigin, contradictions, to_labels, write_
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import load_yaml, shipped_or_given
 
-SHIPPED = ("vispr", "privbench", "biv-priv", "privacyalert")
+SHIPPED = ("vispr", "privbench")
 
 MAX_MAPPING_BYTES = 10 * 2**20
 

@@ -12,7 +12,6 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 
 from ingest.errors import LabelsError
-from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.labels.label_files import PRIVATE_VOTES, SHOWN_TO, VOTES
 from scoring.labels.source_files import LabelledPicture, content_of, folder_and_file, json_of
@@ -25,42 +24,33 @@ ANSWERS = {"present": 1.0, "unclear": 0.5, "absent": 0.0}
 
 PUBLIC = "public"
 PRIVATE = {"private": 1, PUBLIC: 0}
-MAX_CLASSES = 100
-"""Limit of classes; with more, the interface does not ask for a class."""
-
 LOCAL_FILES = "/data/local-files/?d="
 """Prefix under which Label Studio serves a folder of its own machine."""
 
 
-def tasks(labels: pa.Table, names: Mapping[str, str] | None, image_prefix: str) -> bytes:
-    """Build the JSON file to import: one task per picture, with the labels of each annotator as a prediction.
+def tasks(labels: pa.Table, names: Mapping[str, str], image_prefix: str) -> bytes:
+    """Build the JSON file to import: one task per picture, with its label as a prediction.
 
-    names: sha256 of a picture -> its name below the prefix; others are left out, and tasks do not say the picture's own
-    name, which in some data sets is its label. None: that name, the key, stands below the prefix.
+    labels: one row a picture. names: sha256 of a picture -> its name below the prefix; others are left out. Tasks do
+    not say the picture's own name, which in some data sets is its label.
     """
-    tasks_by_name: dict[str, dict[str, object]] = {}
-    predictions: dict[str, list[object]] = {}
+    listed = []
     for row in labels.to_pylist():
-        name = row["sha256"] or row["key"]
-        if names is not None and name not in names:
-            continue
-        data = {IMAGE: f"{image_prefix}{quote(row['key'] or name if names is None else names[name])}"}
-        data |= {"key": row["key"], "sha256": row["sha256"]} if names is None else {"sha256": name}
-        tasks_by_name.setdefault(name, {"data": data})
-        if results := _results(row):
-            predictions.setdefault(name, []).append({"model_version": row["annotator"], "result": results})
-    listed = [task | {"predictions": predictions.get(name, [])} for name, task in tasks_by_name.items()]
+        if (sha256 := row["sha256"]) in names:
+            data = {IMAGE: f"{image_prefix}{quote(names[sha256])}", "sha256": sha256}
+            results = _results(row)
+            predictions = [{"model_version": row["annotator"], "result": results}] if results else []
+            listed.append({"data": data, "predictions": predictions})
     return (json.dumps(listed, indent=1) + "\n").encode()
 
 
 Asked = Literal["private", "classes", "votes", "attributes"]
 
 
-def interface(labels: pa.Table, asked: Asked | None = None) -> bytes:
+def interface(asked: Asked | None = None) -> bytes:
     """Build the labelling interface (XML), with the definition of what is asked and no other.
 
-    asked: None for private, three choices per attribute, and of the labels the classes and, if they have any, the
-    votes.
+    asked: None for private and three choices per attribute.
     """
     lines = ["<View>", f'  <Image name="{IMAGE}" value="${IMAGE}" zoom="true"/>']
     if asked in (None, "private"):
@@ -68,12 +58,9 @@ def interface(labels: pa.Table, asked: Asked | None = None) -> bytes:
     if asked == "classes":
         rules = "; ".join(f"{name}: {rule}" for name, (rule, _) in PRIVATE_CLASSES.items())
         lines += _choices("class", f"Which does the picture show? {rules}; public: none", [*PRIVATE_CLASSES, PUBLIC])
-    if asked == "votes" or (asked is None and labels["vote"].null_count < labels.num_rows):
+    if asked == "votes":
         who = "; ".join(f"{vote}: {shown_to}" for vote, shown_to in SHOWN_TO.items())
         lines += _choices("vote", f"If it were yours, who may see the picture? {who}", list(VOTES))
-    classes = sorted({printable(class_) for class_ in labels["class"].to_pylist() if class_ is not None})
-    if asked is None and 0 < len(classes) <= MAX_CLASSES:
-        lines += _choices("class", "Class", classes)
     for attribute in ATTRIBUTES if asked in (None, "attributes") else ():
         title = f"{attribute.title} (level {attribute.level}, {LEVELS[attribute.level]}): {attribute.shows}"
         lines += _choices(attribute.key, title, list(ANSWERS))
@@ -91,10 +78,6 @@ def _results(row: Mapping[str, object]) -> list[dict[str, object]]:
     chosen = {key: attributes[row[key]] for key in KEYS if isinstance(row[key], float)}  # type: ignore[index]
     if row["private"] is not None:
         chosen["private"] = {value: choice for choice, value in PRIVATE.items()}[row["private"]]  # type: ignore[index]
-    if isinstance(row["vote"], str):
-        chosen["vote"] = row["vote"]
-    if isinstance(row["class"], str):
-        chosen["class"] = printable(row["class"])
     return [
         {"from_name": name, "to_name": IMAGE, "type": "choices", "value": {"choices": [choice]}}
         for name, choice in chosen.items()

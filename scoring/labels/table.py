@@ -41,7 +41,6 @@ from scoring.labels.label_files import (
     refuse_unknown,
     text_batches,
     unescaped,
-    vote_of_number,
     with_private_of_votes,
 )
 from scoring.labels.picture_index import picture_names
@@ -124,23 +123,21 @@ class JudgedLabels:
     """Shape (rows,): the person skipped the picture."""
 
 
-def read_judged(url: str, is_drawn: bool = True) -> JudgedLabels:
+def read_judged(url: str) -> JudgedLabels:
     """Read labels, and what people could not judge, which only RUN/reviews holds.
 
-    is_drawn: of RUN/reviews use only answers about the audit sample, without pictures whose answer was known, for
-    figures that need pictures drawn at random. LabelsError if there are none.
+    Of RUN/reviews only answers about the audit sample are used, without pictures whose answer was known, since the
+    figures need pictures drawn at random. LabelsError if there are none.
     """
     if not place(url).is_dir():
         return as_judged(read_labels(url))
-    answers = standing(read_reviews(place(url)))
-    if is_drawn:
-        drawn = answers.filter(pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"])))
-        if not drawn.num_rows:
-            raise LabelsError(
-                f"{url}: none of the {answers.num_rows:,} answers is about an audit sample, and the others are not of "
-                "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
-            )
-        answers = drawn
+    given = standing(read_reviews(place(url)))
+    answers = given.filter(pc.and_(pc.equal(given["queue"], "audit"), pc.invert(given["is_gold"])))
+    if not answers.num_rows:
+        raise LabelsError(
+            f"{url}: none of the {given.num_rows:,} answers is about an audit sample, and the others are not of "
+            "pictures drawn at random; draw a sample with privsieve audit sample, then review --queue audit"
+        )
     says = np.array(answers["answer"].to_pylist(), dtype=object)
     labels = _as_labels(answers.select(LABELS_SCHEMA.names), url)
     is_unclear, is_complete, is_skipped = (
@@ -161,7 +158,9 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
         return _as_labels(standing(read_reviews(place(url))).select(LABELS_SCHEMA.names), url), None
     content = labels_content(url)
     if content[:4] != b"PAR1":
-        return labels_from_csv(content, url), None
+        labels = pa.concat_tables(label_batches(io.BytesIO(content), url))
+        _refuse_labelled_twice(labels, url)
+        return labels, None
     what = "is a damaged Parquet file, or holds text that is not UTF-8; write it again"
     with refuse_damage(f"{url}:", what, LabelsError):
         footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {}).get(FOOTER_KEY)
@@ -170,13 +169,6 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     labels = _as_labels(table, url)
     _refuse_labelled_twice(labels, url)
     return labels, origin
-
-
-def labels_from_csv(content: bytes, name: str) -> pa.Table:
-    """Read the content of a CSV file. Errors as in `read_labels`."""
-    labels = pa.concat_tables(label_batches(io.BytesIO(content), name))
-    _refuse_labelled_twice(labels, name)
-    return labels
 
 
 def label_batches(
@@ -213,8 +205,6 @@ def _labels_of_text(
             columns[column] = _numbers(table[column], column, name, num_before)
         elif column in (*LABELS_SCHEMA.names, *more):
             cells = [None if cell is None else unescaped(cell) for cell in table[column].to_pylist()]
-            if column == "vote":
-                cells = [None if cell is None else vote_of_number(cell) for cell in cells]
             columns[column] = pa.array(cells, pa.string())
         else:
             columns[column] = table[column]

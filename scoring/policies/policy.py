@@ -183,7 +183,7 @@ class PolicyFile(BaseModel):
     covers must be gone."""
 
     verify: SecondEngine | None = None
-    groups: Literal["phash", "pdq"] | None = None
+    groups: Literal["phash"] | None = None
     """Near duplicates by this hash get the strictest decision of their group."""
 
     guarantee: Promise | None = None

@@ -15,7 +15,7 @@ from typing import cast
 
 from ingest.errors import EngineError, did_you_mean
 from scoring.assessment import EngineOptions
-from scoring.protocols.interface import Protocol, ProtocolModule, ProtocolOptions
+from scoring.protocols.interface import Protocol, ProtocolModule
 
 PROTOCOLS: dict[str, str] = {
     "slots": "scoring.protocols.slots",
@@ -26,11 +26,11 @@ PROTOCOLS: dict[str, str] = {
 }
 
 
-def protocol(name: str, options: ProtocolOptions) -> Protocol:
+def protocol(name: str, prompts: bytes | None = None) -> Protocol:
     """Return the protocol of this name, including variants: `slots`, `severity:taxonomy,counterfactual`.
 
-    EngineError if there is no such protocol or variant (with the list and the nearest name), if a text or a threshold
-    is wrong, or if the protocol does not support what the options ask for.
+    prompts: content of the --prompt-file. EngineError if there is no such protocol or variant (with the list and the
+    nearest name), or if a text is wrong.
     """
     base, colon, listed = name.partition(":")
     if base not in PROTOCOLS:
@@ -44,10 +44,9 @@ def protocol(name: str, options: ProtocolOptions) -> Protocol:
             raise EngineError(
                 f'the {base} protocol has no variant "{variant}"{did_you_mean(variant, module.VARIANTS)}; {there_are}'
             )
-    return module.make(frozenset(variants), options)
+    return module.make(frozenset(variants), prompts)
 
 
 def chosen_protocol(options: EngineOptions, default: str) -> Protocol:
     """Return the protocol that the user chose with the options of an engine. EngineError as in `protocol`."""
-    texts = ProtocolOptions(options.prompt_file, options.thresholds)
-    return protocol(options.protocol or default, texts)
+    return protocol(options.protocol or default, options.prompt_file)

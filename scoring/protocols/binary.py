@@ -1,8 +1,8 @@
 """`binary`: is the image private, yes or no?
 
-Variants: the wording `ours-1` (the default) … `ours-4`; the language `de`, `ru` or `zh`; `class-names` adds the names
-of what is private, `classes` their definitions. By default the answer must be the word alone, as tuned models give it,
-and anything else is a rejection. How else it is read:
+Variants: the wording `ours-1` (the default) … `ours-4`; `class-names` adds the names of what is private, `classes`
+their definitions. By default the answer must be the word alone, as tuned models give it, and anything else is a
+rejection. How else it is read:
 
 - `lenient`: the word anywhere in a short answer, for models that were not tuned.
 - `first`: nothing is generated; the probability of yes against no as the first token.
@@ -17,7 +17,7 @@ Generated answers are left free, since a grammar would turn every refusal into a
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from scoring.protocols.interface import (
     Generate,
     Prompt,
     Protocol,
-    ProtocolOptions,
     TextAnswer,
 )
 from scoring.protocols.reading import how_probable, probabilities_of, text_of, unparsable
@@ -39,22 +38,19 @@ from scoring.protocols.texts import (
     Wording,
     fill,
     load_texts,
-    refuse_thresholds,
     version,
     with_image,
 )
 from scoring.protocols.yes_or_no import AnswerWords
 
 Reading = Literal["strict", "lenient", "first", "reason"]
+Variant = TypeVar("Variant", bound=str)
 
 WORDINGS = ("ours-1", "ours-2", "ours-3", "ours-4")
-LANGUAGES = ("en", "de", "ru", "zh")
-"""Languages of the question and the answer; the first is not part of a name."""
-
 LISTS = ("class-names", "classes")
 READINGS: tuple[Reading, ...] = ("lenient", "first", "reason")
 
-VARIANTS = (*WORDINGS, *LANGUAGES, *LISTS, *READINGS)
+VARIANTS = (*WORDINGS, *LISTS, *READINGS)
 REVISION = 1
 
 MAX_TOKENS = {"strict": 8, "lenient": 16, "reason": 96}
@@ -101,16 +97,13 @@ class BinaryProtocol(Protocol):
         return _judged(is_yes, probability, kinds_in(answer.text) if self.reading == "reason" else ())
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> BinaryProtocol:
-    refuse_thresholds("binary", options)
-    reading = _reading(variants)
+def make(variants: frozenset[str], prompts: bytes | None) -> BinaryProtocol:
+    reading = _one_of("reading", READINGS, variants) or "strict"
     wording = _one_of("wording", WORDINGS, variants) or WORDINGS[0]
-    language = _one_of("language", LANGUAGES, variants) or LANGUAGES[0]
-    other_language = None if language == LANGUAGES[0] else language
-    texts = load_texts("binary", BinaryTexts, options.prompts, other_language)
+    texts = load_texts("binary", BinaryTexts, prompts)
     texts.answers.check()
     listed = _one_of("list of what is private", LISTS, variants)
-    endings = [part for part in (other_language, listed, None if reading == "strict" else reading) if part]
+    endings = [part for part in (listed, None if reading == "strict" else reading) if part]
     parts = [wording, *([listed] if listed else []), "answer_with_reason" if reading == "reason" else "answer"]
     asked = "\n\n".join(fill(part, getattr(texts, part.replace("-", "_")), {}) for part in parts)
     wanted: FirstToken | Generate
@@ -123,19 +116,12 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> BinaryProtocol:
     return BinaryProtocol(name, version(name, REVISION, texts, [prompt]), prompt, reading, texts.answers)
 
 
-def _one_of(what: str, known: Sequence[str], variants: frozenset[str]) -> str | None:
+def _one_of(what: str, known: Sequence[Variant], variants: frozenset[str]) -> Variant | None:
     """Return the variant that is one of `known`, if any. EngineError if several are."""
     chosen = [name for name in known if name in variants]
     if len(chosen) > 1:
         raise EngineError(f"the binary protocol has one {what} at a time, not {' and '.join(chosen)}")
     return chosen[0] if chosen else None
-
-
-def _reading(variants: frozenset[str]) -> Reading:
-    chosen = [reading for reading in READINGS if reading in variants]
-    if len(chosen) > 1:
-        raise EngineError(f"the binary protocol reads an answer in one way, not {' and '.join(chosen)}; leave one out")
-    return chosen[0] if chosen else "strict"
 
 
 def _more_probable(answer: Answer) -> Outcome:

@@ -15,9 +15,9 @@ from typing import ClassVar
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored, not_assessed
-from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
 from scoring.protocols.reading import text_of, unparsable
-from scoring.protocols.texts import Texts, Wording, fill, load_texts, refuse_thresholds, version, with_image
+from scoring.protocols.texts import Texts, Wording, fill, load_texts, version, with_image
 from scoring.severity import BANDS
 
 MODES = ("zero-shot", "intuition", "taxonomy")
@@ -78,9 +78,8 @@ class SeverityProtocol(Protocol):
         return Assessment(not_assessed(), holistic_score=float(score["number"]))
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> SeverityProtocol:
-    refuse_thresholds("severity", options)
-    texts = load_texts("severity", SeverityTexts, options.prompts)
+def make(variants: frozenset[str], prompts: bytes | None) -> SeverityProtocol:
+    texts = load_texts("severity", SeverityTexts, prompts)
     modes = [mode for mode in MODES if mode in variants] or ["taxonomy"]
     if len(modes) > 1:
         raise EngineError(f"the severity protocol has one mode at a time, not {' and '.join(modes)}")

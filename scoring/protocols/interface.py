@@ -148,17 +148,6 @@ Answer = SlotAnswer | FirstTokenAnswer | TextAnswer
 
 
 @dataclass(frozen=True)
-class ProtocolOptions:
-    """The user's choices for the protocol."""
-
-    prompts: bytes | None = None
-    """Content of the --prompt-file, YAML or JSON: name of a text or setting -> its replacement."""
-
-    thresholds: bytes | None = None
-    """Content of the --thresholds file, YAML or JSON (`Thresholds` in `reading.py`)."""
-
-
-@dataclass(frozen=True)
 class Protocol(ABC):
     """What is asked, and how answers are read. Instances can be pickled."""
 
@@ -193,7 +182,9 @@ class ProtocolModule(typing.Protocol):
     VARIANTS: tuple[str, ...]
     """What may follow the colon."""
 
-    def make(self, variants: frozenset[str], options: ProtocolOptions) -> Protocol: ...
+    def make(self, variants: frozenset[str], prompts: bytes | None) -> Protocol:
+        """prompts: content of the --prompt-file, YAML or JSON: name of a text or setting -> its replacement."""
+        ...
 
 
 def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:

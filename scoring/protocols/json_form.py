@@ -8,19 +8,9 @@ The probabilities are those of 0, 1 and 2 at the value tokens, each conditioned 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from scoring.assessment import Assessment, Outcome, Unscored
-from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, ProtocolOptions
-from scoring.protocols.reading import (
-    DIGITS,
-    Thresholds,
-    evidence,
-    form_probabilities,
-    load_thresholds,
-    read_form,
-    text_of,
-)
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol
+from scoring.protocols.reading import DIGITS, evidence, form_probabilities, read_form, text_of
 from scoring.protocols.texts import OneQuestionTexts, load_texts, version, with_image
 from scoring.taxonomy import KEYS
 
@@ -36,8 +26,6 @@ MEANING: Mapping[float, float] = {0: 0.0, 1: 0.5, 2: 1.0}
 
 @dataclass(frozen=True)
 class JsonProtocol(Protocol):
-    thresholds: Thresholds
-
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         answer = text_of(answers[0])
         if isinstance(answer, Unscored):
@@ -46,24 +34,16 @@ class JsonProtocol(Protocol):
         if isinstance(values, Unscored):
             return values
         probabilities = form_probabilities(answer)
-        if self.thresholds.by_key:
-            needed = [KEYS.index(key) for key in self.thresholds.by_key]
-            if probabilities is None or np.isnan(probabilities[needed]).any():
-                return Unscored(
-                    "no_probabilities", "thresholds need probabilities, and the engine gave none for a value"
-                )
-            values = self.thresholds.apply(values, probabilities)
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> JsonProtocol:
+def make(variants: frozenset[str], prompts: bytes | None) -> JsonProtocol:
     name = ":".join(["json", *variants])
-    texts = load_texts("json", OneQuestionTexts, options.prompts)
-    thresholds = load_thresholds(options.thresholds)
+    texts = load_texts("json", OneQuestionTexts, prompts)
     instructions = texts.question(variants, {})
     wanted = Generate(MAX_TOKENS, form_schema(MEANING), probability_tokens=DIGITS)
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return JsonProtocol(name, version(name, REVISION, texts, [prompt], thresholds.by_key), prompt, thresholds)
+    return JsonProtocol(name, version(name, REVISION, texts, [prompt]), prompt)
 
 
 def form_schema(meaning: Mapping[float, float]) -> dict[str, object]:

@@ -1,32 +1,17 @@
 """Reads a model's answers. Text in the image may steer the model, so nothing that it wrote is trusted: nothing
 raises, and no word of it gets into a message.
-
-A value is that of the most probable class, or follows from thresholds that the user gives per attribute. A thresholds
-file is YAML (or JSON): attribute key -> the P(present) from which the value is 1, or both thresholds:
-
-    gov_ids: 0.35
-    biometrics: {present: 0.6, ambiguous: 0.4}
-
-Below `present` the value is 0.5 if P(present) + P(ambiguous), the probability that it is not absent, reaches
-`ambiguous` (default 0.5), else 0. Attributes that the file does not name keep the most probable class.
 """
 
 import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ingest.errors import EngineError, did_you_mean
-from ingest.sample import printable
 from scoring.assessment import Unscored, Values
 from scoring.protocols.interface import Answer, Probabilities, TextAnswer, Token
-from scoring.protocols.texts import parse_mapping
 from scoring.taxonomy import KEYS
 
 MAX_ANSWER_CHARS = 50_000
@@ -145,38 +130,8 @@ def _meant(number: object, meaning: Mapping[float, float]) -> float | None:
     return meaning.get(number)
 
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
 CLASS_VALUES = np.array([0.0, 0.5, 1.0], dtype=np.float32)
 """Values of the classes absent, ambiguous, present."""
-
-
-class Threshold(BaseModel):
-    """The thresholds of one attribute, 0–1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    present: Share
-    ambiguous: Share = 0.5
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Thresholds for the probabilities of the classes."""
-
-    by_key: dict[str, Threshold]
-    """Thresholds by attribute key; other attributes get their most probable class."""
-
-    def apply(self, values: Values, probabilities: Probabilities) -> Values:
-        """Return `values`, shape (attributes,), with the attributes that have a threshold judged by it."""
-        judged = values.copy()
-        for i, key in enumerate(KEYS):
-            if (threshold := self.by_key.get(key)) is not None:
-                # In single precision, so that a probability that equals its threshold reaches it.
-                is_present = probabilities[i, 2] >= np.float32(threshold.present)
-                is_ambiguous = probabilities[i, 2] + probabilities[i, 1] >= np.float32(threshold.ambiguous)
-                judged[i] = 1.0 if is_present else 0.5 if is_ambiguous else 0.0
-        return judged
 
 
 def most_probable(probabilities: Probabilities) -> Values:
@@ -184,32 +139,3 @@ def most_probable(probabilities: Probabilities) -> Values:
     chosen = 2 - np.argmax(probabilities[:, ::-1], axis=1)
     values: Values = CLASS_VALUES[chosen]
     return values
-
-
-def load_thresholds(content: bytes | None) -> Thresholds:
-    """Load thresholds. EngineError: not YAML, no attribute, an unknown one, a threshold outside 0–1."""
-    if content is None:
-        return Thresholds({})
-    by_key = {}
-    for key, value in parse_mapping(content, "the thresholds file").items():
-        if key not in KEYS:
-            raise EngineError(f'the thresholds file: no attribute is named "{printable(key)}"{did_you_mean(key, KEYS)}')
-        by_key[key] = _threshold(key, value)
-    if not by_key:
-        raise EngineError("the thresholds file names no attribute; name at least one, or leave out --thresholds")
-    return Thresholds(by_key)
-
-
-def _threshold(key: str, value: object) -> Threshold:
-    try:
-        return Threshold.model_validate(value if isinstance(value, dict) else {"present": value})
-    except ValidationError as error:
-        first = min(error.errors(include_input=False), key=lambda e: e["type"] != "extra_forbidden")
-        name = str(first["loc"][-1]) if first["loc"] else "present"
-        if first["type"] == "extra_forbidden":
-            known = Threshold.model_fields
-            raise EngineError(
-                f'the thresholds file, {key}: unknown name "{name}"{did_you_mean(name, known)}; '
-                f"there are: {', '.join(known)}"
-            ) from None
-        raise EngineError(f"the thresholds file, {key}, {name}: {first['msg'].lower()}") from None

@@ -12,8 +12,8 @@ import numpy as np
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome
-from scoring.protocols.interface import Answer, Prompt, Protocol, ProtocolOptions, SlotAnswer, Slots
-from scoring.protocols.reading import Thresholds, evidence, load_thresholds, most_probable, unparsable
+from scoring.protocols.interface import Answer, Prompt, Protocol, SlotAnswer, Slots
+from scoring.protocols.reading import evidence, most_probable, unparsable
 from scoring.protocols.texts import OneQuestionTexts, Wording, fill, letter, load_texts, must_hold, version, with_image
 from scoring.taxonomy import KEYS
 
@@ -34,8 +34,6 @@ class SlotsTexts(OneQuestionTexts):
 
 @dataclass(frozen=True)
 class SlotsProtocol(Protocol):
-    thresholds: Thresholds
-
     def parse(self, answers: Sequence[Answer]) -> Outcome:
         answer = answers[0]
         if not isinstance(answer, SlotAnswer):
@@ -47,14 +45,13 @@ class SlotsProtocol(Protocol):
             good = (probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= SUM_TOLERANCE)
         if not good.all():
             return unparsable(f"has {(~good).sum()} of {len(KEYS)} slots without valid probabilities")
-        values = self.thresholds.apply(most_probable(probabilities), probabilities)
+        values = most_probable(probabilities)
         return Assessment(values, evidence(values, probabilities), (), probabilities)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
+def make(variants: frozenset[str], prompts: bytes | None) -> SlotsProtocol:
     name = ":".join(["slots", *variants])
-    texts = load_texts("slots", SlotsTexts, options.prompts)
-    thresholds = load_thresholds(options.thresholds)
+    texts = load_texts("slots", SlotsTexts, prompts)
     if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
         raise EngineError("the prompt file: placeholder must be a single digit, which is a single token")
     wanted = Slots(_pieces(SLOT_ALONE) if "digits" in variants else _named_pieces(texts.form_line), texts.placeholder)
@@ -64,7 +61,7 @@ def make(variants: frozenset[str], options: ProtocolOptions) -> SlotsProtocol:
         )
     instructions = texts.question(variants, {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
-    return SlotsProtocol(name, version(name, REVISION, texts, [prompt], thresholds.by_key), prompt, thresholds)
+    return SlotsProtocol(name, version(name, REVISION, texts, [prompt]), prompt)
 
 
 def _named_pieces(form_line: str) -> tuple[str, ...]:

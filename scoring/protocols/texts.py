@@ -12,18 +12,16 @@ import dataclasses
 import hashlib
 import json
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from string import ascii_uppercase
-from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.sample import printable
-from scoring.protocols.interface import Image, Message, Prompt, ProtocolOptions, Text
+from scoring.protocols.interface import Image, Message, Prompt, Text
 from scoring.taxonomy import ATTRIBUTES, KEYS
 from scoring.yaml_files import load_yaml
 
@@ -98,14 +96,12 @@ TextsType = TypeVar("TextsType", bound=Texts)
 FOLDER = resources.files("scoring.protocols").joinpath("texts")
 
 
-def load_texts(
-    protocol: str, model: type[TextsType], replacing: bytes | None, language: str | None = None
-) -> TextsType:
+def load_texts(protocol: str, model: type[TextsType], replacing: bytes | None) -> TextsType:
     """Load the shipped texts of a protocol, replaced by those of a prompt file.
 
-    language: None for English. EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
+    EngineError: not YAML, an unknown name, a name twice, or a value that is not text.
     """
-    name = f"{protocol}.yaml" if language is None else f"{protocol}-{language}.yaml"
+    name = f"{protocol}.yaml"
     shipped = parse_mapping(FOLDER.joinpath(name).read_bytes(), f"texts/{name}")
     if issubclass(model, TextsOfAttributes):
         shipped["questions"] = {attribute.key: attribute.question for attribute in ATTRIBUTES}
@@ -119,7 +115,6 @@ def load_texts(
             _check_names(questions, KEYS, "attribute", "the prompt file, questions")
             shipped["questions"] |= questions
         shipped |= own_texts
-        _refuse_control_characters(own_texts | questions)
     # Before anything is hashed: a text that has the number itself is the same text.
     for name, text in shipped.items():
         if isinstance(text, str):
@@ -178,16 +173,6 @@ def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str,
             )
 
 
-def _refuse_control_characters(texts: Mapping[str, Any]) -> None:
-    """Raise EngineError: no model should read them, and some mark positions in a text before it is filled."""
-    for name, text in texts.items():
-        for character in text if isinstance(text, str) else "":
-            if unicodedata.category(character) == "Cc" and character not in "\t\n\r":
-                raise EngineError(
-                    f"the prompt file: {name} holds the control character U+{ord(character):04X}; leave it out"
-                )
-
-
 ANNOUNCES_IMAGE = "The picture:"
 """Last words of the shipped texts before the image."""
 
@@ -211,13 +196,7 @@ def _system(text: str) -> tuple[Message, ...]:
     return (Message("system", (Text(text),)),) if text.strip() else ()
 
 
-def version(
-    name: str,
-    revision: int,
-    texts: Texts,
-    prompts: Sequence[Prompt],
-    thresholds: Mapping[str, BaseModel] = MappingProxyType({}),
-) -> str:
+def version(name: str, revision: int, texts: Texts, prompts: Sequence[Prompt]) -> str:
     """Return `<name>-<revision> <hash>`; the hash changes with every text and setting.
 
     revision: raised by hand when a protocol asks or reads answers in a new way.
@@ -227,15 +206,6 @@ def version(
         "revision": revision,
         "texts": texts.model_dump(),
         "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
-        "thresholds": {key: threshold.model_dump() for key, threshold in thresholds.items()},
+        "thresholds": {},  # as it was when there were some, so that the hashes stay
     }
     return f"{name}-{revision} {hash_of(content)}"
-
-
-def refuse_thresholds(protocol: str, options: ProtocolOptions) -> None:
-    """Raise EngineError if thresholds were given to a protocol without probabilities of the attributes."""
-    if options.thresholds is not None:
-        raise EngineError(
-            f"the {protocol} protocol gives no probabilities of the attributes; leave out --thresholds "
-            "or choose slots or json"
-        )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scoring.assessment import Assessment, Outcome, Unscored
-from scoring.protocols.interface import Answer, Generate, Message, Prompt, Protocol, ProtocolOptions, Text, TextAnswer
+from scoring.protocols.interface import Answer, Generate, Message, Prompt, Protocol, Text, TextAnswer
 from scoring.protocols.json_form import form_schema
 from scoring.protocols.reading import evidence, read_form, text_of, unparsable
 from scoring.protocols.texts import (
@@ -21,7 +21,6 @@ from scoring.protocols.texts import (
     fill,
     load_texts,
     must_hold,
-    refuse_thresholds,
     version,
     with_image,
     without_image,
@@ -88,9 +87,8 @@ class TwoPassProtocol(Protocol):
         return Prompt(messages, self.second.wanted)
 
 
-def make(variants: frozenset[str], options: ProtocolOptions) -> TwoPassProtocol:
-    refuse_thresholds("two-pass", options)
-    texts = load_texts("two-pass", TwoPassTexts, options.prompts)
+def make(variants: frozenset[str], prompts: bytes | None) -> TwoPassProtocol:
+    texts = load_texts("two-pass", TwoPassTexts, prompts)
     asked = texts.asking("first", {})
     first = Prompt(with_image(texts, texts.first_system, asked), Generate(MAX_TOKENS_FIRST))
     asked = fill("second", texts.second, {"attributes": texts.attributes(), "notes": _NOTES})

@@ -33,21 +33,14 @@ MAX_AXES = 4
 GATE = ("gate.hidden", "gate.output")
 
 
-def write_screen(
-    url: str,
-    record: ScreenRecord,
-    predictor: Predictor,
-    learnt: np.ndarray[tuple[int], np.dtype[np.uint64]],
-    encoder: bytes | None,
-) -> FittedScreen:
+def write_screen(url: str, record: ScreenRecord, predictor: Predictor, encoder: bytes | None) -> FittedScreen:
     """Write a new folder, screen.json last, so that a folder without it is no screen. StorageError if it cannot.
 
-    record: its `files` are filled in here. learnt: marks (`learnt_mark`) of the pictures that it was fitted on.
+    record: its `files` are filled in here.
     """
     from safetensors.numpy import save
 
-    tensors: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {"learnt": learnt}
-    tensors |= {_head(name): np.ascontiguousarray(head) for name, head in predictor.heads.items()}
+    tensors = {_head(name): np.ascontiguousarray(head) for name, head in predictor.heads.items()}
     if predictor.gate is not None:
         parts = (predictor.gate.hidden, predictor.gate.output)
         tensors |= {name: np.ascontiguousarray(part) for name, part in zip(GATE, parts, strict=True)}
@@ -95,18 +88,6 @@ def _own_hash(text: str | bytes) -> str:
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
-def learnt_pictures(url: str) -> frozenset[int]:
-    """Return the marks of the pictures that the screen was fitted on. Errors as in `read_screen`."""
-    root = place(url)
-    digest = read_screen(url).record.files[WEIGHTS]
-    return frozenset(_tensors(_checked(root, WEIGHTS, digest, url), url)["learnt"].tolist())
-
-
-def learnt_mark(sha256: str) -> int:
-    """Return the mark of a picture: 64 bits of a hash of its hash, which do not give that away."""
-    return int.from_bytes(hashlib.sha256(f"screen/{sha256}".encode()).digest()[:8], "big")
-
-
 def _head(modality: str) -> str:
     """Return the name of the tensor with its head."""
     return f"{modality}.head"
@@ -115,12 +96,8 @@ def _head(modality: str) -> str:
 def _predictor(record: ScreenRecord, tensors: Mapping[str, Numbers], url: str) -> Predictor:
     heads = {modality.name: _head(modality.name) for modality in record.modalities}
     parts = GATE if record.fusion == "gate" else ()
-    are_numbers = all(
-        value.dtype == np.float64 and np.isfinite(value).all() for name, value in tensors.items() if name != "learnt"
-    )
-    if set(tensors) != {"learnt", *heads.values(), *parts} or not are_numbers:
-        raise _misfit(url)
-    if tensors["learnt"].dtype != np.uint64 or tensors["learnt"].ndim != 1:
+    are_numbers = all(value.dtype == np.float64 and np.isfinite(value).all() for value in tensors.values())
+    if set(tensors) != {*heads.values(), *parts} or not are_numbers:
         raise _misfit(url)
     gate = Gate(*(tensors[name] for name in parts)) if parts else None
     are_heads = all(tensors[heads[each.name]].shape == (each.length + 1,) for each in record.modalities)

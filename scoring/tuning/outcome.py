@@ -1,22 +1,13 @@
-"""Result of a tuning run: what the model has learnt, and whether the saved adapter answers the same."""
+"""Result of a tuning run: what the model has learnt."""
 
-import gc
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from scoring.engines.vlm.adapter import Adapter
-from scoring.engines.vlm.checkpoint import Checkpoint
-from scoring.engines.vlm.transformers.engine import loaded
 from scoring.tuning.examples import IGNORED, Examples
 from scoring.tuning.trainer import CURVES, OWN_INPUTS, Tuner
-
-NUM_COMPARED = 8
-"""Number of pictures on which the saved adapter is compared with the model in memory."""
 
 NUM_MEASURED = 1_000
 """Maximum number of pictures of a split that are evaluated after tuning."""
@@ -48,9 +39,6 @@ class Trained:
     precision: str
     """Precision of the model: float32 or bfloat16."""
 
-    max_probability_difference: float = math.nan
-    """Largest difference between the model in memory and the saved adapter, loaded again, over some pictures."""
-
 
 def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
     """Ask the tuned model about pictures of both splits."""
@@ -69,44 +57,8 @@ def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
         share_of_commonest_answer=answers,
         share_of_commonest_target=wanted,
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
-        precision=_precision(tuner),
+        precision=str(tuner.model.get_base_model().dtype).partition(".")[2],
     )
-
-
-def difference_when_loaded(tuner: Tuner, examples: Examples, checkpoint: Checkpoint, saved: Adapter) -> float:
-    """Return the largest |P(in memory) - P(loaded again)| over the first pictures and all candidates at every target.
-
-    The model in memory leaves the accelerator first: there may be no room for two.
-    """
-    batch = tuner.data_collator([examples[index] for index in _spread(len(examples), NUM_COMPARED)])
-    before = _target_logits(tuner, tuner.model.eval(), batch)[0].softmax(dim=-1).cpu()
-    precision = _precision(tuner)
-    tuner.optimizer = None
-    tuner.model.to("cpu")
-    _free_memory()
-    after = _target_logits(tuner, loaded(checkpoint, saved, precision), batch)[0].softmax(dim=-1).cpu()
-    _free_memory()  # a script may tune again in the same process
-    return float((before - after).abs().max())
-
-
-def _free_memory() -> None:
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def _precision(tuner: Tuner) -> str:
-    return str(tuner.model.get_base_model().dtype).partition(".")[2]
-
-
-def _target_logits(tuner: Tuner, model: Any, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute logits and targets. Pixels get the model's precision; Trainer's autocast does the same in training."""
-    inputs = {
-        name: value.to(model.dtype) if name not in OWN_INPUTS and value.is_floating_point() else value
-        for name, value in batch.items()
-    }
-    with torch.inference_mode():
-        return tuner.target_logits(model, {name: value.to(model.device) for name, value in inputs.items()})
 
 
 def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
@@ -128,19 +80,21 @@ def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
 
 
 def _chosen(tuner: Tuner, examples: Examples) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield for each batch targets and predictions, both of shape (batch, K)."""
+    """Yield for each batch targets and predictions, shape (batch, K). Pixels get the model's precision; Trainer's
+    autocast does the same in training."""
     model = tuner.model.eval()
-    asked, size = _spread(len(examples), NUM_MEASURED), tuner.args.per_device_eval_batch_size
-    for start in range(0, len(asked), size):
+    num_asked, size = min(len(examples), NUM_MEASURED), tuner.args.per_device_eval_batch_size
+    asked = [step * len(examples) // num_asked for step in range(num_asked)]  # spread: they may be sorted by class
+    for start in range(0, num_asked, size):
         batch = tuner.data_collator([examples[index] for index in asked[start : start + size]])
-        logits, targets = _target_logits(tuner, model, batch)
+        inputs = {
+            name: value.to(model.dtype) if name not in OWN_INPUTS and value.is_floating_point() else value
+            for name, value in batch.items()
+        }
+        with torch.inference_mode():
+            inputs = {name: value.to(model.device) for name, value in inputs.items()}
+            logits, targets = tuner.target_logits(model, inputs)
         yield targets.cpu(), logits.argmax(dim=-1).cpu()
-
-
-def _spread(num: int, most: int) -> list[int]:
-    """Return at most `most` positions spread over a split, whose pictures may be sorted by class."""
-    num_taken = min(num, most)
-    return [step * num // num_taken for step in range(num_taken)]
 
 
 def _share_of_commonest(rows: Counter[tuple[int, ...]]) -> float:

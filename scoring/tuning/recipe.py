@@ -47,9 +47,6 @@ class Recipe(BaseModel):
     """Most tokens of a conversation with its prompt, without those of the picture; a longer one is refused. None: as
     many as the model takes."""
 
-    tunes_on_all: bool = False
-    """Whether the source tunes on all pictures that it has: a set that holds some back then gets a caution."""
-
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
     vision: bool = False
@@ -63,7 +60,7 @@ class Recipe(BaseModel):
 
     def stored(self) -> dict[str, object]:
         """Return what a card or a run that was begun keeps of the recipe. JSON types."""
-        return self.model_dump(mode="json", exclude_none=True, exclude={"tunes_on_all"})
+        return self.model_dump(mode="json", exclude_none=True)
 
     @model_validator(mode="after")
     def _has_one_length(self) -> Self:

@@ -5,7 +5,7 @@
     binary    Yes or No
     dialogue  a conversation about the picture that the user supplies
 
-0.5 counts as 0 (S1, section 5), unless ambiguous values are to be kept. Unjudged attributes are never taken for 0: a
+0.5 counts as 0 (S1, section 5). Unjudged attributes are never taken for 0: a
 label that leaves the answer open gives no target.
 
 Pictures are drawn for the training set, and some are held back for validation. Every draw follows a rank that depends
@@ -14,17 +14,14 @@ same seed is contained in a larger one. A group of near duplicates is on the sam
 """
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
-from pydantic.dataclasses import dataclass as checked_dataclass
 
-from ingest.errors import LabelsError, did_you_mean
-from ingest.sample import printable
+from ingest.errors import LabelsError
 from scoring.assessment import Values
 from scoring.protocols.binary import BinaryProtocol
 from scoring.protocols.holistic import SeverityProtocol
@@ -73,7 +70,7 @@ class Target:
     """The expected answer: slot classes, a text, or turns of a conversation."""
 
     slots: tuple[int | None, ...] | None = None
-    """Per attribute 0 absent, 1 ambiguous, 2 present; None is left out of the loss."""
+    """Per attribute 0 absent, 1 ambiguous (which no label gives), 2 present; None is left out of the loss."""
 
     answer: str | None = None
     """The assistant's turn, without the token that ends it."""
@@ -105,7 +102,7 @@ def score_of(label: Label) -> float | None:
     return None if np.isnan(score) else score
 
 
-def target_of(label: Label, protocol: Protocol, *, keep_ambiguous: bool) -> Target | None:
+def target_of(label: Label, protocol: Protocol) -> Target | None:
     """Return the answer to this protocol, `slots`, `severity` or `binary`; None if the label does not say it."""
     if isinstance(protocol, SeverityProtocol):
         score = score_of(label)
@@ -116,7 +113,7 @@ def target_of(label: Label, protocol: Protocol, *, keep_ambiguous: bool) -> Targ
         private = is_private(label)
         spellings = protocol.answers.yes if private else protocol.answers.no
         return None if private is None else Target(answer=spellings[0])
-    classes = {0.0: 0, 0.5: 1 if keep_ambiguous else 0, 1.0: 2}
+    classes = {0.0: 0, 0.5: 0, 1.0: 2}
     slots = tuple(None if value != value else classes[value] for value in label.values.tolist())  # NaN
     return None if all(slot is None for slot in slots) else Target(slots=slots)
 
@@ -131,9 +128,6 @@ def differ(targets: Iterable[Target]) -> bool:
 
 PUBLIC = "public"
 """Class of pictures that are not private."""
-
-MAX_SHOWN = 20
-"""Maximum number of names in an error message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,78 +164,22 @@ class Candidate:
         return "private" if self.is_private else "unknown"
 
 
-@checked_dataclass(frozen=True)
-class Draw:
-    """How many pictures of each kind are drawn."""
+def drawn(candidates: Sequence[Candidate], num_pictures: int | None, seed: int) -> list[Candidate]:
+    """Draw pictures, each class in proportion, in rank order. LabelsError if there are too few.
 
-    seed: Annotated[int, Field(ge=0)] = 0
-    """Seed of every draw."""
-
-    per_class: Annotated[int, Field(ge=1)] | None = None
-    """Pictures of each private class, and as many public ones in total."""
-
-    num_pictures: Annotated[int, Field(ge=2)] | None = None
-    """Pictures in total, each class in proportion."""
-
-    equal_levels: bool = False
-    """equal: as many pictures of each severity level as the rarest level has."""
-
-    leave_out: tuple[str, ...] = ()
-    """A class of which no picture is taken; repeatable."""
-
-    validation_share: Annotated[float, Field(ge=0, le=0.5)] = 0.1
-    """Share that is held back, by groups of near duplicates."""
-
-
-def drawn(candidates: Sequence[Candidate], draw: Draw) -> list[Candidate]:
-    """Draw the pictures that `draw` asks for, in rank order. LabelsError if there are too few of a kind.
-
-    candidates: each sha256 once.
+    candidates: each sha256 once. num_pictures: None for all.
     """
-    ranked = sorted(candidates, key=lambda c: _rank(draw.seed, c.sha256))
-    strata = Counter(c.stratum for c in ranked)
-    for name in draw.leave_out:
-        if name not in strata:
-            raise LabelsError(
-                f'--leave-out: no picture has the class "{name:.80}"{did_you_mean(name, strata)}; '
-                f"there are: {_listed(strata)}"
-            )
-    ranked = [c for c in ranked if c.stratum not in draw.leave_out]
-    if draw.equal_levels:
-        ranked = _equal_levels(ranked)
-    if draw.per_class is not None:
-        ranked = _per_class(ranked, draw.per_class)
-    if draw.num_pictures is not None:
-        ranked = _in_proportion(ranked, draw.num_pictures)
-    return ranked
+    ranked = sorted(candidates, key=lambda c: _rank(seed, c.sha256))
+    return ranked if num_pictures is None else _in_proportion(ranked, num_pictures)
 
 
-def splits(chosen: Sequence[Candidate], draw: Draw) -> dict[str, list[Candidate]]:
+def splits(chosen: Sequence[Candidate], validation_share: float, seed: int) -> dict[str, list[Candidate]]:
     """Split into train and validation, by groups of near duplicates; either may be empty."""
     by_split: dict[str, list[Candidate]] = {"train": [], "validation": []}
     for candidate in chosen:
-        share = int(_rank(draw.seed, f"split {candidate.group}")[:12], 16) / 16**12  # uniform in [0, 1)
-        is_held_back = share < draw.validation_share
-        by_split["validation" if is_held_back else "train"].append(candidate)
+        share = int(_rank(seed, f"split {candidate.group}")[:12], 16) / 16**12  # uniform in [0, 1)
+        by_split["validation" if share < validation_share else "train"].append(candidate)
     return by_split
-
-
-def _per_class(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
-    by_class = _by(ranked, (c.stratum for c in ranked))
-    private = [name for name in by_class if name != PUBLIC]
-    wanted = dict.fromkeys(private, num) | {PUBLIC: num * len(private)}
-    return _first_of_each(ranked, by_class, wanted, "--per-class")
-
-
-def _equal_levels(ranked: Sequence[Candidate]) -> list[Candidate]:
-    if unknown := sum(c.level is None for c in ranked):
-        raise LabelsError(
-            f"--levels equal: {unknown} pictures have no level, since attributes were not judged; "
-            f"choose --levels natural, or label all {len(KEYS)} attributes"
-        )
-    by_level = _by(ranked, (f"level {c.level}" for c in ranked))
-    smallest = min((len(members) for members in by_level.values()), default=0)
-    return _first_of_each(ranked, by_level, dict.fromkeys(by_level, smallest), "--levels equal")
 
 
 def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
@@ -249,7 +187,9 @@ def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
     (i - 1/2) / m. Largest remainders would sometimes take fewer of a class for a larger number."""
     if num > len(ranked):
         raise LabelsError(f"--n {num}: there are {len(ranked)} pictures; give that or less")
-    by_class = _by(ranked, (c.stratum for c in ranked))
+    by_class: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in ranked:
+        by_class[candidate.stratum].append(candidate)
     turn = {
         candidate.sha256: ((2 * position + 1) / len(members), name)
         for name, members in by_class.items()
@@ -257,34 +197,6 @@ def _in_proportion(ranked: Sequence[Candidate], num: int) -> list[Candidate]:
     }
     earliest = {candidate.sha256 for candidate in sorted(ranked, key=lambda c: turn[c.sha256])[:num]}
     return [c for c in ranked if c.sha256 in earliest]
-
-
-def _first_of_each(
-    ranked: Sequence[Candidate], by_name: Mapping[str, Sequence[Candidate]], wanted: Mapping[str, int], option: str
-) -> list[Candidate]:
-    """Take the wanted number of each name. LabelsError if a name has fewer pictures."""
-    few = [
-        f"{name} {len(by_name.get(name, ()))} of {num}"
-        for name, num in wanted.items()
-        if len(by_name.get(name, ())) < num
-    ]
-    if few:
-        raise LabelsError(f"{option}: too few pictures: {_listed(few)}; lower it, or label more")
-    chosen = {c.sha256 for name, num in wanted.items() for c in by_name.get(name, ())[:num]}
-    return [c for c in ranked if c.sha256 in chosen]
-
-
-def _listed(names: Iterable[str]) -> str:
-    known = sorted(printable(name[:80]) for name in names)
-    more = f", … ({len(known)} in all)" if len(known) > MAX_SHOWN else ""
-    return ", ".join(known[:MAX_SHOWN]) + more
-
-
-def _by(ranked: Sequence[Candidate], names: Iterable[str]) -> dict[str, list[Candidate]]:
-    by_name: dict[str, list[Candidate]] = defaultdict(list)
-    for candidate, name in zip(ranked, names, strict=True):
-        by_name[name].append(candidate)
-    return by_name
 
 
 def _rank(seed: int, sha256: str) -> str:

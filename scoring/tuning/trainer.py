@@ -1,4 +1,4 @@
-"""transformers' Trainer with the loss of privacy-tuning, curves for TensorBoard, and a stop at the first bad number.
+"""transformers' Trainer with the loss of privacy-tuning, and a stop at the first bad number.
 
 The loss is cross-entropy at the target positions alone: for `slots` over the three classes, else over the whole
 vocabulary. Every picture of a step weighs the same, and so does every known target of a picture.
@@ -6,8 +6,6 @@ vocabulary. Every picture of a step weighs the same, and so does every known tar
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -91,30 +89,3 @@ class _Steps(TrainerCallback):  # type: ignore[misc]  # of an untyped package
         for name in CURVES:
             if logs and not math.isfinite(logs.get(name, 0.0)):
                 raise NotANumberError(state.global_step)
-
-
-class TensorBoard(TrainerCallback):  # type: ignore[misc]  # of an untyped package
-    """Writes the curves while they grow. transformers' own callback also writes all settings, with paths in them."""
-
-    def __init__(self, folder: Path):
-        self._folder = folder
-        self._writer: Any = None
-
-    @staticmethod
-    def is_installed() -> bool:
-        return find_spec("tensorboardX") is not None
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        from tensorboardX import SummaryWriter
-
-        # What a killed run wrote after its last checkpoint is computed again, and hidden.
-        self._writer = SummaryWriter(str(self._folder), purge_step=state.global_step + 1)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **others: Any) -> None:
-        for name in CURVES:
-            if self._writer is not None and logs and name in logs:
-                self._writer.add_scalar(f"tune/{name}", logs[name], state.global_step)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        if self._writer is not None:
-            self._writer.close()

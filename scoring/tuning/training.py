@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +19,23 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import TrainingArguments, set_seed
 
 from ingest.errors import EngineError, IncompleteError, LabelsError
-from scoring.engines.vlm.adapter import adapter
 from scoring.engines.vlm.checkpoint import Checkpoint
 from scoring.engines.vlm.loading import model_of
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols.interface import Protocol, Slots
 from scoring.tuning.examples import Collator, Encoder, Examples, check_targets
-from scoring.tuning.outcome import Trained, difference_when_loaded, outcome
+from scoring.tuning.outcome import Trained, outcome
 from scoring.tuning.recipe import Recipe
-from scoring.tuning.trainer import NotANumberError, TensorBoard, Tuner
+from scoring.tuning.trainer import NotANumberError, Tuner
 from scoring.tuning.training_set import TrainingSet
 
 CHECKPOINTS = "checkpoints"
-TENSORBOARD = "tensorboard"
-"""Folder of the curves; it stays with the adapter."""
-
 TRAINER_STATE = "trainer_state.json"
 """Written last into a checkpoint: without it the checkpoint is incomplete."""
 
 NUM_CHECKPOINTS = 10
 MAX_STEPS_PER_CHECKPOINT = 100
-"""Defaults: ten checkpoints in a run, but at least one in this many steps."""
+"""Ten checkpoints in a run, but at least one in this many steps."""
 
 MAX_READERS = 4
 """Maximum number of processes that decode pictures while a GPU computes."""
@@ -66,9 +62,6 @@ class TrainingRequest:
     seed: int
     micro_batch_size: int
     """Number of pictures at once on the device; the recipe's batch size is reached over several."""
-
-    steps_per_checkpoint: int | None = None
-    """None: as many as make `NUM_CHECKPOINTS` in a run."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +123,6 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None]) -> T
         data_collator=Collator(prompter.tokenizer.pad_token_id or 0),
         train_dataset=pictures,
         eval_dataset=held_back if len(held_back) else None,
-        callbacks=[TensorBoard(request.folder / TENSORBOARD)] if TensorBoard.is_installed() else [],
     )
     last = last_checkpoint(request.folder)
     _remove_half_written(request.folder)
@@ -145,8 +137,7 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None]) -> T
     model.peft_config["default"].base_model_name_or_path = request.checkpoint.name.partition("@")[0]
     model.save_pretrained(request.folder, save_embedding_layers=False)  # none is tuned; else peft looks for changes
     (request.folder / "README.md").unlink(missing_ok=True)  # peft's, which says nothing yet
-    difference = difference_when_loaded(tuner, pictures, request.checkpoint, adapter(str(request.folder)))
-    return replace(result, max_probability_difference=difference)
+    return result
 
 
 def _stopped(error: NotANumberError, folder: Path) -> str:
@@ -218,7 +209,6 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
     """Translate the recipe to arguments of transformers."""
     recipe, on_gpu = request.recipe, torch.cuda.is_available()
     is_constant = recipe.schedule == "constant" and recipe.warmup_share
-    steps_per_checkpoint = min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS))
     num_readers = min(MAX_READERS, (os.cpu_count() or 1) - 1) if on_gpu else 0
     arguments = TrainingArguments(
         output_dir=str(request.folder / CHECKPOINTS),
@@ -237,7 +227,7 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
         seed=request.seed,
         data_seed=request.seed,
         save_strategy="steps",
-        save_steps=request.steps_per_checkpoint or steps_per_checkpoint,
+        save_steps=min(MAX_STEPS_PER_CHECKPOINT, math.ceil(shared.num_steps / NUM_CHECKPOINTS)),
         save_total_limit=2,
         eval_strategy="epoch" if has_held_back else "no",
         prediction_loss_only=True,

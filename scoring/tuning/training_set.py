@@ -23,7 +23,7 @@ from ingest.errors import EngineError, LabelsError
 from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.place import place, reason_of
 from scoring.protocols import protocol
-from scoring.protocols.interface import Protocol, ProtocolOptions
+from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target, TargetKind
 
@@ -40,9 +40,9 @@ MAX_ITEM_BYTES = 2**20
 
 
 class SetRecord(BaseModel):
-    """The content of set.json."""
+    """The content of set.json; fields that an older version wrote, and this one needs not, are left out."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     format: Format = FORMAT
     privsieve_version: str
@@ -58,13 +58,10 @@ class SetRecord(BaseModel):
     labels_sha256: str
     annotators: tuple[str, ...]
     licences: tuple[str, ...]
-    """Licences of the labels and, if given, of the pictures."""
+    """Licences of the labels."""
 
     draw: dict[str, object]
-    """The draw: the fields of `targets.Draw`."""
-
-    keeps_ambiguous: bool
-    """Whether 0.5 is a class of its own; else it counts as 0."""
+    """The draw: number of pictures, share that is held back, seed."""
 
     num_pictures: int
     """Number of pictures of the source: the sum of the five numbers below, of `num_listed` and of
@@ -179,7 +176,7 @@ class TrainingSet:
         """Return the protocol of the set's prompt. LabelsError if the wording has changed in this version."""
         texts = None if self.record.prompt_file is None else self.record.prompt_file.encode()
         try:
-            now = protocol(self.record.protocol, ProtocolOptions(texts))
+            now = protocol(self.record.protocol, texts)
         except EngineError as error:
             raise LabelsError(f"{self.folder}: its protocol cannot be used: {error}; make the set again") from None
         if now.version != self.record.protocol_version:

@@ -113,7 +113,7 @@ def counts(person: Person, **wanted: object) -> dict[str, Any]:
     return of_lists | {"attributes": found["attributes"]}
 
 
-def export(person: Person, format: str, **wanted: object) -> bytes:
-    answered = person.post("/api/export", {"filter": wanted, "format": format})
+def export(person: Person, **wanted: object) -> bytes:
+    answered = person.post("/api/export", {"filter": wanted})
     assert answered.status == 200
     return answered.content

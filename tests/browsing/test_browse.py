@@ -1,5 +1,6 @@
 """Rows by filters, their counts, and what nobody sees."""
 
+import csv
 import hashlib
 import io
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.table import Facts
-from tests.browsing.made import ROWS, SHOWN, answer, content, counts, export, keys, served, written
+from tests.browsing.made import FOUND, ROWS, SHOWN, answer, content, counts, export, keys, served, written
 from tests.jobs.made import privsieve, tar
 from tests.reviewing.made import Person, pdq, smaller_and_mirrored
 
@@ -80,7 +81,7 @@ def test_a_count_says_how_many_rows_a_value_would_leave(person: Person) -> None:
 def test_the_decisions_of_a_policy_are_those_that_explain_names(run: Path, person: Person, policy: str) -> None:
     policies = [load_policy(policy_bytes(policy), policy)]
     with open_run(str(run)) as opened:
-        explained = {key: explanation(opened, row_named(opened, key, None), policies) for key in SHOWN}
+        explained = {key: explanation(opened, row_named(opened, key), policies) for key in SHOWN}
     actions = {key: found.decisions[0].action for key, found in explained.items()}
     for action in ("keep", "flag", "drop"):
         expected = [key for key in SHOWN if actions[key] == action]
@@ -155,7 +156,7 @@ def test_what_a_scan_found_on_its_list_is_counted_and_nowhere_else(person: Perso
     assert all(key for key in keys(person, condition="true"))
     assert keys(person, reason="listed") == []
     assert keys(person, condition="reason = 'listed'") == []
-    assert b"listed" not in export(person, "csv")
+    assert b"listed" not in export(person)
 
 
 @pytest.mark.slow
@@ -177,7 +178,7 @@ def test_what_is_on_a_hash_list_is_never_shown_named_or_exported(run: Path, tmp_
         assert counts(person)["level"].get(3) is None
         said = [person.get(f"/api/details/{number}").content for number in range(8)]
         said.append(person.get("/api/state").content)
-        said += [export(person, format) for format in ("csv", "coco")]
+        said.append(export(person))
         said += [person.post(f"/api/{verb}", {"filter": {}}).content for verb in ("page", "counts")]
         for one in said:
             assert sha256(listed).encode() not in one
@@ -230,7 +231,7 @@ def test_without_the_token_nothing_is_shown(server: LocalServer[Browsing], perso
 )
 def test_what_is_asked_wrongly_is_one_line(person: Person, wanted: Mapping[str, object], message: str) -> None:
     for path in ("/api/page", "/api/counts", "/api/export"):
-        answered = person.post(path, {"filter": wanted} | ({"format": "csv"} if path == "/api/export" else {}))
+        answered = person.post(path, {"filter": wanted})
         assert answered.status == 400 or path == "/api/page"
         assert message in answered.json["error"]
         assert "\n" not in answered.json["error"]
@@ -258,7 +259,7 @@ def test_nothing_is_written(run: Path) -> None:
     with served(run) as server:
         person = Person(server.address)
         keys(person, policy="strict", condition="level = 1")
-        export(person, "csv")
+        export(person)
         person.get("/api/details/0")
     assert files() == before
 
@@ -291,3 +292,16 @@ def test_more_rows_than_fit_in_memory_are_refused_with_what_to_do(
 
 def test_every_row_of_the_corpus_is_in_this_test() -> None:
     assert len(SHOWN) == len(ROWS) - 1
+
+
+def test_csv_has_the_rows_that_fit_and_no_formula(person: Person) -> None:
+    rows = list(csv.DictReader(export(person, category="office").decode().splitlines()))
+    assert [row["key"] for row in rows] == ["'=name()", "half", "cut"]
+    assert [row["biometrics"] for row in rows] == ["0", "0.5", ""]
+    assert [row["level"] for row in rows] == ["2", "0", ""]
+    assert not {"rationale", "boxes", "action"} & rows[0].keys()
+    decided = list(csv.DictReader(export(person, policy="strict", action="drop").decode().splitlines()))
+    assert {row["action"] for row in decided} == {"drop"}
+    assert [row["key"] for row in decided] == ["<b>both</b>", "face", "'=name()", "half", "cut"]
+    assert FOUND in str(person.get("/api/details/0").json)
+    assert FOUND.encode() not in export(person), "no export holds what an engine wrote"

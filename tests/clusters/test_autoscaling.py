@@ -12,11 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import yaml
 
 from ingest.errors import PrivsieveError
 from jobs.runtime import machines
-from jobs.runtime.machines import ClusterNode, default_num_cpus, engines_that_may_start, pool_size, refuse_unfit_engine
+from jobs.runtime.machines import ClusterNode, default_num_cpus, pool_size, refuse_unfit_engine
 from tests.conftest import ray_folder, ray_node
 from tests.faults.drill import make_shards
 
@@ -63,7 +62,6 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
             probe.bind(("127.0.0.1", PORT))
         except OSError:
             pytest.skip(f"port {PORT} is taken, and Ray's fake nodes know no other")
-    (tmp_path / "ray_bootstrap_config.yaml").write_text(yaml.safe_dump(CONFIG))
     autoscaling = tmp_path / "autoscaling.json"
     autoscaling.write_text(json.dumps(CONFIG))
     found = {name: text for name, text in os.environ.items() if not name.startswith("RAY_")}
@@ -79,7 +77,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         scaling = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
         scaling["PRIVSIEVE_DRILL"] = str(tmp_path / "drill.json")
         with ray_node(head, found | scaling, folder / "head.log"):
-            yield found | {"HOME": str(tmp_path)}
+            yield found
 
 
 TWO_GPUS = f"""
@@ -92,7 +90,7 @@ with ray_session("127.0.0.1:{PORT}"):
 """
 
 
-def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
+def test_a_scan_waits_for_the_first_machine_and_asks_for_as_many_as_it_was_given(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     """It is ended when both machines are there; the same command goes on with what it left."""
@@ -106,6 +104,8 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
         "canned",
         "--engine-gpus",
         "1",
+        "--num-engines",
+        "2",
     ]
     command = [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"]
     (tmp_path / "drill.json").write_text('{"*": 2.0}')
@@ -125,58 +125,18 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_all_that_may_start(
 
 
 @pytest.mark.parametrize(
-    ("types", "most", "cpus", "gpus", "num"),
-    [
-        ({"head": (0, 0, 0), "gpu": (8, 1, 4)}, 12, 1, 1, 4),
-        ({"head": (0, 0, 0), "gpu": (96, 8, 4), "cpu": (8, 0, 8)}, 12, 1, 1, 32),
-        ({"gpu": (96, 8, 4), "cpu": (8, 0, 8)}, 2, 1, 1, 16),  # two machines in all: those that hold the most
-        ({"gpu": (96, 8, 4)}, 12, 1, 0.5, 64),
-        ({"gpu": (96, 1, 4)}, 12, 1, 2, 0),  # no machine has two GPUs
-        ({"gpu": (96, 8, 4)}, 12, 24, 1, 16),  # the CPUs hold four engines on each
-        ({"gpu": (2, 1, 4)}, 12, 4, 1, 0),  # no machine has four CPUs
-        ({"cpu": (8, 0, 2)}, 12, 1, 0, 14),
-        ({"cpu": (8, 0, 12), "gpu": (8, 1, 8)}, 16, 1, 1, 8),  # machines without a GPU take no place of those with one
-        ({"cpu": (8, 0, 16), "gpu": (8, 1, 8)}, 16, 1, 1, 8),
-        ({"cpu": (2, 0, 2), "gpu": (8, 1, 2)}, 4, 1, 0, 3),  # engines without a GPU start no machine with one
-        ({"cpu": (1, 0, 2), "gpu": (8, 1, 2)}, 4, 2, 0, 7),  # unless no other holds them
-    ],
-)
-def test_the_clusters_file_says_how_many_engines_may_start(
-    types: dict[str, tuple[float, float, int]],
-    most: int,
-    cpus: float,
-    gpus: float,
-    num: int,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    kinds = {
-        name: {"resources": {"CPU": cpu, "GPU": gpu}, "max_workers": at_most}
-        for name, (cpu, gpu, at_most) in types.items()
-    }
-    file = tmp_path / "ray_bootstrap_config.yaml"
-    file.write_text(yaml.safe_dump({"max_workers": most, "available_node_types": kinds}))
-    monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(file))
-    assert engines_that_may_start(cpus, gpus) == num
-
-
-@pytest.mark.parametrize(
     ("nodes", "gpus", "cpus"),
     [
-        ([], 1, 7),  # what the autoscaler may start has 8 cores for a GPU
-        ([ClusterNode(0, 0), ClusterNode(192, 8)], 1, 7),
+        ([], 1, 1),  # no machine has come yet
+        ([ClusterNode(0, 0), ClusterNode(192, 8), ClusterNode(8, 1)], 1, 7),
         ([ClusterNode(6, 1)], 1, 5),
-        ([], 0.5, 3),
-        ([], 0, 1),
+        ([ClusterNode(6, 1)], 0, 1),
         ([ClusterNode(2, 1)], 0.5, 1),
     ],
 )
 def test_an_engine_gets_the_cores_of_its_part_of_a_gpu_but_one(
-    nodes: list[ClusterNode], gpus: float, cpus: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    nodes: list[ClusterNode], gpus: float, cpus: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kinds = {"gpu": {"resources": {"CPU": 8, "GPU": 1}, "max_workers": 2}}
-    (tmp_path / "file.yaml").write_text(yaml.safe_dump({"max_workers": 2, "available_node_types": kinds}))
-    monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(tmp_path / "file.yaml"))
     monkeypatch.setattr(machines, "cluster_nodes", lambda: nodes)
     assert default_num_cpus("head:6379", gpus) == cpus
 
@@ -194,16 +154,8 @@ def test_an_engine_that_is_larger_than_this_machine_is_refused(
         refuse_unfit_engine("local", cpus, gpus)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "- 1", "max_workers: many", "a: *b", "available_node_types: {x: {max_workers: {}}}"]
-)
-def test_a_file_that_says_nothing_lets_the_pool_grow(
-    content: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "file.yaml").write_text(content)
-    monkeypatch.setattr(machines, "AUTOSCALER_CONFIG", str(tmp_path / "file.yaml"))
-    monkeypatch.setattr(machines, "cluster_nodes", lambda: [])
-    assert engines_that_may_start(1, 1) is None
-    assert pool_size("head:6379", 1, 1, None, None) == (1, machines.MAX_GROWTH)
-    assert pool_size("head:6379", 1, 1, None, 8) == (1, 8)
-    assert pool_size("head:6379", 1, 1, 3, None) == (3, 3)
+def test_the_pool_of_a_cluster_grows_unless_its_size_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "cluster_nodes", lambda: [ClusterNode(8, 1), ClusterNode(8, 2)])
+    assert pool_size("head:6379", 1, 1, None) == (3, machines.MAX_GROWTH)
+    assert pool_size("head:6379", 1, 1, 2) == (2, 2)
+    assert pool_size("local", 1, 1, None) == (3, 3)

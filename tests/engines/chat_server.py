@@ -37,8 +37,7 @@ class Reply:
 
 class ChatServer(ThreadingHTTPServer):
     """`script`: sha256 of the JPEG -> reply; `by_words`: words of the question -> reply, before `script`; `refuses`:
-    parameters that every request is refused for; `models`: what it answers for; `listed`: what it says that it has,
-    where that is something else."""
+    parameters that every request is refused for; `models`: what it answers for."""
 
     daemon_threads = True
     # More than the default of 5: many connections come at once.
@@ -52,7 +51,6 @@ class ChatServer(ThreadingHTTPServer):
         self.refuses: dict[str, str] = {}
         self.keys: frozenset[str] = frozenset()
         self.models = ["tiny-vl"]
-        self.listed: list[str] | None = None
         self.retry_after = ""
         self.logprobs: Any = None
         self.proxied: set[str] = set()
@@ -79,14 +77,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
-
-    def do_GET(self) -> None:
-        if self.path != "/v1/models":
-            return self._send(404, {"error": {"message": "no such path"}})
-        if not self._may_come_in():
-            return None
-        listed = self.server.models if self.server.listed is None else self.server.listed
-        return self._send(200, {"object": "list", "data": [{"id": name} for name in listed]})
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -281,6 +281,73 @@ def test_of_a_set_like_privacyalerts_most_wrong_labels_have_the_smallest_areas()
     assert (area < np.percentile(fakes, 99)).mean() > 0.25
 
 
+def test_the_labels_of_biv_priv_and_cprt_bench_can_be_imported(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    root = tmp_path / "biv"
+    names = ["Bank_Statement_1.jpg", "a/mortage_investment_or_retirement_report 2.png", "IMG_77.jpg"]
+    private = [f"final_release/{name}" for name in names]
+    for shade, name in enumerate([*private, "Public/Original_Images_Nonprivate/1.jpg"]):
+        made.picture(root / name, shade)
+    run("label_lists", "biv-priv", root, root / "labels.csv", monkeypatch=monkeypatch)
+    mapping, out = PAPERS / "biv-priv-mapping.yaml", tmp_path / "biv.parquet"
+    command = ("labels", "import", "csv", root / "labels.csv", "--mapping", mapping, "--annotator", "biv-priv")
+    assert privsieve(*command, "--out", out) == 0
+    assert "labels that fit no attribute: no class in the name 1" in capsys.readouterr().out
+    rows = {row["key"]: row for row in read_labels(str(out)).to_pylist()}
+    assert {key: (row["class"], row["private"], row["financial_data"]) for key, row in rows.items()} == {
+        "Bank_Statement_1.jpg": ("Bank Statement", 1, 1),
+        "mortage_investment_or_retirement_report 2.png": ("Mortage, Investment or Retirement Report", 1, 1),
+        "IMG_77.jpg": (None, 1, None),
+        "1.jpg": ("public", 0, None),
+    }
+    assert all(row["sha256"] and row["annotator"] == "biv-priv" for row in rows.values())
+    levels = {"level1": {"biometrics": 1, "gov_ids": 0}, "level3": {"age": 1, "hair": 1}}
+    record = {"id": "2017_1.jpg", "binary_labels": levels, "level": 1, "score": 0.75}
+    (tmp_path / "cprt_test.json").write_text(json.dumps([record]))
+    run("label_lists", "cprt-bench", tmp_path, tmp_path / "cprt.csv", monkeypatch=monkeypatch)
+    by = ("--annotator", "cprt-bench", "--out", tmp_path / "cprt.parquet")
+    assert privsieve("labels", "import", "csv", tmp_path / "cprt.csv", *by) == 0
+    assert "labels that fit no attribute: hair 1" in capsys.readouterr().out
+    (row,) = read_labels(str(tmp_path / "cprt.parquet")).to_pylist()
+    assert (row["key"], row["split"], row["score"], row["licence"]) == ("2017_1.jpg", "test", 0.75, "MIT")
+    assert {key: row[key] for key in KEYS if row[key] is not None} == {"biometrics": 1, "gov_ids": 0, "age": 1}
+    (tmp_path / "cprt_test.json").write_text("[1]")
+    assert "TypeError" in refusal("label_lists", "cprt-bench", tmp_path, tmp_path / "no.csv", monkeypatch=monkeypatch)
+    assert not (tmp_path / "no.csv").exists()
+
+
+CATEGORIES = ["nudity", "nudity", "religion", "", "x"]
+
+
+def test_people_agree_less_where_their_votes_are_further_apart(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    lines = ["key,class,annotator,vote"]
+    words = {"P": "clearly private", "p": "private", "u": "public", "U": "clearly public", "-": ""}
+    for person, votes in (("ann", "PpUP-"), ("bob", "PpUUp"), ("cy", "ppu--")):
+        for key, (category, vote) in enumerate(zip(CATEGORIES, votes, strict=True)):
+            lines.append(f"{key},{category},{person},{words[vote]}")
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    people, majority = tmp_path / "people.parquet", tmp_path / "majority.parquet"
+    assert privsieve("labels", "import", "csv", tmp_path / "people.csv", "--out", people) == 0
+    assert privsieve("labels", "consensus", people, "--method", "majority", "--out", majority) == 0
+    capsys.readouterr()
+    run("pairwise_agreement", people, majority, monkeypatch=monkeypatch)
+    # One against two votes a step apart: pairs 1, .75, .75. The fourth picture ties, so it has no class.
+    assert capsys.readouterr().out.splitlines() == [
+        "all, all: 0.667 of 4 pictures, moderate",
+        "all, clearly private: 0.833 of 1 pictures, high",
+        "all, clearly public: 0.833 of 1 pictures, high",
+        "all, private: 1.000 of 1 pictures, high",
+        "nudity, all: 0.917 of 2 pictures, high",
+        "nudity, clearly private: 0.833 of 1 pictures, high",
+        "nudity, private: 1.000 of 1 pictures, high",
+        "religion, all: 0.833 of 1 pictures, high",
+        "religion, clearly public: 0.833 of 1 pictures, high",
+    ]
+
+
 def test_planted_levels_get_falling_bands_and_the_file_can_be_used(tmp_path: Path, monkeypatch: Patch) -> None:
     fit_bands = script("fit_bands")
     monkeypatch.setattr(fit_bands, "NUM_BOOTSTRAPS", 2)

@@ -53,5 +53,5 @@ def test_a_takedown_of_the_release_before_while_a_filter_runs_brings_nothing_bac
         patch.setattr(PreviousRelease, "refuse_changed", late)
         assert privsieve(*command, "--out", tmp_path / "v2") == 1
     assert not (tmp_path / "v2" / "release.json").exists()
-    assert privsieve(*command, "--out", tmp_path / "v2", "--overwrite") == 0
-    assert dropped(tmp_path / "v2") == [("a", "(removed_before)")]
+    assert privsieve(*command, "--out", tmp_path / "v3") == 0
+    assert dropped(tmp_path / "v3") == [("a", "(removed_before)")]

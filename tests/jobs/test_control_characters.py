@@ -146,7 +146,7 @@ CASES: tuple[Case, ...] = (
     ("report", lambda made: [made.run(), "--format", "json"]),
     ("report", lambda made: [made.busy()]),
     ("report", lambda made: [made.busy(), "--format", "csv"]),
-    ("explain", lambda made: [made.run(), f"{ODD}1", "--shard", f"a-{ODD}.tar"]),
+    ("explain", lambda made: [made.run(), f"a-{ODD}.tar/{ODD}1"]),
     ("explain", lambda made: [made.run(), f"{ODD}1"]),
     ("sql", lambda made: [made.run(), "SELECT * FROM images"]),
     ("sql", lambda made: [made.busy(), f"SELECT category AS \"name-{ODD}\", '{ODD}' AS x FROM images"]),

@@ -20,9 +20,6 @@ from tests.engines.chat_server import SECRET, ChatServer
 from tests.jobs.made import privsieve, tar
 from tests.making import Capture, Patch
 
-NO_RAY = ("--ray-address", "127.0.0.1:1")
-"""Nothing answers there, which shows at once: for tests that look at other lines."""
-
 
 @pytest.fixture
 def server() -> Iterator[ChatServer]:
@@ -64,8 +61,7 @@ def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: Capture) -
     code, found, end = examined(capsys, "--source", corpus, "--run", run)
     assert {name: text for name, (verdict, text) in found.items() if verdict == "problem"} == {}
     assert (code, end) == (0, "")
-    machine = ["python", "packages", "cores", "gpu", "memory", "/dev/shm", "disk"]
-    assert list(found) == [*machine, "engine", "source", "run"]  # no Ray was asked about
+    assert list(found) == ["python", "packages", "cores", "gpu", "memory", "engine", "source", "run"]
     assert found["cores"][1].startswith(f"{num_cores()} core")
     assert found["engine"][1].startswith("detectors, detectors-")
     assert found["source"][1] == "webdataset, 2 shards; the first sample is quarantined (not_an_image)"
@@ -73,21 +69,12 @@ def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: Capture) -
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.ray(own=True)
-def test_ray_is_started_if_that_is_asked_for(capsys: Capture) -> None:
-    _, found, _ = examined(capsys, "--engine", "canned", "--ray-address", "local")
-    assert found["ray"][0] == "ok"
-    assert found["ray"][1].startswith(f"starts; machines: 1, logical CPUs: {max(4, 2 * num_cores())}, ")
-
-
 def test_an_existing_run_is_probed_and_left_as_it_was(scanned: Path, capsys: Capture) -> None:
     before = {file: file.stat().st_mtime_ns for file in scanned.rglob("*") if file.is_file()}
-    code, found, end = examined(capsys, "--engine", "canned", "--run", scanned, *NO_RAY)
+    code, found, end = examined(capsys, "--engine", "canned", "--run", scanned)
     assert found["run"] == ("ok", "an existing run, can be written")
     assert {file: file.stat().st_mtime_ns for file in scanned.rglob("*") if file.is_file()} == before
-    assert found["ray"][0] == "problem"
-    assert 'Ray address "127.0.0.1:1": nothing answers there' in found["ray"][1]
-    assert (code, end) == (1, "privsieve: 1 of 10 checks found a problem: ray")
+    assert (code, end) == (0, "")
 
 
 @pytest.mark.slow
@@ -97,20 +84,20 @@ def test_places_that_cannot_be_used(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "other" / "letter.txt").write_text("not a run")
     tar(tmp_path / "empty.tar", {})
     run, source = tmp_path / "file" / "run", tmp_path / "nowhere"
-    _, found, _ = examined(capsys, "--engine", "canned", "--run", run, "--source", source, *NO_RAY)
+    _, found, _ = examined(capsys, "--engine", "canned", "--run", run, "--source", source)
     assert found["run"][0] == found["source"][0] == "problem"
     assert "/file/run/doctor-" in found["run"][1]
     assert "not a directory" in found["run"][1]
     assert found["source"][1] == f"{source} does not exist"
     _, found, end = examined(
-        capsys, "--engine", "canned", "--run", tmp_path / "other", "--source", tmp_path / "empty.tar", *NO_RAY
+        capsys, "--engine", "canned", "--run", tmp_path / "other", "--source", tmp_path / "empty.tar"
     )
     assert found["run"] == (
         "problem",
         f"{tmp_path}/other holds other files and is not a run; use a new folder for --run",
     )
     assert found["source"][1] == f"{tmp_path}/empty.tar holds no sample in 1 shard"
-    assert end.endswith("3 of 11 checks found a problem: ray, source, run")
+    assert end.endswith("2 of 8 checks found a problem: source, run")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
 
 
@@ -118,14 +105,14 @@ def test_places_that_cannot_be_used(tmp_path: Path, capsys: Capture) -> None:
 def test_a_run_that_may_not_be_written(tmp_path: Path, capsys: Capture) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
-    _, found, _ = examined(capsys, "--engine", "canned", "--run", locked / "run", *NO_RAY)
+    _, found, _ = examined(capsys, "--engine", "canned", "--run", locked / "run")
     assert found["run"][0] == "problem"
     assert "permission denied" in found["run"][1]
 
 
 def test_drivers_and_passwords_of_stores(capsys: Capture) -> None:
     places = ("--source", "gs://bucket/shards", "--run", f"s3://me:{SECRET}@bucket/run")
-    code, found, end = examined(capsys, "--engine", "canned", *places, *NO_RAY)
+    code, found, end = examined(capsys, "--engine", "canned", *places)
     assert found["source"] == (
         "problem",
         f"cannot reach gs://bucket/shards: the driver for gs:// is not installed; {install_command('gs')}",
@@ -150,20 +137,17 @@ def test_model_folders_that_are_not_whole(
     tmp_path: Path, changed: dict[str, str | None], message: str, capsys: Capture
 ) -> None:
     folder = model_folder(tmp_path / "model", **changed)
-    code, found, _ = examined(capsys, "--engine", "transformers", "--model", folder, *NO_RAY)
+    code, found, _ = examined(capsys, "--engine", "transformers", "--model", folder)
     assert code == 1
     assert found["engine"][0] == "problem"
     assert message in found["engine"][1]
 
 
 @pytest.mark.slow
-def test_a_model_or_adapter_that_is_not_there(tmp_path: Path, capsys: Capture) -> None:
-    _, found, _ = examined(
-        capsys, "--engine", "transformers", "--model", "no/such/folder", "--adapter", "none", *NO_RAY
-    )
+def test_a_model_that_is_not_there(capsys: Capture) -> None:
+    _, found, _ = examined(capsys, "--engine", "transformers", "--model", "no/such/folder")
     assert found["engine"][1].startswith('the model folder "no/such/folder" does not exist; give a folder')
-    assert found["adapter"][0] == "problem"
-    _, found, _ = examined(capsys, "--engine", "transformers", *NO_RAY)
+    _, found, _ = examined(capsys, "--engine", "transformers")
     assert found["engine"][1].startswith("the transformers engine needs --model")
 
 
@@ -172,14 +156,12 @@ def test_an_endpoint(server: ChatServer, monkeypatch: Patch, capsys: Capture) ->
     monkeypatch.delenv("PRIVSIEVE_OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    asked = ("--engine", "openai", "--endpoint", server.url, *NO_RAY, "--model")
+    asked = ("--engine", "openai", "--endpoint", server.url, "--model")
     _, found, _ = examined(capsys, *asked, "tiny-vl")
     assert found["endpoint"] == ("ok", "answers; a key is set; pictures and key travel unencrypted")
     _, found, _ = examined(capsys, *asked, "tiny-lv")
-    assert found["endpoint"] == (
-        "problem",
-        f'{server.url} offers no model "tiny-lv" (did you mean "tiny-vl"?); there are: tiny-vl',
-    )
+    assert found["endpoint"][0] == "problem"
+    assert found["endpoint"][1].startswith(f'{server.url} does not know the model "tiny-lv", or is not a chat endpoint')
     server.keys = frozenset(["Bearer right"])
     _, found, _ = examined(capsys, *asked, "tiny-vl")
     assert "refuses access (401): the key is not accepted; set PRIVSIEVE_OPENAI_API_KEY" in found["endpoint"][1]
@@ -188,10 +170,10 @@ def test_an_endpoint(server: ChatServer, monkeypatch: Patch, capsys: Capture) ->
 
 def test_a_function_returns_what_the_command_prints(capsys: Capture) -> None:
     before = dict(os.environ)
-    found = run_doctor(DoctorRequest(engine="canned", ray_address=NO_RAY[1]))
+    found = run_doctor(DoctorRequest(engine="canned", source="/nowhere"))
     assert os.environ == before
     assert capsys.readouterr() == ("", "")
-    assert [finding.check for finding in found if not finding.is_ok] == ["ray"]
+    assert [finding.check for finding in found if not finding.is_ok] == ["source"]
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a GPU")
@@ -261,7 +243,7 @@ def test_weights_that_exceed_the_share_of_a_gpu(monkeypatch: Patch) -> None:
 def test_a_model_whose_weights_are_a_link_to_nowhere(tmp_path: Path, capsys: Capture) -> None:
     folder = model_folder(tmp_path / "model")
     (folder / "model.safetensors").symlink_to(tmp_path / "gone")
-    _, found, _ = examined(capsys, "--engine", "transformers", "--model", folder, *NO_RAY)
+    _, found, _ = examined(capsys, "--engine", "transformers", "--model", folder)
     assert found["engine"][0] == "problem"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, rows, tar
-from tests.jobs.releases import KEEP_ALL, NO_FACES, decided, files, released
+from tests.jobs.releases import KEEP_ALL, NO_FACES, decided, released
 from tests.making import Capture, Folders
 
 CAST = "name: p\ndefault: keep\nrules:\n  - {name: numbers, when: 'key::INTEGER > 3', then: drop, reason: r}\n"
@@ -79,14 +79,10 @@ def test_a_filter_keeps_whole_samples_byte_for_byte(
     decisions = decided(out)
     assert decisions.keys() == {r["key"] for r in scores}
     assert {rule for _, rule in decisions.values()} == {"faces", "profile", "(default)", "(quarantined)"}
-    before_again = files(out)
     assert privsieve(*args) == 2
-    assert "release exists; give a new folder, or --resume, or --overwrite" in capsys.readouterr().err
+    assert "release exists; give a new folder, or --resume" in capsys.readouterr().err
     assert privsieve(*args, "--resume") == 2
-    assert "release is a finished release, with nothing left to resume" in capsys.readouterr().err
-    (out / "00000.tar").write_bytes(b"spoilt")
-    assert privsieve(*args, "--overwrite") == 0
-    assert files(out) == before_again
+    assert "release holds no unfinished release to resume" in capsys.readouterr().err
 
 
 def test_a_hugging_face_table_with_its_other_columns(tmp_path: Path, policies: Path) -> None:

@@ -104,7 +104,7 @@ def test_only_a_named_cluster_takes_ray(monkeypatch: Patch) -> None:
 def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
     run: Path, policy: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    request = FilterRequest(str(run), str(tmp_path / "out"), str(policy))
+    request = FilterRequest(str(run), str(policy), str(tmp_path / "out"))
     result = run_filter(request, FilterResources(executor="inline"), SILENT)
     assert capsys.readouterr() == ("", "")
     summary = json.loads((tmp_path / "out" / "release.json").read_text())
@@ -186,10 +186,10 @@ def test_decisions_that_are_damaged_or_do_not_add_up_release_nothing(tmp_path: P
     texts = [["a.tar"] * 2, [0, 1], ["k"] * 2, [None] * 2, ["drop"] * 2, ["r"] * 2, ["w"] * 2, *[[None] * 2] * 6]
     pq.write_table(pa.table(texts, schema=DECISIONS_SCHEMA), where)
     for num_counted, num_rows in ((3, 2), (2, 3)):
-        with pytest.raises(IncompleteError, match="nothing is released; filter again with --overwrite"):
+        with pytest.raises(IncompleteError, match="rows; nothing is released"):
             joined(out, [replace(share, num_rows=num_rows)], DECISIONS, num_counted)
     where.write_bytes(where.read_bytes()[:-9])
-    with pytest.raises(IncompleteError, match=r"the decisions for a\.tar are damaged or gone .*--resume"):
+    with pytest.raises(IncompleteError, match=r"the decisions for a\.tar are damaged or gone .*; nothing is released"):
         joined(out, [share], DECISIONS, 2)
     assert list(files(tmp_path / "out")) == [str(where.relative_to(tmp_path / "out"))]
 
@@ -210,7 +210,7 @@ def test_of_a_compacted_shard_only_some_rows_are_read_at_once(tmp_path: Path) ->
 
 
 def test_a_plan_holds_counts_and_no_rows(run: Path, policy: Path, tmp_path: Path) -> None:
-    plan = plan_filter(FilterRequest(str(run), str(tmp_path / "out"), str(policy))).plan
+    plan = plan_filter(FilterRequest(str(run), str(policy), str(tmp_path / "out"))).plan
     assert isinstance(plan, Plan)
     assert [(share.shard, share.num_rows) for share in plan.shares] == [("00000.tar", 20), ("00001.tar", 15)]
     assert plan.counts == Counts(Counter(dict(plan.counts.by_rule)))

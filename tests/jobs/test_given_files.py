@@ -27,7 +27,6 @@ YAML_OPTIONS = [
     ("labels", "import", "vispr", "RUN", "--mapping", "FILE", "--out", "OUT"),
     ("scan", "CORPUS", "--run", "OUT", "--config", "FILE"),
     ("scan", "CORPUS", "--run", "OUT", *OPENAI, "--prompt-file", "FILE"),
-    ("scan", "CORPUS", "--run", "OUT", *OPENAI, "--thresholds", "FILE"),
 ]
 
 OTHERS = [

@@ -1,9 +1,7 @@
-"""What `report` takes from outside of the run: pictures, sizes of categories, a language model's words."""
+"""What `report` takes from outside of the run: a hash list, a language model's words."""
 
-import base64
 import io
 import json
-import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,7 +15,6 @@ import pytest
 from PIL import Image
 
 from ingest.errors import EngineError, StorageError
-from jobs.reporting.gallery import thumbnail
 from jobs.reporting.reporting import digest_of, evidence_lines
 from reports.report.opened import open_run
 from reports.run.figures import EvidenceCount
@@ -47,62 +44,16 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def embedded(page: Path) -> list[Image.Image]:
-    found = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', page.read_text())
-    return [Image.open(io.BytesIO(base64.b64decode(one))) for one in found]
-
-
-def test_a_page_holds_pictures_only_if_asked_small_and_without_metadata(run: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    assert privsieve("report", run, "--html", page) == 0
-    assert embedded(page) == []
-    assert privsieve("report", run, "--html", page, "--gallery", 2) == 0
-    shown = embedded(page)
-    assert [image.size for image in shown] == [(288, 192), (288, 192)]
-    assert [dict(image.getexif()) for image in shown] == [{}, {}]
-    assert "2 pictures of the most severe images, blurred" in page.read_text()
-
-
-def test_blurred_pictures_keep_no_detail_and_boxes_are_drawn_on_both() -> None:
-    checks = np.kron(np.indices((40, 60)).sum(axis=0) % 2, np.ones((10, 10)))
-    pixels = np.repeat((255 * checks).astype(np.uint8)[:, :, None], 3, axis=2)
-    box = {"view": 0, "x_min": 0.25, "y_min": 0.25, "x_max": 0.75, "y_max": 0.75}
-    clear, blurred = (
-        np.asarray(Image.open(io.BytesIO(thumbnail(pixels, boxes, is_clear))).convert("L"), np.float64)
-        for boxes, is_clear in (((), True), ((), False))
-    )
-    assert clear.std() > 60
-    assert blurred.std() < 12
-    drawn = np.asarray(
-        Image.open(io.BytesIO(thumbnail(pixels, [box, box | {"view": 1, "x_min": 0.0}], False))), np.int64
-    )
-    red = drawn[:, :, 0] - drawn[:, :, 2]
-    assert red[96, 70:77].max() > 60  # the left side of the box
-    assert red[96, 5:65].max() < 30  # and no box of another view
-
-
-def test_a_picture_that_has_changed_since_the_scan_is_left_out_with_a_notice(
-    run: Path, tmp_path: Path, capsys: Capture
-) -> None:
-    (tmp_path / "corpus" / "a.tar").unlink()
-    tar(tmp_path / "corpus" / "a.tar", {f"{n}.jpg": photo(9) for n in range(4)})
-    page = tmp_path / "page.html"
-    assert privsieve("report", run, "--html", page, "--gallery", 2) == 0
-    assert "2 of 2 pictures are left out: the source holds them no more as scanned" in capsys.readouterr().err
-    assert embedded(page) == []
-
-
 @pytest.mark.slow
-def test_a_picture_on_the_hash_list_is_counted_and_not_shown(run: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_picture_on_the_hash_list_is_counted_and_not_named(run: Path, tmp_path: Path, capsys: Capture) -> None:
     with open_run(str(run)) as opened:
         (row,) = opened.sql('SELECT sha256, key FROM scored ORDER BY s_lex DESC, shard, "index" LIMIT 1').to_pylist()
     listed, key = row["sha256"], row["key"]
     (tmp_path / "hashes.txt").write_text(f"sha256 {listed}\n")
     page = tmp_path / "page.html"
-    args = ("report", run, "--html", page, "--gallery", 2, "--hash-list", tmp_path / "hashes.txt")
+    args = ("report", run, "--html", page, "--hash-list", tmp_path / "hashes.txt")
     assert privsieve(*args) == 0
     assert "most severe images left out: 1 image on the hash list" in capsys.readouterr().out
-    assert len(embedded(page)) == 2  # the next ones
     assert "Left out: 1 image on the hash list." in page.read_text()
     assert f'<span class="key">{key}</span>' not in page.read_text()
     assert privsieve("report", run, "--hash-list", tmp_path / "hashes.txt", "--format", "json") == 0

@@ -1,4 +1,4 @@
-"""screen fit and screen evaluate, on planted captions."""
+"""screen fit, on planted captions."""
 
 import csv
 import hashlib
@@ -14,9 +14,9 @@ import pytest
 from ingest.errors import LabelsError, NoFeaturesError
 from jobs.console.requests import asked
 from jobs.runtime.progress import on_terminal
-from jobs.screening.fitting import FitResult, labelled_pictures, run_screen_evaluate, run_screen_fit
-from jobs.screening.request import EvaluateScreenRequest, FitRequest
-from privsieve import screen_evaluate, screen_fit
+from jobs.screening.fitting import FitResult, labelled_pictures, run_screen_fit
+from jobs.screening.request import FitRequest
+from privsieve import screen_fit
 from reports.screening.bounds import miss_high
 from scoring.screen.modalities import Features, PictureView
 from scoring.screen.model import Screener
@@ -71,52 +71,11 @@ def test_python_gives_what_the_command_writes(corpus: Path, fitted: FitResult, t
         corpus / "shards", corpus / "labels.csv", tmp_path / "screen", target_miss=TARGET, modality=["caption"]
     )
     assert made.screen.record == fitted.screen.record
-    write_labels(tmp_path / "others.csv", planted_corpus(tmp_path / "others", 60, 90, 2, noise=0.02))
-    judged = screen_evaluate(tmp_path / "screen", tmp_path / "others", tmp_path / "others.csv")
-    assert judged.evaluation.missing.num_private == 60
 
 
 def test_the_same_labels_give_the_same_screen(corpus: Path, fitted: FitResult, tmp_path: Path) -> None:
     again = run_screen_fit(_asked(corpus, out=str(tmp_path / "again")))
     assert again.screen.sha256 == fitted.screen.sha256
-
-
-def test_the_bound_is_of_pictures_that_the_screen_has_not_learnt_from(corpus: Path, fitted: FitResult) -> None:
-    given = {"screen": str(corpus / "screen"), "source": str(corpus / "shards"), "labels": str(corpus / "labels.csv")}
-    evaluation = run_screen_evaluate(asked(EvaluateScreenRequest, given)).evaluation
-    assert evaluation.num_learnt == fitted.made.num_training + fitted.made.num_validation
-    assert evaluation.missing.num_private == fitted.screen.record.bound.num_private
-    assert evaluation.missing.num_missed == fitted.screen.record.bound.num_missed
-
-
-def test_other_labels_judge_a_screen_by_side_and_by_what_it_misses(
-    corpus: Path, fitted: FitResult, tmp_path: Path, capsys: Capture
-) -> None:
-    labels = write_labels(tmp_path / "other.csv", planted_corpus(tmp_path / "other", 60, 120, 2, noise=0.02))
-    capsys.readouterr()
-    code = privsieve(
-        *(
-            "screen",
-            "evaluate",
-            corpus / "screen",
-            tmp_path / "other",
-            "--labels",
-            labels,
-            "--format",
-            "json",
-            "--quiet",
-        )
-    )
-    found = json.loads(capsys.readouterr().out)
-    assert code == 0
-    caption = found["predictors"][0]
-    assert caption["name"] == "caption"
-    assert caption["num_pictures"] == 180
-    right = caption["private"]["recall"] * 60 + caption["public"]["recall"] * 120
-    assert caption["accuracy"] == pytest.approx(right / 180)
-    assert caption["weighted"]["recall"] == pytest.approx(caption["accuracy"])
-    assert caption["accuracy"] > 0.9
-    assert found["missing"]["num_private"] == 60
 
 
 def test_level_1_has_a_bound_of_its_own_if_asked(corpus: Path, tmp_path: Path) -> None:
@@ -205,9 +164,6 @@ def test_an_encoder_and_captions_are_two_predictors_that_are_fused(
     fitted = read_screen(str(screen))
     assert [modality.name for modality in fitted.record.modalities] == ["caption", "encoder"]
     assert (screen / "encoder.onnx").read_bytes() == averaging_model()
-    judged = screen_evaluate(screen, corpus / "shards", corpus / "labels.csv").evaluation
-    fusion = f"fusion: {fitted.record.fusion}"
-    assert [each.name for each in judged.predictors] == ["caption", "encoder", fusion]
     Screener(fitted)  # as in a scan: the encoder gives as many features as it was fitted with
 
 

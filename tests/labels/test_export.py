@@ -12,6 +12,7 @@ import pdqhash
 import pytest
 from PIL import Image
 
+from scoring.labels.label_studio import Asked, interface
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
@@ -55,35 +56,40 @@ def _imported(path: Path, out: Path, *options: object) -> list[dict[str, Any]]:
     return found
 
 
-def _compared(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name != "annotator"}
+def _run_of_two(tmp_path: Path) -> Path:
+    picture(tmp_path / "corpus/one/1.jpg", 1)
+    picture(tmp_path / "corpus/two/1.jpg", 2)
+    scan_in_process(tmp_path / "corpus", tmp_path / "run")
+    return tmp_path / "run"
 
 
-def test_labels_go_through_label_studio_and_come_back(tmp_path: Path, capsys: Capture) -> None:
-    source = _labels(tmp_path / "labels.parquet")
-    out = tmp_path / "tasks.json"
-    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", out) == 0
+def test_a_run_goes_through_label_studio_and_comes_back(tmp_path: Path, capsys: Capture) -> None:
+    run, out = _run_of_two(tmp_path), tmp_path / "tasks.json"
+    assert privsieve("labels", "export", tmp_path / "l.csv", "--format", "label-studio", "--out", out) == 2
+    assert "Label Studio's tasks are made of a run" in capsys.readouterr().err
+    assert privsieve("labels", "export", run, "--format", "label-studio", "--out", out) == 0
     assert f"labelling interface: {tmp_path / 'tasks.xml'}" in capsys.readouterr().out
     tasks = json.loads(out.read_text())
-    assert [task["data"]["key"] for task in tasks] == ["=a.jpg", 'b & "c".jpg', "gone.jpg"]
-    assert tasks[1]["data"]["image"] == "/data/local-files/?d=b%20%26%20%22c%22.jpg"
-    assert tasks[2]["predictions"] == []
+    names = {f"/data/local-files/?d=tasks-pictures/{task['data']['sha256']}.jpg" for task in tasks}
+    assert {task["data"]["image"] for task in tasks} == names
     _annotated(tasks, {}, 7)
     out.write_text(json.dumps(tasks))
     back = _imported(out, tmp_path / "back.parquet")
-    before = read_labels(str(source)).to_pylist()
-    assert [_compared(row) for row in back] == [_compared(row) for row in before]
-    assert {row["annotator"] for row in back} == {"person 7"}
+    assert privsieve("labels", "export", run, "--format", "csv", "--out", tmp_path / "run.csv") == 0
+    before = {row["sha256"]: row for row in read_labels(str(tmp_path / "run.csv")).to_pylist()}
+    for row in back:
+        assert row["annotator"] == "person 7"
+        assert {key: row[key] for key in ("private", *KEYS)} == {
+            key: before[row["sha256"]][key] for key in ("private", *KEYS)
+        }
 
 
 def test_the_interface_has_every_attribute_and_fits_the_tasks(tmp_path: Path) -> None:
-    source = _labels(tmp_path / "labels.parquet")
     out = tmp_path / "tasks.json"
-    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", out) == 0
+    assert privsieve("labels", "export", _run_of_two(tmp_path), "--format", "label-studio", "--out", out) == 0
     view = ElementTree.fromstring((tmp_path / "tasks.xml").read_text())  # our own file
     choices = {one.attrib["name"]: {c.attrib["value"] for c in one} for one in view.iter("Choices")}
-    assert set(choices) == {*KEYS, "private", "class"}
-    assert choices["class"] == {"face", "a <public> one"}
+    assert set(choices) == {*KEYS, "private"}
     image = next(iter(view.iter("Image"))).attrib
     for task in json.loads(out.read_text()):
         assert image["value"] == "$image"
@@ -104,19 +110,15 @@ def test_the_interface_has_every_attribute_and_fits_the_tasks(tmp_path: Path) ->
     ],
 )
 def test_the_interface_has_one_question_with_its_own_definition(
-    tmp_path: Path, asked: str, questions: set[str], definition: str
+    asked: Asked, questions: set[str], definition: str
 ) -> None:
-    source, out = _labels(tmp_path / "labels.parquet"), tmp_path / "tasks.json"
-    assert privsieve("labels", "export", source, "--format", "label-studio", "--out", out, "--for", asked) == 0
-    view = ElementTree.fromstring((tmp_path / "tasks.xml").read_text())  # our own file
+    view = ElementTree.fromstring(interface(asked))
     assert {one.attrib["name"] for one in view.iter("Choices")} == questions
     assert definition in view.findall("Header")[0].attrib["value"]
 
 
 def test_people_correct_a_run_and_their_answers_join_it(tmp_path: Path) -> None:
-    picture(tmp_path / "corpus/one/1.jpg", 1)
-    picture(tmp_path / "corpus/two/1.jpg", 2)
-    scan_in_process(tmp_path / "corpus", tmp_path / "run")
+    _run_of_two(tmp_path)
     out = tmp_path / "tasks.json"
     export = ("labels", "export", tmp_path / "run", "--format", "label-studio", "--out", out)
     assert privsieve(*export, "--image-prefix", "https://images.invalid/") == 0

@@ -2,13 +2,11 @@
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
 
 from ingest.errors import LabelsError
-from reports.labels.agreement import agreement_table
 from scoring.labels.consensus import consensus
 from scoring.labels.judgements import judgements
 from scoring.labels.table import read_labels, to_labels
@@ -67,31 +65,18 @@ def test_the_majority_of_votes_is_that_of_the_two_sides() -> None:
     assert of_two["private"].to_pylist() == [1, 1]
 
 
-def test_label_studio_asks_for_votes_if_labels_have_them(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "l.csv").write_text("key,vote\na.jpg,private\nb.jpg,\n")
-    out = tmp_path / "tasks.json"
-    assert privsieve("labels", "export", tmp_path / "l.csv", "--format", "label-studio", "--out", out) == 0
-    view = ElementTree.fromstring((tmp_path / "tasks.xml").read_text())  # our own file
-    assert [choice.get("value") for choice in view.findall("Choices[@name='vote']/Choice")] == FOUR
-    tasks = json.loads(out.read_text())
-    results = tasks[0].pop("predictions")[0]["result"]
-    assert {result["from_name"]: result["value"]["choices"] for result in results} == {
-        "private": ["private"],
-        "vote": ["private"],
-    }
-    tasks[0]["annotations"] = [{"completed_by": 7, "result": [r for r in results if r["from_name"] == "vote"]}]
-    out.unlink()
-    out.write_text(json.dumps(tasks))
-    back = tmp_path / "back.parquet"
-    assert privsieve("labels", "import", "label-studio", out, "--out", back) == 0
-    assert [(row["vote"], row["private"]) for row in read_labels(str(back)).to_pylist()] == [
-        ("private", 1),
-        (None, None),
-    ]
-    tasks[0]["annotations"][0]["result"] = results
-    results[0]["value"]["choices"] = ["public"]
-    out.write_text(json.dumps(tasks))
-    assert privsieve("labels", "import", "label-studio", out, "--out", tmp_path / "no.parquet") == 2
+def test_votes_come_back_from_label_studio(tmp_path: Path, capsys: Capture) -> None:
+    def answered(**answers: str) -> Path:
+        results = [{"from_name": name, "value": {"choices": [answer]}} for name, answer in answers.items()]
+        task = {"data": {"key": "a.jpg"}, "annotations": [{"completed_by": 7, "result": results}]}
+        (tmp_path / "tasks.json").write_text(json.dumps([task]))
+        return tmp_path / "tasks.json"
+
+    out = tmp_path / "l.parquet"
+    assert privsieve("labels", "import", "label-studio", answered(vote="private"), "--out", out) == 0
+    assert [(row["vote"], row["private"]) for row in read_labels(str(out)).to_pylist()] == [("private", 1)]
+    wrong = answered(vote="private", private="public")
+    assert privsieve("labels", "import", "label-studio", wrong, "--out", tmp_path / "no.parquet") == 2
     assert 'the answers to "private" and "vote" contradict each other' in capsys.readouterr().err
 
 
@@ -116,13 +101,3 @@ def test_people_vote_in_a_review(tmp_path: Path) -> None:
     assert labels == {hashes[first]: ("clearly private", 1), hashes[second]: ("public", 0)}
     with served(run, reviewer="ana") as server:  # whether a picture is private is another question
         assert len(Person(server.address).next()) == 3
-
-
-def test_pairwise_agreement_is_of_votes_if_two_people_have_them() -> None:
-    tables = _votes(["clearly private", "private"], ["clearly public", "private"], ["public", "public"])
-    found = agreement_table(judgements(tables))
-    assert found.pairwise.of == "vote"
-    assert found.pairwise.mean == pytest.approx((0.75 + 0.25 + 1) / 3)
-    assert found.pairwise.bands == {"none": 0, "poor": 1, "moderate": 1, "high": 1}
-    rows = {row.name: row.percent for row in found.rows}
-    assert rows == {"private": pytest.approx(2 / 3), "vote": pytest.approx(1 / 3)}

@@ -11,9 +11,11 @@ from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_lab
 from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import rows
+from tests.jobs.made import privsieve, rows
 from tests.making import Capture
 from tests.papers.made import corpus, labels, sent
+from tests.screens import planted_corpus
+from tests.screens import write_labels as write_csv
 
 FOLDER = Path(__file__).parents[2] / "examples" / "papers"
 
@@ -55,12 +57,12 @@ def test_four_languages_are_compared(asked: list[str], server: ChatServer, capsy
     script("wordings").main([*asked, "--languages"])
     shown = capsys.readouterr().out.splitlines()
     assert [line.partition(" (")[0].partition(", F1")[0] for line in shown[:4]] == [
-        "ours-1: MCC 1.000",
-        "ours-1,de: MCC 0.000",
-        "ours-1,ru: MCC -1.000",
-        "ours-1,zh: MCC -1.000",
+        "en: MCC 1.000",
+        "de: MCC 0.000",
+        "ru: MCC -1.000",
+        "zh: MCC -1.000",
     ]
-    assert shown[3].endswith("; 6 pictures without an answer count as wrong")
+    assert "; 6 pictures without an answer count as wrong;" in shown[3]
     assert "mcc: mean -0.250, sd 0.957" in shown
     assert shown[-1].startswith("best and worst differ by 2.000 in MCC (95 %: ")
     num_asked = len(server.bodies)
@@ -151,3 +153,22 @@ def test_a_model_that_finds_more_than_people_is_named_with_its_points(tmp_path: 
         "m, gov_ids: 2 pictures, 100.0%, people 0.0%, +100.0 points (-100.0 to +100.0)",
     ]
     assert said[-1].startswith("m, mean of level 1: 2 pictures, 66.7%, people 33.3%, +33.3 points")
+
+
+def test_a_screen_is_judged_by_labels_of_other_pictures(tmp_path: Path, capsys: Capture) -> None:
+    truth = planted_corpus(tmp_path / "shards", 130, 170, 1, noise=0.02)
+    of_screen = write_csv(tmp_path / "labels.csv", truth)
+    given = ("--labels", of_screen, "--target-miss", "0.1", "--modality", "caption", "--quiet")
+    assert privsieve("screen", "fit", tmp_path / "shards", *given, "--out", tmp_path / "screen") == 0
+    others = write_csv(
+        tmp_path / "others.csv", planted_corpus(tmp_path / "others", 40, 60, 2, noise=0.02, with_class=True)
+    )
+    assert privsieve("labels", "import", "csv", others, "--out", tmp_path / "others.parquet") == 0
+    capsys.readouterr()
+    files = [tmp_path / name for name in ("screen", "others", "others.parquet", "run")]
+    script("screened").main([*map(str, files), "--category", "cls"])
+    everything, even, odd, missed = capsys.readouterr().out.splitlines()
+    assert everything.startswith("all: 100 pictures, accuracy 0.9")
+    assert [even[:18], odd[:17]] == ["even: 50 pictures,", "odd: 50 pictures,"]
+    assert missed.startswith("left out: ")
+    assert " of 40 private pictures (95 % interval " in missed

@@ -1,48 +1,35 @@
 """Parameters of the functions are the options of the commands: both are the fields of the same requests."""
 
 import inspect
-from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
 
 import privsieve
-from jobs.console.requests import parameters
-from privsieve.asking import REQUESTS
-from scoring.assessment import EngineOptions
-
-OWN = {"options"}
-"""All options of an engine in one parameter."""
-
-OF_ENGINES = {one.name for one in fields(EngineOptions)}
+from privsieve.asking import REQUESTS, fields_of
+from tests.privsieve.types import FILE, stub
 
 
-def test_each_function_that_does_what_a_command_does_takes_the_fields_of_its_requests() -> None:
-    assert {"scan", "filter", "report", "plan", "evaluate", "diff", "review", "explain"} <= REQUESTS.keys()
+def test_a_type_checker_sees_the_parameters_of_today() -> None:
+    assert FILE.read_text(encoding="utf-8") == stub(), "python -m tests.privsieve.types"
 
 
-@pytest.mark.parametrize("name", sorted(REQUESTS))
-def test_the_parameters_are_the_fields_with_their_defaults(name: str) -> None:
-    options = {one.name: one for request in REQUESTS[name] for one in parameters(request)}
-    signature = inspect.signature(getattr(privsieve, name))
-    has_options = bool(OWN & signature.parameters.keys())
-    assert signature.parameters.keys() - OWN == options.keys() - (OF_ENGINES if has_options else set())
-    for parameter in signature.parameters.values():
-        if parameter.name in OWN or parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            continue
-        is_required = parameter.default is inspect.Parameter.empty
-        if is_required and options[parameter.name].default is None:
-            continue  # the policy of a filter, which a command can leave out
-        default = parameter.default
-        assert options[parameter.name].default == (MISSING if is_required else default), parameter.name
+def test_the_values_that_a_function_needs_come_in_the_order_of_the_command() -> None:
+    assert str(inspect.signature(privsieve.diff)) == "(run_a, run_b, *, by='category', html=None, hash_list=None)"
+    assert str(inspect.signature(privsieve.filter)).startswith("(run, policy, out, *, resume=False, ")
+    assert str(inspect.signature(privsieve.scan)).startswith("(source, run, *, ")
+    assert str(inspect.signature(privsieve.consensus)).startswith("(*inputs, out, method=None, ")
+    assert "options" in inspect.signature(privsieve.scan).parameters
+    assert "model" not in inspect.signature(privsieve.scan).parameters
 
 
 @pytest.mark.parametrize("name", sorted(REQUESTS))
 def test_the_docstring_of_a_function_says_what_each_parameter_is_for(name: str) -> None:
     function = getattr(privsieve, name)
-    for parameter in inspect.signature(function).parameters.keys() - OWN:
-        assert f"\n    {parameter}: " in (function.__doc__ or "")
-    assert "--" not in (function.__doc__ or "")
+    assert function.__name__ == name
+    for field in fields_of(REQUESTS[name][1]):
+        assert f"\n    {field.name}: " in function.__doc__
+    assert "--" not in function.__doc__.partition("Parameters:")[2]
 
 
 def test_a_path_object_is_taken_wherever_a_url_is(tmp_path: Path) -> None:
@@ -50,3 +37,10 @@ def test_a_path_object_is_taken_wherever_a_url_is(tmp_path: Path) -> None:
         privsieve.diff(tmp_path / "a", tmp_path / "b")
     with pytest.raises(privsieve.PrivsieveError, match="run_a=7: give a path or URL"):
         privsieve.diff(7, tmp_path / "b")  # type: ignore[arg-type]
+
+
+def test_an_unknown_or_missing_parameter_is_a_type_error_as_of_any_function() -> None:
+    with pytest.raises(TypeError, match="missing a required argument: 'run_b'"):
+        privsieve.diff("a")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'hmtl'"):
+        privsieve.diff("a", "b", hmtl="page.html")  # type: ignore[call-arg]

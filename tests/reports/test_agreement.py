@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from reports.labels.agreement import agreement, pairwise_agreement
+from reports.labels.agreement import agreement
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
@@ -102,31 +101,6 @@ def test_the_order_of_answers_matters_to_ordinal_alpha_only() -> None:
     assert (of_near.alpha_ordinal or 0) > (of_far.alpha_ordinal or 0) + 0.1
 
 
-def _plainly(scores: npt.NDArray[np.float64]) -> list[float]:
-    means = []
-    for column in scores.T:
-        known = column[~np.isnan(column)]
-        if len(known) > 1:
-            means.append(float(np.mean([1 - abs(a - b) for a, b in itertools.combinations(known, 2)])))
-    return means
-
-
-def test_pairwise_agreement_by_hand() -> None:
-    # 0, .25, .75: differences .25, .75, .5, so PA is 1 - .5. One against its opposite is 0, one alone does not count.
-    found = pairwise_agreement(np.array([[0, 0, 1], [0.25, 1, _], [0.75, _, _]]))
-    assert found.num_items == 2
-    assert found.mean == pytest.approx(0.25)
-    assert found.bands == {"none": 1, "poor": 1, "moderate": 0, "high": 0}
-    draw = np.random.default_rng(1)
-    scores = draw.choice([0, 0.25, 0.75, 1, np.nan], (5, 300))
-    plain = _plainly(scores)
-    found = pairwise_agreement(scores)
-    assert found.mean == pytest.approx(np.mean(plain))
-    assert found.bands["high"] == sum(mean > 0.75 + 1e-9 for mean in plain)
-    assert sum(found.bands.values()) == found.num_items == len(plain)
-    assert pairwise_agreement(np.full((2, 3), np.nan)).mean is None
-
-
 def test_scikit_learn_gives_the_same_cohen() -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     draw = np.random.default_rng(2)
@@ -175,25 +149,9 @@ def test_the_command_compares_attributes_levels_private_and_class(tmp_path: Path
     assert rows["private"]["cohen"] == pytest.approx(0.5)
     assert rows["class"]["percent"] == pytest.approx(3 / 4)
     assert rows["class"]["alpha_ordinal"] is None
-    assert found["pairwise"] == {
-        "of": "private",
-        "num_items": 4,
-        "mean": 0.75,
-        "bands": {"none": 1, "poor": 0, "moderate": 0, "high": 3},
-        "groups": [
-            {"category": None, "majority": "private", "num_items": 1, "mean": 1.0, "band": "high"},
-            {"category": None, "majority": "public", "num_items": 2, "mean": 1.0, "band": "high"},
-            {"category": "a", "majority": None, "num_items": 1, "mean": 1.0, "band": "high"},
-            {"category": "a", "majority": "private", "num_items": 1, "mean": 1.0, "band": "high"},
-            {"category": "b", "majority": None, "num_items": 1, "mean": 1.0, "band": "high"},
-            {"category": "b", "majority": "public", "num_items": 1, "mean": 1.0, "band": "high"},
-            {"category": "c", "majority": None, "num_items": 1, "mean": 0.0, "band": "none"},
-        ],
-    }
     assert privsieve("labels", "agreement", first, second) == 0
     shown = capsys.readouterr().out
     assert "2 annotators: ann, bob" in shown
-    assert "pairwise agreement of private: 0.750" in shown
 
 
 def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: Capture) -> None:
@@ -218,71 +176,6 @@ def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: Cap
         rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
         alphas.append(rows["level"]["alpha_ordinal"])
     assert alphas[0] > alphas[1]
-
-
-def test_inattentive_annotators_are_dropped(tmp_path: Path, capsys: Capture) -> None:
-    keys = ["1", "2", "3", "check private", "check public"]
-    files = [
-        _file(tmp_path / "a.csv", "ann", key=keys, private=[1, 0, 1, 1, 0]),
-        _file(tmp_path / "b.csv", "bob", key=keys, score=[1, 0.25, 0.75, 0.75, 0.25]),
-        _file(tmp_path / "c.csv", "cy", key=keys, private=[0, 1, 0, 1, 1]),
-        _file(tmp_path / "d.csv", "new", key=keys[:3], private=[1, 0, 1]),
-    ]
-    checks = _file(tmp_path / "checks.csv", "known", key=keys[3:], private=[1, 0])
-    command = ("labels", "agreement", *files, "--attention-checks", checks)
-    assert privsieve(*command, "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["checks"]["num_right"] == {"ann": 2, "bob": 2, "cy": 1, "new": 0}
-    assert found["checks"]["num_asked"] == {"ann": 2, "bob": 2, "cy": 2, "new": 0}
-    assert found["checks"]["dropped"] == ["cy"]
-    assert found["annotators"] == ["ann", "bob", "new"]
-    assert found["num_pictures"] == 3  # without the checks
-    assert {row["name"]: row["percent"] for row in found["rows"]} == {"private": 1}
-    assert privsieve(*command) == 0
-    assert "attention checks: cy 1 of 2 right: dropped" in capsys.readouterr().out
-    assert privsieve(*command, "--min-attention", 0.5, "--format", "json") == 0
-    assert json.loads(capsys.readouterr().out)["checks"]["dropped"] == []
-    elsewhere = _file(tmp_path / "else.csv", "known", key=["9"], private=[1])
-    assert privsieve("labels", "agreement", *files, "--attention-checks", elsewhere) == 2
-    assert "no annotator answered any attention check" in capsys.readouterr().err
-
-
-def test_scores_whose_scale_runs_the_other_way_are_refused_and_drop_nobody(tmp_path: Path, capsys: Capture) -> None:
-    """PrivacyAlert's own numbers: clearly private 0, private 0.25, public 0.75, clearly public 1."""
-    keys = ["1", "2", "3", "check private", "check public"]
-    steps: dict[str, list[float]] = {
-        "ann": [0, 1, 0.25, 0, 1],
-        "bob": [0.25, 0.75, 0, 0.25, 0.75],
-        "cy": [0, 1, 1, 1, 0],
-    }
-    files = [_file(tmp_path / f"{name}.csv", name, key=keys, score=given) for name, given in steps.items()]
-    checks = _file(tmp_path / "checks.csv", "known", key=keys[3:], private=[1, 0])
-    assert privsieve("labels", "agreement", *files, "--attention-checks", checks) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "the scores of ann, bob are low for pictures that are known to be private" in error
-    assert "give 1 - score" in error
-    turned = [
-        _file(tmp_path / f"{name}2.csv", name, key=keys, score=[1 - one for one in given])
-        for name, given in steps.items()
-    ]
-    assert privsieve("labels", "agreement", *turned, "--attention-checks", checks, "--format", "json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["annotators"], found["checks"]["dropped"]) == (["ann", "bob"], ["cy"])
-
-
-def test_one_reversed_scale_is_the_reason_that_is_given_and_known_answers_may_be_scores(
-    tmp_path: Path, capsys: Capture
-) -> None:
-    keys = ["1", "2", "check private", "check public"]
-    scores: dict[str, list[float]] = {"ann": [1, 0, 1, 0], "bob": [0.75, 0, 0.75, 0.25], "cy": [0, 1, 0, 1]}
-    files = [_file(tmp_path / f"{name}.csv", name, key=keys, score=given) for name, given in scores.items()]
-    checks = _file(tmp_path / "checks.csv", "known", key=keys[2:], score=[1, 0.25])
-    assert privsieve("labels", "agreement", *files, "--attention-checks", checks) == 0
-    shown = capsys.readouterr().out
-    assert "attention checks: ann 2 of 2 right\n" in shown
-    reason = "the scores run the other way: 1 is the most private, so give 1 - score"
-    assert f"attention checks: cy 0 of 2 right: dropped; {reason}\n" in shown
 
 
 def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(tmp_path: Path, capsys: Capture) -> None:

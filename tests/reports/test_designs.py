@@ -7,9 +7,9 @@ import pytest
 
 from ingest.errors import Fault
 from reports.audit.population import of_source
-from reports.report.compute import Details, summarise
+from reports.report.compute import summarise
 from reports.report.results import Report
-from reports.report.words import all_images, bounds, bounds_of_all, copies_note, findings, interval_note
+from reports.report.words import all_images, bounds, bounds_of_all, findings, interval_note
 from reports.run.design import SourceSizes
 from reports.run.figures import CorrectedRate
 from reports.run.warehouse import open_warehouse
@@ -35,7 +35,7 @@ IN_SOURCE = "scored images in the source"
 def reported(make_run: MakeRun, sizes: SourceSizes = UNKNOWN, name: str = "run", **settings: Any) -> Report:
     run = open_warehouse(str(make_run(ROWS, name=name)))
     record = run.record.model_copy(update=settings)
-    return summarise(replace(run, record=record), details=Details(sizes=sizes))
+    return summarise(replace(run, record=record), sizes=sizes)
 
 
 def test_a_whole_source_is_counted_and_its_order_is_that_of_the_lower_ends(make_run: MakeRun) -> None:
@@ -163,22 +163,6 @@ def test_a_source_that_cannot_be_listed_is_not_called_whole(make_run: MakeRun) -
     assert findings(found)[0].startswith("28.4 % of the scored images were found private")
     assert found.overall.caveat == "whether these are all images of the source is not known now"
     assert (bounds_of_all(found) or "").startswith("With 4 quarantined images: 27.1 % of the scanned images if none")
-
-
-def test_copies_count_once_where_that_is_asked(make_run: MakeRun) -> None:
-    folder = make_run([("a", answer(gov_ids=1))] * 3 + [("a", answer())] * 2 + [("b", answer())])
-    _with_hashes(folder, ["0f" * 8, "0f" * 8, "0f" * 8, None, None, "0f" * 8])
-    run = open_warehouse(str(folder))
-    found = summarise(run, details=Details(finds_copies=True))
-    assert (found.total.num_judged, found.total.num_distinct, found.total.num_in_largest) == (6, 3, 4)
-    assert found.total.rate_distinct == pytest.approx(0.25)  # votes .75, 0 and 0
-    by_group = {rate.group: (rate.num_distinct, rate.rate_distinct) for rate in found.rates}
-    assert by_group == {"a": (3, pytest.approx(1 / 3)), "b": (1, 0.0)}
-    assert copies_note(found) == (
-        "Copies: 6 judged images are 3 pictures by their perceptual hash, the most frequent one 4 times. Private are "
-        "50.0 % of the images and 25.0 % of the pictures."
-    )
-    assert copies_note(summarise(run)) is None
 
 
 def _with_hashes(folder: Any, hashes: list[str | None]) -> None:

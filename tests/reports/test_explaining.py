@@ -8,8 +8,6 @@ import pytest
 from ingest.errors import Fault
 from tests.jobs.made import privsieve
 from tests.reports.conftest import MakeRun, answer
-from tests.reports.diff.made import make
-from tests.reports.evaluation.conftest import found, hash_of
 
 ROWS = [
     ("beach", answer(biometrics=1, age=0.5, beliefs=None)),
@@ -25,7 +23,7 @@ ROWS = [
 def test_the_row_is_reported_in_words_with_the_rule_that_decides(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert privsieve("explain", make_run(ROWS), "secret-key-0", "--shard", "0.tar") == 0
+    assert privsieve("explain", make_run(ROWS), "0.tar/secret-key-0") == 0
     out, err = capsys.readouterr()
     assert err == ""
     lines = dict(line.split(maxsplit=1) for line in out.splitlines()[:9] if line)
@@ -42,9 +40,7 @@ def test_the_row_is_reported_in_words_with_the_rule_that_decides(
 
 def test_a_quarantined_image_says_why_and_is_dropped(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
     folder = make_run(ROWS)
-    assert (
-        privsieve("explain", folder, "secret-key-2", "--shard", "0.tar", "--policy", "strict", "--format", "json") == 0
-    )
+    assert privsieve("explain", folder, "0.tar/secret-key-2", "--policy", "strict", "--format", "json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["status"], found["reason"]) == ("quarantined", "truncated: the file ends early")
     assert (found["level"], found["present"], found["not_judged"]) == (None, [], [])
@@ -53,12 +49,13 @@ def test_a_quarantined_image_says_why_and_is_dropped(make_run: MakeRun, capsys: 
     ]
 
 
-def test_several_images_with_a_key_are_listed_with_their_shards(
+def test_several_images_with_a_key_are_one_line_that_says_how_to_name_one(
     make_run: MakeRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert privsieve("explain", make_run(ROWS), "secret-key-1") == 2
     assert capsys.readouterr().err == (
-        'privsieve: 2 images have the name "secret-key-1"; give one of "0.tar/secret-key-1", "1.tar/secret-key-1"\n'
+        'privsieve: several images have the name "secret-key-1"; give SHARD/KEY or SHARD#INDEX, which sql lists: '
+        'SELECT shard, key, "index" FROM images\n'
     )
 
 
@@ -76,15 +73,10 @@ def test_an_image_is_named_by_its_shard_and_key_or_its_place(
         assert "give its key, SHARD/KEY, SHARD#INDEX or sha256" in capsys.readouterr().err
 
 
-def test_an_unknown_key_is_one_line_with_near_ones_only(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = make_run(ROWS)
-    assert privsieve("explain", folder, "secret-kay-1") == 2
-    assert '(did you mean "secret-key-1"' in capsys.readouterr().err
-    assert privsieve("explain", folder, "else'; DROP") == 2
-    error = capsys.readouterr().err
-    assert error == (
-        'privsieve: the run has no image "else\'; DROP"; give its key, SHARD/KEY, SHARD#INDEX or sha256, as the '
-        "columns of these names have them\n"
+def test_an_unknown_key_is_one_line(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert privsieve("explain", make_run(ROWS), "else'; DROP") == 2
+    assert capsys.readouterr().err == (
+        'privsieve: the run has no image "else\'; DROP"; give its key, SHARD/KEY, SHARD#INDEX or sha256\n'
     )
 
 
@@ -93,27 +85,7 @@ def test_a_policy_of_the_user_is_applied(make_run: MakeRun, tmp_path: Path, caps
     rule = "{name: naked, when: nudity >= 0.5 AND category = 'office', then: flag, reason: look first}"
     policy.write_text(f"name: mine\ndefault: keep\nrules:\n  - {rule}\n")
     folder = make_run(ROWS)
-    assert privsieve("explain", folder, "secret-key-0", "--shard", "1.tar", "--policy", policy) == 0
+    assert privsieve("explain", folder, "1.tar/secret-key-0", "--policy", policy) == 0
     out = capsys.readouterr().out
     assert "policy mine: flag, by the rule naked\n             look first\n" in out
     assert "when nudity >= 0.5 AND category = 'office'; here category = office, nudity = 1\n" in out
-
-
-def test_an_error_names_no_picture_of_the_hash_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keys = ("d051.jpg", "d052.jpg", "d053.jpg", "twice", "twice")
-    run = make(tmp_path, "run", [(key, f"c{n}", "cat", found()) for n, key in enumerate(keys)])
-    listed = tmp_path / "listed.txt"
-    listed.write_text("\n".join(f"sha256 {hash_of(f'c{n}')}" for n in (1, 3)))
-    assert privsieve("explain", run, "D052.jpg", "--hash-list", listed) == 2
-    error = capsys.readouterr().err
-    assert '(did you mean "d051.jpg" or "d053.jpg"?)' in error
-    assert "d052" not in error
-    assert privsieve("explain", run, "twice", "--hash-list", listed) == 2
-    assert capsys.readouterr().err.endswith(
-        'have the name "twice"; give one of "one/twice", those that the hash list allows to name\n'
-    )
-    listed.write_text("\n".join(f"sha256 {hash_of(f'c{n}')}" for n in range(5)))
-    assert privsieve("explain", run, "twice", "--hash-list", listed) == 2
-    assert capsys.readouterr().err.endswith(
-        "none of them may be named: they are on the hash list, or cannot be compared with it\n"
-    )

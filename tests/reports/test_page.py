@@ -1,4 +1,4 @@
-"""The page stands alone, shows hostile names as text, and holds no picture unless asked. tests/browser opens it."""
+"""The page stands alone, shows hostile names as text, and holds no picture. tests/browser opens it."""
 
 import html
 import json
@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 import pytest
 
 from jobs.commands.report import write_report
-from reports.report.compute import Details, facts_of, summarise
-from reports.report.page import Digest, Extras, PagePicture, matrix, render
+from reports.report.compute import facts_of, summarise
+from reports.report.page import Digest, render
 from reports.report.results import HEADS, Report, group_rows
 from reports.report.words import findings, headline_of, quality_note
 from reports.run.figures import CorrectedRate, EvidenceCount
@@ -56,28 +56,15 @@ def test_page_loads_nothing_and_runs_only_its_own_script(report: Report) -> None
         )
 
 
-def test_severe_images_are_named_by_key_without_a_picture_and_can_be_left_out(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
-    page = render(summarise(run))
+def test_severe_images_are_named_by_key_without_a_picture(make_run: MakeRun) -> None:
+    page = render(summarise(open_warehouse(str(make_run()))))
     assert "secret-key-0" in page
     assert "<img" not in page
-    without = render(summarise(run, details=Details(names_images=False)))
-    assert "secret-key" not in without
-    assert "The most severe images" not in without
-
-
-def test_pictures_are_embedded_and_said_to_be_blurred_or_clear(report: Report) -> None:
-    shown = [PagePicture("k<1>", "level 1", b"\xff\xd8jpeg")]
-    blurred = render(report, Extras(pictures=shown))
-    assert '<img alt="" src="data:image/jpeg;base64,/9hqcGVn">' in blurred
-    assert "k&lt;1&gt;" in blurred
-    assert "blurred so that no one can be recognised easily" in blurred
-    assert ", CLEAR." in render(report, Extras(pictures=shown, is_blurred=False))
 
 
 def test_what_a_language_model_wrote_is_marked_as_such(report: Report) -> None:
     found = replace(report, evidence=(EvidenceCount("beach", "face", 1, 2),))
-    page = render(found, Extras(digest=Digest("some<model>", (("beach", "Faces & <names>."),))))
+    page = render(found, Digest("some<model>", (("beach", "Faces & <names>."),)))
     assert "Written by some&lt;model&gt; from the counts above alone; it saw no picture, and it can be wrong." in page
     assert "<dd>Faces &amp; &lt;names&gt;.</dd>" in page
     assert "Written by" not in render(report)
@@ -111,7 +98,7 @@ def test_page_says_how_many_images_are_unknown_and_what_they_could_change(make_r
 
 def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
     run = open_warehouse(str(make_run()))
-    body = render(summarise(run), Extras(made_on=date(2026, 11, 22))).partition("<h1>")[2]
+    body = render(summarise(run), made_on=date(2026, 11, 22)).partition("<h1>")[2]
     assert body.startswith("Privacy report: corpus")
     banner = '<p class="warning made-up" role="alert"><strong>MADE-UP ANSWERS: the canned engine looks at no picture'
     finding = '<p class="finding">50.0 % of the scored images in the source were found private (3 of 6 images'
@@ -202,21 +189,8 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
     assert "Not measured on this run: the rates are what the engine answered, right or wrong." in render(report)
 
 
-def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) -> None:
-    rows = [(None, answer(biometrics=1, location=value)) for value in [1.0] * 4 + [None] * 8]
-    found = matrix(summarise(open_warehouse(str(make_run(rows)))))
-    columns = [column.key for column in found[0]]
-    lines = {attribute.key: cells for attribute, _, cells in found[1]}
-    cell = lines["biometrics"][columns.index("location")]
-    assert (cell.text, cell.kind) == ("≥33", "share")
-    assert cell.title == ("Of 12 images with Biometrics, at least 4 (33.3 %) show Location; it was judged in 4 of them")
-    other = lines["location"][columns.index("biometrics")]
-    assert (other.text, other.kind, other.shade) == ("100", "few", 0.0)
-
-
 def test_page_of_an_empty_run(make_run: MakeRun) -> None:
     page = render(summarise(open_warehouse(str(make_run(rows=())))))
-    assert "No attribute was found present." in page
     assert "No image could be judged private or not, so there is no rate." in page
 
 

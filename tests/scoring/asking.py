@@ -4,7 +4,7 @@ import json
 
 from scoring.assessment import Assessment, Outcome
 from scoring.protocols import protocol
-from scoring.protocols.interface import Prompt, Protocol, ProtocolOptions, Text
+from scoring.protocols.interface import Prompt, Protocol, Text
 from scoring.taxonomy import KEYS
 
 ALL_NAMES = (
@@ -28,26 +28,16 @@ ALL_NAMES = (
     "binary:ours-1,first",
     "binary:ours-2,classes,first",
     "binary:ours-1,class-names",
-    "binary:ours-1,de",
-    "binary:ours-3,ru,lenient",
-    "binary:ours-1,zh,class-names,first",
 )
 
 
-def ask(name: str, **options: bytes | bool) -> Protocol:
-    return protocol(name, ProtocolOptions(**options))  # type: ignore[arg-type]
+def ask(name: str, prompts: bytes | None = None) -> Protocol:
+    return protocol(name, prompts)
 
 
 def assessed(outcome: Outcome | Prompt) -> Assessment:
     assert isinstance(outcome, Assessment), outcome
     return outcome
-
-
-def file_of(name: str) -> str:
-    """Name of the file with the texts of a protocol, in the language of its variant."""
-    base, _, variants = name.partition(":")
-    language = {"de", "ru", "zh"} & set(variants.split(","))
-    return "-".join([base, *language])
 
 
 def texts_of(prompt: Prompt) -> str:

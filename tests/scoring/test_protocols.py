@@ -69,18 +69,6 @@ def test_slots_values_are_the_most_probable_class_and_the_probabilities_are_kept
     assert outcome.evidence == ("gov_ids (high probability)", "gender (low probability)")
 
 
-def test_thresholds_decide_for_the_attributes_that_they_name_only() -> None:
-    thresholds = b"gov_ids: 0.3\nage: {present: 0.9, ambiguous: 0.85}\nbiometrics: 0.99\nnudity: 0"
-    answer = slot_answer(gov_ids=AMBIGUOUS, age=AMBIGUOUS, biometrics=PRESENT, gender=AMBIGUOUS)
-    values = assessed(ask("slots", thresholds=thresholds).parse([answer])).values
-    by_key = dict(zip(KEYS, values.tolist(), strict=True))
-    assert by_key["gov_ids"] == 1, "0.3 reaches a threshold of 0.3"
-    assert by_key["age"] == 0, "0.8 not absent is below 0.85"
-    assert by_key["biometrics"] == 0.5, "0.97 is below 0.99, and surely not absent"
-    assert by_key["gender"] == 0.5, "no threshold: the most probable"
-    assert by_key["nudity"] == 1, "everything reaches 0"
-
-
 @pytest.mark.parametrize(
     ("probabilities", "message"),
     [
@@ -153,12 +141,6 @@ def test_the_probabilities_of_a_value_speak_of_what_was_written(
     assert outcome.probabilities is not None
     found = outcome.probabilities[KEYS.index("biometrics")].tolist()
     assert found == pytest.approx(probabilities or [np.nan] * 3, nan_ok=True)
-    judged = ask("json", thresholds=b"biometrics: 0.3").parse([TextAnswer(text, tokens)])
-    if probabilities is None:
-        assert isinstance(judged, Unscored)
-        assert judged.reason == "no_probabilities"
-    else:
-        assert assessed(judged).values[KEYS.index("biometrics")] in ((1,) if probabilities[2] >= 0.3 else (0, 0.5))
 
 
 def test_a_number_that_is_no_single_digit_has_no_probability() -> None:
@@ -167,15 +149,6 @@ def test_a_number_that_is_no_single_digit_has_no_probability() -> None:
     assert outcome.values[0] == 1
     assert outcome.probabilities is not None
     assert np.isnan(outcome.probabilities[0]).all()
-
-
-def test_json_with_thresholds_needs_probabilities() -> None:
-    asked = ask("json", thresholds=b"gov_ids: 0.2")
-    outcome = asked.parse([TextAnswer(form())])
-    assert isinstance(outcome, Unscored)
-    assert outcome.reason == "no_probabilities"
-    answer = TextAnswer(form(), tokens_of(form(), (0.5, 0.2, 0.3)))
-    assert assessed(asked.parse([answer])).values.tolist() == [float(key == "gov_ids") for key in KEYS]
 
 
 @pytest.mark.parametrize(
@@ -209,20 +182,6 @@ def test_json_that_is_not_the_form_is_unscored(text: str, message: str) -> None:
 def test_a_cut_off_answer_says_so() -> None:
     outcome = ask("json").parse([TextAnswer(form()[:100], is_cut_off=True)])
     assert outcome == Unscored("unparsable", "the answer is not valid JSON; it was cut off at the token limit")
-
-
-@pytest.mark.parametrize(("text", "score"), [("0.37", 0.37), ("1.00", 1), (" 0\n", 0), ("1", 1), ("0.8125", 0.8125)])
-def test_severity_gives_one_score_and_no_attribute(text: str, score: float) -> None:
-    outcome = assessed(ask("severity").parse([TextAnswer(text)]))
-    assert outcome.holistic_score == pytest.approx(score)
-    assert np.isnan(outcome.values).all()
-    assert ask("severity").assessed == ()
-
-
-@pytest.mark.parametrize("text", ["", "1.01", "-0.1", "37 %", "0.5 or 0.6", "nan", "1e-1", "٠.٥"])
-def test_a_severity_that_is_no_number_from_0_to_1_is_unscored(text: str) -> None:
-    outcome = ask("severity").parse([TextAnswer(text)])
-    assert outcome == Unscored("unparsable", "the answer is not one number from 0 to 1")
 
 
 def test_of_the_severity_modes_only_one_tells_levels() -> None:

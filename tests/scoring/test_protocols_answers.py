@@ -1,17 +1,14 @@
 """`binary`: lenient readings, answers in other languages, kinds of rejections, and the first token."""
 
 import re
-from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ingest.errors import EngineError, RunError
-from ingest.storage.place import place
+from ingest.errors import EngineError
 from scoring.assessment import Unscored
 from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Generate, Image, Text, TextAnswer
 from scoring.protocols.yes_or_no import REJECTIONS
-from scoring.runs.record import RunRecord, start_or_continue
-from tests.records import run_record
 from tests.scoring.asking import ALL_NAMES, ask, assessed
 
 REJECTED = {
@@ -32,18 +29,6 @@ REJECTED = {
 def test_the_kind_of_a_rejection_is_kept_and_no_word_of_it(name: str, text: str) -> None:
     assert ask(name).parse([TextAnswer(text)]) == Unscored("rejection", REJECTED[text])
     assert set(REJECTED.values()) == set(REJECTIONS.values())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "No, I'm sorry, I can't help with identifying this.",
-        "Yes. I cannot assist with that request.",
-        "**No.** I apologise for that.",
-    ],
-)
-def test_a_word_that_is_taken_back_is_a_refusal_in_a_lenient_reading_too(text: str) -> None:
-    assert ask("binary:lenient").parse([TextAnswer(text)]) == Unscored("rejection", "the answer is a refusal")
 
 
 @pytest.mark.parametrize(
@@ -69,48 +54,23 @@ def test_a_word_at_the_end_of_an_answer_that_was_cut_off_may_be_part_of_another(
     assert assessed(asked.parse([TextAnswer("No: on the desk lies a no", is_cut_off=True)])).private is False
 
 
-LANGUAGES: dict[str, list[tuple[str, str, bool | None]]] = {
-    "answers: {yes: [ja], no: [nein]}": [
-        ("Ja.", "strict", True),
-        ("NEIN", "strict", False),
-        ("Ja, ein Gesicht ist zu sehen", "lenient", True),
-        ("Januar", "lenient", None),
-        ("Yes", "lenient", None),
-        ("Nein. Das Bild zeigt nur einen Baum.", "reason", False),
-    ],
-    "answers: {yes: [是, 是的], no: [否, 不是]}": [
-        ("是。", "strict", True),
-        ("否", "strict", False),
-        ("是的，图片里有一张脸。", "lenient", True),
-        ("不是。", "lenient", False),
-        ("答案：否", "lenient", False),
-        ("但是没有", "lenient", None),
-        ("是否", "lenient", None),
-        ("是，有一张脸", "reason", True),
-    ],
-    "answers: {yes: [Да], no: [Нет]}": [
-        ("да", "strict", True),
-        ("НЕТ!", "strict", False),
-        ("Нет, на фото нет людей", "lenient", False),
-        ("Дата", "lenient", None),
-    ],
-    "answers: {yes: [sí], no: [no]}": [
-        ("Si\u0301.", "strict", True),
-        ("ＮＯ", "strict", False),
-        ("SÍ, una cara", "lenient", True),
-    ],
-    "answers: {yes: [हाँ], no: [ना]}": [("हाँ", "strict", True), ("नाम", "lenient", None), ("ना।", "lenient", False)],
-}
-
-
 @pytest.mark.parametrize(
-    ("answers", "text", "reading", "private"), [(a, *case) for a, cases in LANGUAGES.items() for case in cases]
+    ("answers", "text", "reading", "private"),
+    [
+        ("answers: {yes: [ja], no: [nein]}", "Januar", "binary:lenient", None),
+        ("answers: {yes: [ja], no: [nein]}", "Yes", "binary:lenient", None),
+        ("answers: {yes: [是, 是的], no: [否, 不是]}", "是否", "binary:lenient", None),
+        ("answers: {yes: [sí], no: [no]}", "Si\u0301.", "binary", True),
+        ("answers: {yes: [sí], no: [no]}", "ＮＯ", "binary", False),
+        ("answers: {yes: [हाँ], no: [ना]}", "हाँ", "binary", True),
+        ("answers: {yes: [हाँ], no: [ना]}", "नाम", "binary:lenient", None),
+        ("answers: {yes: [हाँ], no: [ना]}", "ना।", "binary:lenient", False),
+    ],
 )
 def test_answers_are_read_in_the_language_of_the_prompt_file(
     answers: str, text: str, reading: str, private: bool | None
 ) -> None:
-    name = "binary" if reading == "strict" else f"binary:{reading}"
-    outcome = ask(name, prompts=answers.encode()).parse([TextAnswer(text)])
+    outcome = ask(reading, prompts=answers.encode()).parse([TextAnswer(text)])
     if private is None:
         assert outcome == Unscored("rejection", "the answer is neither yes nor no")
     else:
@@ -191,7 +151,9 @@ def test_the_picture_can_come_first() -> None:
     ],
 )
 def test_a_severity_is_read_as_tuned_models_write_it(text: str, score: float) -> None:
-    assert assessed(ask("severity").parse([TextAnswer(text)])).holistic_score == score
+    outcome = assessed(ask("severity").parse([TextAnswer(text)]))
+    assert outcome.holistic_score == score
+    assert np.isnan(outcome.values).all()
 
 
 @pytest.mark.parametrize(
@@ -208,6 +170,10 @@ def test_a_severity_is_read_as_tuned_models_write_it(text: str, score: float) ->
         "```0.2``` ```0.3```",
         '```json\n{"privacy_score": 0.85}',
         "1.5",
+        "-0.1",
+        "37 %",
+        "1e-1",
+        "",
         ".",
         "NaN",
         "٠.٥",
@@ -232,17 +198,3 @@ def test_the_prompt_file_can_name_the_field_of_the_score() -> None:
     assert re.fullmatch(asked.prompt.wanted.regex, '{"risk": 1.2}') is None
     with pytest.raises(EngineError, match="score_field must be a name of at most 40 letters"):
         ask("severity", prompts=b"score_field: 'a\"b'")
-
-
-def test_a_run_is_not_continued_with_other_wordings(tmp_path: Path) -> None:
-    def record(version: str) -> RunRecord:
-        return run_record({"name": "openai", "protocol": f"{version}, model m", "assessed": []})
-
-    run = str(tmp_path / "run")
-    start_or_continue(place(run), record("binary:ours-1-9 4f6b1d2c3a90"))
-    with pytest.raises(RunError) as refused:
-        start_or_continue(place(run), record(ask("binary:ours-1").version))
-    assert str(refused.value) == (
-        f'{run} was scanned with other settings: engine protocol was "binary:ours-1-9 4f6b1d2c3a90, model m", now '
-        f'"{ask("binary:ours-1").version}, model m"; use another --run'
-    )

@@ -95,8 +95,8 @@ def test_anything_but_yes_or_no_is_a_rejection(name: str, text: str) -> None:
     ],
 )
 def test_yes_or_no_with_a_refusal_behind_it_is_a_rejection(text: str) -> None:
-    refused = Unscored("rejection", "the answer is a refusal")
-    assert ask("binary:reason").parse([TextAnswer(text)]) == refused
+    for name in ("binary:reason", "binary:lenient"):
+        assert ask(name).parse([TextAnswer(text)]) == Unscored("rejection", "the answer is a refusal")
 
 
 def test_binary_leaves_the_model_free_to_refuse() -> None:
@@ -140,8 +140,3 @@ def test_prob_private_speaks_of_the_word_that_was_written(
     outcome = assessed(ask("binary").parse([TextAnswer(text, tokens)]))
     assert outcome.private is (written == "Yes")
     assert outcome.prob_private == (prob_private if prob_private is None else pytest.approx(prob_private))
-
-
-def test_the_reason_of_a_binary_answer_is_not_in_the_row() -> None:
-    answer = TextAnswer("Yes. A letter to Jane Roe is readable.")
-    assert assessed(ask("binary:reason").parse([answer])).evidence == ("private", "reason: document")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scoring.assessment import Assessment, Outcome, Unscored
 from scoring.protocols import protocol
-from scoring.protocols.interface import Answer, Prompt, Protocol, ProtocolOptions, SlotAnswer, Text, TextAnswer, Token
+from scoring.protocols.interface import Answer, Prompt, Protocol, SlotAnswer, Text, TextAnswer, Token
 from scoring.taxonomy import KEYS
 
 strange: list[object] = [0.5, 1.5, True, None, "1", [], {}]
@@ -58,12 +58,12 @@ NAMES = tuple(LIKELY)
 
 @cache
 def ask(name: str) -> Protocol:
-    return protocol(name, ProtocolOptions())
+    return protocol(name)
 
 
 def check(outcome: Outcome) -> None:
     if isinstance(outcome, Unscored):
-        assert outcome.reason in ("unparsable", "rejection", "no_probabilities")
+        assert outcome.reason in ("unparsable", "rejection")
         assert outcome.message.isprintable()
         assert len(outcome.message) < 150
         return
@@ -96,51 +96,6 @@ def test_no_answer_raises_or_makes_up_a_value(name: str, data: st.DataObject) ->
     check(outcome)
 
 
-@st.composite
-def greedy_tokens(draw: st.DrawFn, candidates: tuple[str, ...], written: str) -> Token:
-    """A word as a greedy model writes it: of all tokens, the spaced ones among them, its own is the most probable. An
-    engine tells the probabilities of the candidates, or for each the sum of its spellings."""
-    spellings = [space + word for word in candidates for space in ("", " ")]
-    weights = {one: draw(st.floats(1e-9, 1)) for one in spellings}
-    own = draw(st.sampled_from(["", " "])) + written
-    weights[own] = max(weights.values()) * draw(st.sampled_from([1.0, 1.01, 3.0, 1e6]))
-    total = sum(weights.values()) + min(weights[own], draw(st.floats(0, 1)))
-    adds_up = draw(st.booleans())
-    chances = [weights[word] + (weights[" " + word] if adds_up else 0) for word in candidates]
-    return Token(own, tuple(chance / total for chance in chances))
-
-
-@pytest.mark.slow
-@given(data=st.data(), digits=st.lists(st.integers(0, 2), min_size=22, max_size=22))
-def test_stored_probabilities_never_contradict_a_greedy_form(data: st.DataObject, digits: list[int]) -> None:
-    tokens: list[Token] = []
-    for key, digit in zip(KEYS, digits, strict=True):
-        opening = ", " if tokens else "{"
-        tokens.append(Token(f'{opening}"{key}":'))
-        tokens.append(data.draw(greedy_tokens(("0", "1", "2"), str(digit))))
-    tokens.append(Token("}"))
-    outcome = ask("json").parse([TextAnswer("".join(token.text for token in tokens), tuple(tokens))])
-    assert isinstance(outcome, Assessment)
-    assert (outcome.values * 2).tolist() == digits
-    assert outcome.probabilities is not None
-    for digit, row, token in zip(digits, outcome.probabilities, tokens[1::2], strict=True):
-        if not np.isnan(row).any():
-            assert row[digit] == row.max()
-        elif token.text == str(digit):
-            assert token.probabilities is not None
-            assert token.probabilities[digit] < max(token.probabilities), "a plain digit keeps what agrees with it"
-
-
-@given(data=st.data(), written=st.sampled_from(["Yes", "No"]))
-def test_a_stored_prob_private_never_contradicts_a_greedy_word(data: st.DataObject, written: str) -> None:
-    token = data.draw(greedy_tokens(("Yes", "No"), written))
-    outcome = ask("binary").parse([TextAnswer(token.text, (token,))])
-    assert isinstance(outcome, Assessment)
-    assert outcome.private is (written == "Yes")
-    if outcome.prob_private is not None:
-        assert outcome.prob_private >= 0.5 if outcome.private else outcome.prob_private <= 0.5
-
-
 @given(sections)
 def test_the_second_pass_reads_notes_without_marks_whatever_the_first_wrote(written: str) -> None:
     outcome = ask("two-pass").parse([TextAnswer(written)])
@@ -155,7 +110,7 @@ def test_the_second_pass_reads_notes_without_marks_whatever_the_first_wrote(writ
 @pytest.mark.parametrize("name", ["slots", "json", "severity", "binary:reason"])
 @given(secret=st.text(alphabet="αβγδεζηθικλμνξοπρστυφχψω", min_size=2))
 def test_nothing_of_a_sample_is_in_a_prompt_and_nothing_of_an_answer_in_a_row(name: str, secret: str) -> None:
-    asked = protocol(name, ProtocolOptions())
+    asked = protocol(name)
     before = (asked.version, asked.prompt)
     outcome = asked.parse([TextAnswer(f"Yes. {secret}")])
     assert (asked.version, asked.prompt) == before, "a protocol keeps nothing of earlier answers"

@@ -10,14 +10,14 @@ from reports.report.compute import summarise
 from reports.run.warehouse import open_warehouse
 from scoring.assessment import Assessment, Unscored, not_assessed, worst
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions, SlotAnswer, TextAnswer
+from scoring.protocols.interface import SlotAnswer, TextAnswer
 from scoring.table import SCORE_COLUMNS, Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.records import run_record, write_result
 
 
 def verdicts(name: str, *texts: str) -> list[Verdict]:
-    asked = protocol(name, ProtocolOptions())
+    asked = protocol(name)
     outcomes = [asked.parse([TextAnswer(text)]) for text in texts]
     return [Fault(o.reason, o.message) if isinstance(o, Unscored) else o for o in outcomes]  # type: ignore[misc]
 
@@ -46,7 +46,7 @@ def test_a_binary_row_is_private_or_not_and_a_rejection_is_counted() -> None:
 
 def test_the_slots_row_has_its_probabilities_and_no_judgement_of_the_whole() -> None:
     answer = SlotAnswer(np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (22, 1)))
-    outcome = protocol("slots", ProtocolOptions()).parse([answer])
+    outcome = protocol("slots").parse([answer])
     assert isinstance(outcome, Assessment)
     (row,) = to_table(facts(1), [outcome]).to_pylist()
     assert (row["level"], row["score"], row["num_assessed"]) == (1, 1.0, 22)
@@ -114,7 +114,7 @@ def test_the_probabilities_of_an_animation_are_those_of_the_frame_whose_value_co
 
 def test_an_animation_with_a_frame_without_any_probabilities_keeps_those_of_the_others() -> None:
     answer = SlotAnswer(np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (22, 1)))
-    known = protocol("slots", ProtocolOptions()).parse([answer])
+    known = protocol("slots").parse([answer])
     assert isinstance(known, Assessment)
     for other, probability in ((known, 0.7), (Assessment(known.values), None)):
         joined = worst([Assessment(np.zeros(len(KEYS), dtype=np.float32)), other])

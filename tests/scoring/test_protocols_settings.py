@@ -1,4 +1,4 @@
-"""Settings of a protocol: texts, thresholds, variants; the version that follows them; wrong calls."""
+"""Settings of a protocol: texts and variants; the version that follows them; wrong calls."""
 
 import pickle
 import subprocess
@@ -12,7 +12,7 @@ from ingest.errors import EngineError
 from scoring.protocols import PROTOCOLS
 from scoring.protocols.interface import Image, Message, Text
 from scoring.taxonomy import KEYS
-from tests.scoring.asking import ALL_NAMES, ask, file_of
+from tests.scoring.asking import ALL_NAMES, ask
 
 TEXTS = Path(__file__).parents[2] / "scoring" / "protocols" / "texts"
 
@@ -21,7 +21,7 @@ TEXTS = Path(__file__).parents[2] / "scoring" / "protocols" / "texts"
 def test_the_version_follows_every_text(name: str) -> None:
     assert ask(name).version.startswith(f"{name}-1 ")
     versions = set[str]()
-    texts = yaml.safe_load((TEXTS / f"{file_of(name)}.yaml").read_text())
+    texts = yaml.safe_load((TEXTS / f"{name.partition(':')[0]}.yaml").read_text())
     shipped = {key: text for key, text in texts.items() if key != "answers"}
     for text_name, text in shipped.items():
         changed = {"placeholder": "8"}.get(text_name, text + " ")
@@ -30,27 +30,22 @@ def test_the_version_follows_every_text(name: str) -> None:
     assert ask(name).version not in versions
 
 
-def test_the_version_follows_questions_thresholds_and_variants() -> None:
+def test_the_version_follows_questions_and_variants() -> None:
     versions = [
         ask("slots").version,
         ask("slots", prompts=b"questions: {age: 'Present: an age.'}").version,
-        ask("slots", thresholds=b"age: 0.5").version,
-        ask("slots", thresholds=b"age: 0.6").version,
         ask("two-pass").version,
         *(ask(name).version for name in ALL_NAMES if ":" in name),
     ]
     assert len(set(versions)) == len(versions)
     assert ask("slots", prompts=b"{}").version == ask("slots").version
-    assert ask("binary").version == ask("binary:ours-1").version == ask("binary:en").version
+    assert ask("binary").version == ask("binary:ours-1").version
     assert ask("binary:reason,ours-2").version == ask("binary:ours-2, reason").version
 
 
 @pytest.mark.slow
 def test_the_version_is_the_same_in_another_process() -> None:
-    code = (
-        "from scoring.protocols import protocol; from scoring.protocols.interface import ProtocolOptions\n"
-        f"print('|'.join(protocol(name, ProtocolOptions()).version for name in {ALL_NAMES!r}))"
-    )
+    code = f"from scoring.protocols import protocol\nprint('|'.join(protocol(name).version for name in {ALL_NAMES!r}))"
     printed = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -87,20 +82,21 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("severity:taxonmy", {}, 'no variant "taxonmy" (did you mean "taxonomy"?); there are: zero-shot'),
         ("slots:p1", {}, 'the slots protocol has no variant "p1"; there are: counterfactual'),
         ("binary:ours-5", {}, 'no variant "ours-5" (did you mean "ours-4"?); there are: ours-1'),
-        ("binary:de,ru", {}, "one language at a time, not de and ru"),
         ("binary:classes,class-names", {}, "one list of what is private at a time, not class-names and classes"),
         ("severity:taxonomy,intuition", {}, "one mode at a time, not intuition and taxonomy"),
-        ("binary:", {}, 'the binary protocol has no variant ""; there are: ours-1, ours-2, ours-3, ours-4, en, de'),
-        ("binary:first,lenient", {}, "reads an answer in one way, not lenient and first; leave one out"),
-        ("binary:first,reason", {}, "reads an answer in one way, not first and reason; leave one out"),
-        ("binary:lenient,reason", {}, "reads an answer in one way, not lenient and reason; leave one out"),
+        (
+            "binary:",
+            {},
+            'the binary protocol has no variant ""; there are: ours-1, ours-2, ours-3, ours-4, class-names',
+        ),
+        ("binary:first,lenient", {}, "one reading at a time, not lenient and first"),
+        ("binary:first,reason", {}, "one reading at a time, not first and reason"),
+        ("binary:lenient,reason", {}, "one reading at a time, not lenient and reason"),
         ("two-pass:x", {}, 'the two-pass protocol has no variant "x"; it has none'),
         ("binary:ours-1,ours-2", {}, "one wording at a time, not ours-1 and ours-2"),
-        ("two-pass", {"thresholds": b"age: 1"}, "gives no probabilities of the attributes; leave out --thresholds"),
         ("slots", {"prompts": b"sytem: x"}, 'no text is named "sytem" (did you mean "system"?)'),
         ("slots", {"prompts": b"questions: {gov_id: x}"}, 'no attribute is named "gov_id" (did you mean "gov_ids"?)'),
         ("slots", {"prompts": b"questions: {1: x}"}, 'no attribute is named "1"; there are: '),
-        ("slots", {"thresholds": b'"a\\nb": 0.5'}, 'no attribute is named "a\\nb"'),
         ("slots", {"prompts": b"questions: all"}, "questions must map attribute keys to texts"),
         ("slots", {"prompts": b"instructions: '{atributes}'"}, 'no {atributes} is known (did you mean "attributes"?)'),
         ("slots", {"prompts": b"system: 3"}, "the prompt file: system: input should be a valid string"),
@@ -125,12 +121,6 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("slots", {"prompts": b"system: ["}, "the prompt file is not valid YAML at line 1, column 10"),
         ("slots", {"prompts": b"\xff\xfe\xff"}, "the prompt file is not valid YAML"),
         ("slots", {"prompts": b""}, "the prompt file must hold names and their values"),
-        ("slots", {"thresholds": b"{}"}, "the thresholds file names no attribute; name at least one, or leave out"),
-        ("json", {"thresholds": b"{}"}, "the thresholds file names no attribute; name at least one, or leave out"),
-        ("slots", {"thresholds": b"gov_id: 0.5"}, 'no attribute is named "gov_id" (did you mean "gov_ids"?)'),
-        ("slots", {"thresholds": b"age: 1.5"}, "age, present: input should be less than or equal to 1"),
-        ("slots", {"thresholds": b"age: .nan"}, "the thresholds file, age, present: input should be"),
-        ("slots", {"thresholds": b"age: {ambigous: 0.1}"}, 'unknown name "ambigous" (did you mean "ambiguous"?)'),
         (
             "slots",
             {"prompts": b"system: a\nsystem: b"},
@@ -141,51 +131,20 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
             {"prompts": b"questions:\n  age: a\n  gender: b\n  age: c"},
             'the prompt file: the key "age" occurs twice, the second time at line 4; keep one',
         ),
-        (
-            "slots",
-            {"thresholds": b"gov_ids: 0.9\nage: 0.5\ngov_ids: 0.1"},
-            'the thresholds file: the key "gov_ids" occurs twice, the second time at line 3; keep one',
-        ),
-        (
-            "json",
-            {"thresholds": b'{"age": {"present": 0.5, "present": 0.6}}'},
-            'the thresholds file: the key "present" occurs twice, the second time at line 1; keep one',
-        ),
         ("slots", {"prompts": b'"a\\nb": x\n'}, 'no text is named "a\\nb"; there are: '),
-        (
-            "slots",
-            {"prompts": b'form_line: "{key}\\0={slot}\\n"'},
-            "the prompt file: form_line holds the control character U+0000; leave it out",
-        ),
-        (
-            "two-pass",
-            {"prompts": b'questions: {age: "Present: \\x1b[0m an age."}'},
-            "the prompt file: age holds the control character U+001B; leave it out",
-        ),
-        ("slots", {"thresholds": b"age: 1e-3x"}, "the thresholds file, age, present: input should be a valid number"),
-        ("slots", {"thresholds": b"age: yes"}, "the thresholds file, age, present: input should be a valid number"),
     ],
 )
-def test_a_wrong_call_is_reported(name: str, options: dict[str, bytes | bool], message: str) -> None:
+def test_a_wrong_call_is_reported(name: str, options: dict[str, bytes], message: str) -> None:
     with pytest.raises(EngineError) as refused:
         ask(name, **options)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("number", ["1e-3", "1E-3", "1.0e-3", "10.e-4", "0.001", "+1e-3", "0.1e-2"])
-def test_a_small_threshold_can_be_written_as_one_does(number: str) -> None:
-    yaml_text, json_text = f"age: {number}", f'{{"age": {{"present": {number}}}}}'
-    assert {ask("slots", thresholds=text.encode()).version for text in (yaml_text, json_text)} == {
-        ask("slots", thresholds=b"age: 0.001").version
-    }
-
-
 def test_protocols_load_no_model_library() -> None:
     code = (
         "import sys; from scoring.protocols import PROTOCOLS, protocol\n"
-        "from scoring.protocols.interface import ProtocolOptions\n"
-        "[protocol(name, ProtocolOptions()) for name in PROTOCOLS]\n"
+        "[protocol(name) for name in PROTOCOLS]\n"
         "print([name for name in ('torch', 'vllm', 'transformers', 'ray', 'duckdb') if name in sys.modules])"
     )
     done = subprocess.run(
@@ -197,7 +156,7 @@ def test_protocols_load_no_model_library() -> None:
 
 def test_the_examples_of_the_documentation_are_accepted() -> None:
     page = (TEXTS.parents[2] / "docs" / "protocols.md").read_text()
-    thresholds, prompts = (block.partition("```")[0].encode() for block in page.split("```yaml\n")[1:])
-    asked = ask("slots", thresholds=thresholds, prompts=prompts)
+    (prompts,) = (block.partition("```")[0].encode() for block in page.split("```yaml\n")[1:])
+    asked = ask("slots", prompts=prompts)
     assert asked.prompt.messages[0].parts == (Text("You check photographs before they are published."),)
     assert f"`{ask('slots').version}`" in page

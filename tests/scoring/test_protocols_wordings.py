@@ -28,9 +28,6 @@ VERSIONS = {
     "binary:ours-1,first": "binary:ours-1,first-1 e1ead6389526",
     "binary:ours-2,classes,first": "binary:ours-2,classes,first-1 b6ee543b0218",
     "binary:ours-1,class-names": "binary:ours-1,class-names-1 908616ba79e9",
-    "binary:ours-1,de": "binary:ours-1,de-1 8d33ae90d92d",
-    "binary:ours-3,ru,lenient": "binary:ours-3,ru,lenient-1 ba6ee3b66ce8",
-    "binary:ours-1,zh,class-names,first": "binary:ours-1,zh,class-names,first-1 8522848373f6",
 }
 """Name -> version that runs record. If one differs, the wording changed, and runs that began before cannot go on."""
 

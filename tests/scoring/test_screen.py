@@ -23,7 +23,7 @@ from scoring.screen.fusion import KINDS, Gate, fitted_gate, joined
 from scoring.screen.guard import is_guarded
 from scoring.screen.heads import fitted_heads
 from scoring.screen.modalities import NUM_PLACES, Caption, Features, Modality, PictureView, caption_features
-from scoring.screen.screen_file import _own_hash, learnt_mark, learnt_pictures, read_screen, write_screen
+from scoring.screen.screen_file import _own_hash, read_screen, write_screen
 from scoring.taxonomy import KEYS
 from tests.jobs.made import jpeg
 from tests.making import Patch
@@ -246,9 +246,8 @@ def test_a_file_that_is_no_encoder_of_pictures_is_refused(content: bytes, error:
 
 
 def test_a_screen_holds_an_encoder_exactly_if_it_looks_by_one(tmp_path: Path, made: MadeScreen) -> None:
-    learnt = np.array([learnt_mark("ab" * 32)], dtype=np.uint64)
     with pytest.raises(LabelsError, match="does not name the files that its modalities need"):
-        write_screen(str(tmp_path / "screen"), made.record, made.predictor, learnt, None)
+        write_screen(str(tmp_path / "screen"), made.record, made.predictor, None)
 
 
 def test_rare_private_pictures_weigh_as_much_as_the_many_public_ones() -> None:
@@ -298,8 +297,7 @@ def made() -> MadeScreen:
 
 
 def _write(folder: Path, made: MadeScreen) -> Path:
-    learnt = np.array(sorted(map(learnt_mark, made.learnt)), dtype=np.uint64)
-    write_screen(str(folder), made.record, made.predictor, learnt, b"an encoder")
+    write_screen(str(folder), made.record, made.predictor, b"an encoder")
     return folder
 
 
@@ -310,7 +308,6 @@ def test_a_screen_that_was_written_says_the_same(tmp_path: Path, made: MadeScree
     assert screen.predictor.probability(vectors) == made.predictor.probability(vectors)  # type: ignore[arg-type]
     assert screen.record.bound == made.record.bound
     assert screen.encoder == b"an encoder"
-    assert learnt_mark(made.learnt[0]) in learnt_pictures(str(tmp_path / "screen"))
     assert sorted(file.name for file in (tmp_path / "screen").iterdir()) == [
         "encoder.onnx",
         "screen.json",
@@ -366,7 +363,7 @@ def test_weights_of_other_shapes_are_refused(tmp_path: Path, made: MadeScreen) -
     tensors = load((_write(tmp_path / "made", made) / "screen.safetensors").read_bytes())
     for number, name in enumerate(tensors):
         for shape in ((2,), (20, 20), (2, 2, 2), ()):
-            if tensors[name].shape == shape or (name == "learnt" and len(shape) == 1):
+            if tensors[name].shape == shape:
                 continue
             other = save(tensors | {name: np.ones(shape, tensors[name].dtype)})
             folder = _forged(tmp_path / f"{number}-{len(shape)}", made, other)
@@ -378,7 +375,7 @@ def test_a_tensor_of_more_axes_than_any_screen_has_is_refused_before_its_size_is
     tmp_path: Path, made: MadeScreen
 ) -> None:
     """The product of 400,000 large numbers takes minutes."""
-    folder = _forged(tmp_path, made, save({"learnt": np.zeros((1,) * 5, np.uint64)}))
+    folder = _forged(tmp_path, made, save({"caption.head": np.zeros((1,) * 5)}))
     with pytest.raises(LabelsError, match="is damaged"):
         read_screen(folder)
 

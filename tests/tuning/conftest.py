@@ -38,8 +38,7 @@ def few(room: Path) -> Pictures:
 
 @pytest.fixture(scope="session")
 def few_set(room: Path, few: Pictures) -> Path:
-    options = ["--target", "binary", "--validation", 0.2, "--licence", "CC0-1.0"]
-    return make_set(room / "few-set", few, *options)
+    return make_set(room / "few-set", few, "--target", "binary", "--validation", 0.2)
 
 
 @pytest.fixture(scope="session")
@@ -50,8 +49,8 @@ def short_recipe(room: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def short(room: Path, few_set: Path, short_recipe: Path) -> Path:
-    """An adapter tuned in one go, with its checkpoints."""
-    assert privsieve(*tune_command(few_set, short_recipe, room / "short"), "--keep-checkpoints") == 0
+    """An adapter tuned in one go."""
+    assert privsieve(*tune_command(few_set, short_recipe, room / "short")) == 0
     return room / "short"
 
 

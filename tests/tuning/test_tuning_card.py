@@ -25,7 +25,7 @@ def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Pat
     assert card.labels_sha256 == made_of.record.labels_sha256
     assert (card.model, card.protocol, card.max_pixels) == ("base", "binary:ours-1", MAX_PIXELS)
     assert card.recipe["learning_rate"] == 4e-3
-    assert "CC0-1.0" in card.licences
+    assert card.licences == ("CC BY-NC 4.0",)
     assert card.packages.keys() == set(PACKAGES)
     assert card.counts == made_of.record.counts
     assert card.num_steps == 10
@@ -33,7 +33,6 @@ def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Pat
     assert [p["step"] for p in card.curves if "loss" in p] == list(range(1, 11))
     assert [p["step"] for p in card.curves if "eval_loss" in p] == [5, 10]
     assert card.validation_accuracy is not None
-    assert card.max_probability_difference <= 1e-4
     assert card.precision == "float32"
 
 
@@ -41,8 +40,7 @@ def test_the_page_says_what_people_must_know(short: Path) -> None:
     output = (short / "README.md").read_text()
     assert output.startswith('---\nbase_model: "base"\n')
     assert WARNING in output
-    assert "- licence of labels and pictures: " in output
-    assert "CC0-1.0" in output
+    assert "- licence of the labels: `CC BY-NC 4.0`" in output
     assert f"set.json {read_card(short).set_sha256}" in output  # type: ignore[union-attr]
     assert "| learning_rate | 0.004 | `demo` |" in output
     assert "eval_loss" in output
@@ -68,14 +66,6 @@ def test_the_files_name_no_folder_of_this_machine(short: Path, room: Path) -> No
             assert str(BASE.parent).encode() not in file.read_bytes(), file.name
 
 
-def test_the_curves_stay_for_tensorboard(short: Path) -> None:
-    events = list((short / "tensorboard").glob("events.out.tfevents.*"))
-    assert len(events) == 1
-    content = events[0].read_bytes()
-    assert content.count(b"tune/loss") == 10
-    assert content.count(b"tune/eval_loss") == 2
-
-
 def test_a_model_that_says_one_thing_is_called_out(
     few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,22 +74,14 @@ def test_a_model_that_says_one_thing_is_called_out(
     assert "caution: the model gives one answer to 100 % of the training pictures" in capsys.readouterr().out
     assert "**Caution:** the model gives one answer to 100 %" in (tmp_path / "out" / "README.md").read_text()
     assert not (tmp_path / "out" / "checkpoints").exists()
-    assert list((tmp_path / "out" / "tensorboard").iterdir())
 
 
-def test_a_recipe_may_say_how_many_steps_and_that_its_source_holds_nothing_back(
-    few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = make_recipe(tmp_path / "steps.yaml", epochs=None, max_steps=3, tunes_on_all=True)
+def test_a_recipe_may_say_how_many_steps(few_set: Path, tmp_path: Path) -> None:
+    recipe = make_recipe(tmp_path / "steps.yaml", epochs=None, max_steps=3)
     assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 0
     card = read_card(tmp_path / "out")
     assert card is not None
     assert (card.num_steps, card.recipe["max_steps"], "epochs" in card.recipe) == (3, 3, False)
-    num_held_back = card.counts["validation"]["pictures"]
-    assert num_held_back > 0
-    caution = f"the source of the recipe tunes on all pictures, and the set holds back {num_held_back}"
-    assert f"caution: {caution}" in capsys.readouterr().out
-    assert any(each.startswith(caution) for each in card.cautions)
 
 
 def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> None:
@@ -108,10 +90,9 @@ def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> Non
     command = [sys.executable, "-m", "jobs", *map(str, tune_command(few_set, recipe, tmp_path / "out"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    steps, accuracy, difference, following = [line for line in done.stdout.splitlines() if "caution" not in line]
+    steps, accuracy, following = [line for line in done.stdout.splitlines() if "caution" not in line]
     assert steps.startswith("5 steps in ")
     assert accuracy.startswith("right answers while it was tuned: ")
-    assert difference.startswith("saved and loaded again")
     assert following.startswith("next: privsieve scan ")
     assert json.loads((tmp_path / "out" / "privsieve.json").read_text())["num_steps"] == 5
 

@@ -12,7 +12,6 @@ from transformers import AutoModelForImageTextToText
 
 from scoring.engines.vlm.prompting import Prompter
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
 from scoring.tuning.examples import Collator, Encoder, Examples
 from scoring.tuning.targets import Target
 from scoring.tuning.trainer import Tuner
@@ -62,7 +61,7 @@ TARGETS = {
 @pytest.mark.parametrize("asked", TARGETS)
 def test_a_batch_has_the_loss_of_its_pictures_one_by_one(asked: str, model_folder: Path, tmp_path: Path) -> None:
     prompter = Prompter(model_folder, MAX_PIXELS)
-    encoder = Encoder(prompter, protocol(asked, ProtocolOptions()).prompt)
+    encoder = Encoder(prompter, protocol(asked).prompt)
     examples = Examples(items(tmp_path, TARGETS[asked]), encoder, MAX_PIXELS)
     collate = Collator(prompter.tokenizer.pad_token_id)
     made = [examples[at] for at in range(len(examples))]

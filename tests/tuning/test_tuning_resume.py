@@ -43,7 +43,7 @@ def same_weights(one: Path, other: Path) -> bool:
 def test_killed_and_resumed_equals_uninterrupted(
     few_set: Path, short_recipe: Path, short: Path, tmp_path: Path
 ) -> None:
-    command = [*tune_command(few_set, short_recipe, tmp_path / "out"), "--steps-per-checkpoint", 3]
+    command = tune_command(few_set, short_recipe, tmp_path / "out")
     killed(command, tmp_path / "out", "checkpoint-3/trainer_state.json")
     # What a kill in the middle of the next checkpoint would leave.
     half = tmp_path / "out" / "checkpoints" / "checkpoint-9"
@@ -101,22 +101,21 @@ def test_another_request_is_refused_by_its_first_difference(
     other = make_recipe(tmp_path / "other.yaml", epochs=2, learning_rate=2e-3)
     assert privsieve(*tune_command(few_set, other, out)) == 2
     message = capsys.readouterr().err
-    assert "another recipe: learning_rate 0.004, not 0.002; give the same, or name another --out" in message
+    assert "with another --recipe; give the same, or name another --out" in message
     assert privsieve(*tune_command(few_set, short_recipe, out), "--seed", 3) == 2
-    assert "with --seed 0, not 3" in capsys.readouterr().err
+    assert "with another --seed" in capsys.readouterr().err
     if not is_finished:
         assert privsieve(*tune_command(few_set, short_recipe, out), "--micro-batch-size", 2) == 2
-        assert "with --micro-batch-size 8, not 2" in capsys.readouterr().err
+        assert "with another --micro-batch-size" in capsys.readouterr().err
 
 
 def test_spoilt_weights_stop_the_run_before_they_reach_a_checkpoint(
-    few_set: Path, short_recipe: Path, short: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An infinite moment of the optimizer, planted into the last checkpoint but one, spoils the next step."""
     out = tmp_path / "out"
-    shutil.copytree(short / "checkpoints" / "checkpoint-9", out / "checkpoints" / "checkpoint-9")
-    card = json.loads((short / "privsieve.json").read_text()) | {"micro_batch_size": 8}
-    (out / "tuning.json").write_text(json.dumps(card))
+    killed(tune_command(few_set, short_recipe, out), out, "checkpoint-9/trainer_state.json")
+    shutil.rmtree(out / "checkpoints" / "checkpoint-10", ignore_errors=True)
     state = torch.load(out / "checkpoints" / "checkpoint-9" / "optimizer.pt")
     state["state"][0]["exp_avg"][0, 0] = math.inf
     torch.save(state, out / "checkpoints" / "checkpoint-9" / "optimizer.pt")
@@ -125,7 +124,7 @@ def test_spoilt_weights_stop_the_run_before_they_reach_a_checkpoint(
         "privsieve: the loss or the weights of step 10 are not finite numbers, so tuning stopped; the checkpoint of "
         f"step 9 is kept in {out}/checkpoints: lower the recipe's learning_rate and name another --out\n"
     )
-    assert [folder.name for folder in (out / "checkpoints").iterdir()] == ["checkpoint-9"]
+    assert not (out / "checkpoints" / "checkpoint-10").exists()
     weights = load_file(out / "checkpoints" / "checkpoint-9" / WEIGHTS)
     assert all(np.isfinite(values).all() for values in weights.values())
     assert not (out / "privsieve.json").exists()

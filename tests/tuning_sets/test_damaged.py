@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ingest.errors import LabelsError
-from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import RECORD, TrainingSet, file_sha256, open_set
 from tests.tuning_sets import made
 
@@ -22,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     pictures = made.files(NUM)
     truth = made.by_hash(tmp_path / "labels.parquet", pictures)
     out = tmp_path / "set"
-    made.made(made.tree(tmp_path / "pictures", pictures), truth, out, draw=Draw(validation_share=0))
+    made.made(made.tree(tmp_path / "pictures", pictures), truth, out, validation_share=0)
     return out
 
 
@@ -67,7 +66,6 @@ def test_a_file_outside_of_the_folder_is_refused(folder: Path, name: str) -> Non
         {"num_pictures": 7},
         {"num_labelled": 0},
         {"target": "sluts"},
-        {"more": 1},
         {"counts": {"train": {"pictures": 60}, "validation": {"pictures": 0}}},
     ],
     ids=str,

@@ -8,7 +8,6 @@ import pytest
 
 from ingest.errors import LabelsError, StorageError
 from scoring.tuning.dialogues import MAX_LINE_BYTES, MAX_TURNS, dialogues
-from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import open_set
 from tests.jobs.made import privsieve
 from tests.tuning_sets import made
@@ -56,7 +55,7 @@ def test_the_label_must_say_private_or_not_and_both_must_be_there(tmp_path: Path
     pictures = made.files(4)
     source = made.tree(tmp_path / "pictures", pictures)
     file = written(tmp_path, *({"key": name, "turns": TURNS} for name in pictures))
-    more: dict[str, Any] = {"dialogues": str(file), "draw": Draw(validation_share=0)}
+    more: dict[str, Any] = {"dialogues": str(file), "validation_share": 0}
     open_ = made.by_hash(tmp_path / "open.parquet", pictures, private=[0, 1, None, None])
     assert made.made(source, open_, tmp_path / "set", "dialogue", **more).num_without_target == 2
     alike = made.by_hash(tmp_path / "alike.parquet", pictures, private=[1] * 4)
@@ -67,31 +66,24 @@ def test_the_label_must_say_private_or_not_and_both_must_be_there(tmp_path: Path
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{", "is not a JSON object; write one conversation per line"),
-        (b"[" * 50_000, "is not a JSON object"),
-        (b"\xff", "is not a JSON object"),
-        (b"[]", "line 2: is not a JSON object; write one conversation per line"),
-        ({"key": "k", "turns": [SECRET, SECRET]}, "line 2: turns.0: is not a JSON object"),
+        (b"{", "Invalid JSON: EOF while parsing"),
+        (b"[" * 50_000, "Invalid JSON: recursion limit exceeded"),
+        (b"\xff", "Invalid JSON: "),
+        (b"[]", "Input should be an object"),
+        ({"key": "k", "turns": [SECRET, SECRET]}, "turns.0: Input should be an object"),
         ({"turns": TURNS}, "has neither sha256 nor key, one of which names the picture"),
-        ({"sha256": SECRET, "turns": TURNS}, '"sha256" is not 64 hexadecimal digits'),
-        ({"key": "k"}, "turns: field required"),
-        ({"key": "k", "turns": []}, "turns: list should have at least 2 items"),
-        ({"key": "k", "turns": TURNS * MAX_TURNS}, "turns: list should have at most 40 items"),
+        ({"sha256": SECRET, "turns": TURNS}, "sha256: String should match pattern"),
+        ({"key": "k", "turns": []}, "turns: List should have at least 2 items"),
+        ({"key": "k", "turns": TURNS * MAX_TURNS}, "turns: List should have at most 40 items"),
         ({"key": "k", "turns": TURNS[1:]}, "turns must alternate, from user to assistant, and end with the assistant"),
         ({"key": "k", "turns": TURNS[:3]}, "turns must alternate"),
-        ({"key": "k", "turns": [TURNS[0], TURNS[0]]}, "turns must alternate"),
-        ({"key": "k", "turns": [{"role": "human", "text": SECRET}, TURNS[1]]}, "turns.0.role: input should be 'user'"),
-        ({"key": "k", "turns": [{"role": "user", "text": 7}, TURNS[1]]}, "turns.0.text: input should be a valid str"),
+        ({"key": "k", "turns": [{"role": "human", "text": SECRET}, TURNS[1]]}, "turns.0.role: Input should be 'user'"),
         ({"key": "k", "turns": [{"role": "user", "text": " "}, TURNS[1]]}, "a turn has no text"),
-        (
-            {"key": "k", "turns": [{"role": "user", "text": SECRET * 1000}, TURNS[1]]},
-            "turns.0.text: string should have",
-        ),
         (
             {"key": "k", "turns": [{"role": "user", "text": "<image>\nWhat?"}, TURNS[1]]},
             'a text holds "<image>"; remove',
         ),
-        ({"key": "k", "turns": TURNS, SECRET: 1}, "a field: extra inputs are not permitted"),
+        ({"key": "k", "turns": TURNS, SECRET: 1}, "Extra inputs are not permitted"),
         (b'{"key": "k", "turns": "' + b"x" * MAX_LINE_BYTES + b'"}', "has more than 131,072 bytes"),
     ],
     ids=lambda one: str(one)[:50],

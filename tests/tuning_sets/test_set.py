@@ -18,7 +18,6 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import MAX_DISTANCE, phash
 from ingest.images.pixels import ImageLimits
 from scoring.taxonomy import ATTRIBUTES
-from scoring.tuning.targets import Draw
 from scoring.tuning.training_set import SPLITS, open_set
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
@@ -48,7 +47,7 @@ def test_pictures_are_copied_as_they_are_from_every_kind_of_source(
     make: Callable[[Path, dict[str, bytes]], Path], tmp_path: Path, pictures: dict[str, bytes], truth: Path
 ) -> None:
     source = make(tmp_path / "source", pictures)
-    record = made.made(source, truth, tmp_path / "set", draw=Draw(validation_share=0.3))
+    record = made.made(source, truth, tmp_path / "set", validation_share=0.3)
     found = open_set(str(tmp_path / "set"))
     found.check_files()
     items = {split: found.items(split) for split in SPLITS}
@@ -129,22 +128,19 @@ def test_slots_count_the_values_of_each_attribute(tmp_path: Path, pictures: dict
     face, other = ATTRIBUTES[0].key, ATTRIBUTES[1].key
     rows = [made.values(**{face: (0.0, 0.5, 1.0, None)[number % 4], other: None}) for number in range(NUM)]
     truth = made.by_hash(tmp_path / "v.parquet", pictures, **made.attribute_columns(rows))
-    for keep, counts in ((False, {"0": 6, "1": 3}), (True, {"0": 3, "0.5": 3, "1": 3})):
-        out = tmp_path / f"set-{keep}"
-        record = made.made(source, truth, out, "slots", keep_ambiguous=keep, draw=Draw(validation_share=0))
-        assert record.num_values[face] == {**counts, "not judged": 3}
-        assert record.num_values[other] == {"not judged": NUM}
-        assert record.counts["train"]["level unknown"] == 9
-        assert record.keeps_ambiguous is keep
-        slots = {item.target.slots for item in open_set(str(out)).items("train")}
-        assert {one[:2] for one in slots if one} == {(0, None), (1 if keep else 0, None), (2, None), (None, None)}
+    record = made.made(source, truth, tmp_path / "set", "slots", validation_share=0)
+    assert record.num_values[face] == {"0": 6, "1": 3, "not judged": 3}
+    assert record.num_values[other] == {"not judged": NUM}
+    assert record.counts["train"]["level unknown"] == 9
+    slots = {item.target.slots for item in open_set(str(tmp_path / "set")).items("train")}
+    assert {one[:2] for one in slots if one} == {(0, None), (2, None), (None, None)}
 
 
 def test_the_same_command_writes_the_same_bytes(tmp_path: Path, source: Path, truth: Path) -> None:
     out = tmp_path / "set"
     written = []
     for _ in range(2):
-        made.made(source, truth, out, draw=Draw(seed=5, per_class=2, validation_share=0.2))
+        made.made(source, truth, out, seed=5, num_pictures=8, validation_share=0.2)
         written.append({file.name: file.read_bytes() for file in out.iterdir()})
         for file in out.iterdir():
             file.unlink()
@@ -156,7 +152,7 @@ def test_a_larger_draw_does_not_move_pictures_across_the_split(tmp_path: Path, s
     sides: dict[str, str] = {}
     for num in (4, 8, 12):
         out = tmp_path / str(num)
-        made.made(source, truth, out, draw=Draw(num_pictures=num, validation_share=0.4))
+        made.made(source, truth, out, num_pictures=num, validation_share=0.4)
         for split in SPLITS:
             for item in open_set(str(out)).items(split):
                 assert sides.setdefault(made.sha256(item.encoded()), split) == split
@@ -172,7 +168,7 @@ def test_resized_copies_are_on_the_side_of_their_original(tmp_path: Path, seed: 
     private = [number % 2 for number in range(10)] * 2
     truth = made.by_hash(tmp_path / "labels.parquet", pictures, private=private)
     source = made.tree(tmp_path / "pictures", pictures)
-    record = made.made(source, truth, tmp_path / "set", draw=Draw(seed=seed, validation_share=0.5))
+    record = made.made(source, truth, tmp_path / "set", seed=seed, validation_share=0.5)
     assert (record.num_labelled, record.num_groups) == (20, 10)
     found = open_set(str(tmp_path / "set"))
     number_of = {made.sha256(content): int(re.sub(r"\D", "", name)) for name, content in pictures.items()}
@@ -212,7 +208,7 @@ def test_a_tree_of_other_formats_keeps_their_extensions(tmp_path: Path) -> None:
     kinds = ("PNG", "JPEG", "WEBP", "BMP")
     pictures = {f"{n:03d}.dat.{kinds[n % 4].lower()}": made.drawn(n, kinds[n % 4]) for n in range(8)}
     truth = made.by_hash(tmp_path / "labels.parquet", pictures, private=[n // 4 for n in range(8)])
-    made.made(made.tree(tmp_path / "tree", pictures), truth, tmp_path / "set", draw=Draw(validation_share=0))
+    made.made(made.tree(tmp_path / "tree", pictures), truth, tmp_path / "set", validation_share=0)
     with tarfile.open(tmp_path / "set" / "train-000000.tar") as tar:
         names = tar.getnames()
     assert {name.partition(".")[2] for name in names} == {"png", "jpg", "webp", "bmp", "json"}
@@ -220,7 +216,7 @@ def test_a_tree_of_other_formats_keeps_their_extensions(tmp_path: Path) -> None:
 
 
 def test_the_shards_are_a_webdataset(tmp_path: Path, source: Path, truth: Path, pictures: dict[str, bytes]) -> None:
-    made.made(source, truth, tmp_path / "set", draw=Draw(validation_share=0))
+    made.made(source, truth, tmp_path / "set", validation_share=0)
     read = list(wds.WebDataset(str(tmp_path / "set" / "train-000000.tar"), shardshuffle=False).decode("pil"))
     assert [one["__key__"] for one in read] == [f"{number:09d}" for number in range(NUM)]
     assert {one["json"]["sha256"] for one in read} == {made.sha256(content) for content in pictures.values()}
@@ -229,7 +225,7 @@ def test_the_shards_are_a_webdataset(tmp_path: Path, source: Path, truth: Path, 
 
 
 def test_a_training_set_can_be_scanned_as_a_corpus(tmp_path: Path, source: Path, truth: Path) -> None:
-    made.made(source, truth, tmp_path / "set", draw=Draw(validation_share=0.3))
+    made.made(source, truth, tmp_path / "set", validation_share=0.3)
     assert privsieve("scan", tmp_path / "set", "--run", tmp_path / "run", "--engine", "canned") == 0
     rows = pq.read_table(tmp_path / "run" / "scores").to_pylist()
     assert len(rows) == NUM
@@ -248,9 +244,9 @@ def test_set_json_names_where_all_came_from(tmp_path: Path, pictures: dict[str, 
     truth = made.by_hash(
         tmp_path / "l.parquet", pictures, private=[n % 2 for n in range(NUM)], licence=["CC BY 4.0"] * NUM
     )
-    made.made(source, truth, tmp_path / "set", licence="our own", prompt_file=b"answers: {yes: [ja], no: [nein]}")
+    made.made(source, truth, tmp_path / "set", prompt_file=b"answers: {yes: [ja], no: [nein]}")
     record = open_set(str(tmp_path / "set")).record
-    assert record.licences == ("CC BY 4.0", "our own")
+    assert record.licences == ("CC BY 4.0",)
     assert record.labels_sha256 == made.sha256(truth.read_bytes())
     assert record.prompt_file == "answers: {yes: [ja], no: [nein]}"
     assert record.files == {file.name: made.sha256(file.read_bytes()) for file in (tmp_path / "set").glob("*.tar")}
@@ -262,7 +258,7 @@ def test_a_large_set_has_several_shards(
     tmp_path: Path, source: Path, truth: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jobs.tuning.training_set.PICTURES_PER_SHARD", 5)
-    made.made(source, truth, tmp_path / "set", draw=Draw(validation_share=0))
+    made.made(source, truth, tmp_path / "set", validation_share=0)
     found = open_set(str(tmp_path / "set"))
     assert sorted(found.record.files) == [f"train-{number:06d}.tar" for number in range(3)]
     sizes = [Image.open(io.BytesIO(item.encoded())).size for item in found.items("train")]

@@ -6,7 +6,7 @@ import pytest
 from scoring import severity
 from scoring.assessment import Assessment
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions, TextAnswer
+from scoring.protocols.interface import TextAnswer
 from scoring.severity import BANDS, NUM_COMBINATIONS, scores_with_gaps
 from scoring.severity import level_of as level_table
 from scoring.severity import score_of as score_table
@@ -16,7 +16,7 @@ from scoring.tuning.targets import Label, Target, differ, is_private, level_of, 
 AT_LEVEL = {level: next(i for i, a in enumerate(ATTRIBUTES) if a.level == level) for level in (1, 2, 3, 4)}
 NOTHING = np.zeros(22, np.float32)
 NOT_JUDGED = np.full(22, np.nan, np.float32)
-SLOTS, SEVERITY, BINARY = (protocol(name, ProtocolOptions()) for name in ("slots", "severity", "binary"))
+SLOTS, SEVERITY, BINARY = (protocol(name) for name in ("slots", "severity", "binary"))
 
 
 def values(base: np.ndarray = NOTHING, **at_level: float) -> np.ndarray:
@@ -27,8 +27,8 @@ def values(base: np.ndarray = NOTHING, **at_level: float) -> np.ndarray:
     return made
 
 
-def target(label: Label, asked: object = SLOTS, keep_ambiguous: bool = False) -> Target | None:
-    return target_of(label, asked, keep_ambiguous=keep_ambiguous)  # type: ignore[arg-type]
+def target(label: Label, asked: object = SLOTS) -> Target | None:
+    return target_of(label, asked)  # type: ignore[arg-type]
 
 
 def test_slots_mask_what_was_not_judged() -> None:
@@ -42,13 +42,8 @@ def test_slots_mask_what_was_not_judged() -> None:
     assert target(Label(NOT_JUDGED, private=True)) is None
 
 
-@pytest.mark.parametrize(("keep", "slot"), [(False, 0), (True, 1)])
-def test_ambiguous_slots_are_absent_unless_they_are_kept(keep: bool, slot: int) -> None:
-    found = target(Label(values(level_1=0.5)), keep_ambiguous=keep)
-    assert found is not None
-    assert found.slots is not None
-    assert found.slots[AT_LEVEL[1]] == slot
-    assert found.slots.count(0) == 22 - slot
+def test_ambiguous_slots_are_absent() -> None:
+    assert target(Label(values(level_1=0.5))) == Target(slots=(0,) * 22)
 
 
 def test_severity_is_the_score_of_the_label_else_that_of_its_values() -> None:
@@ -130,7 +125,7 @@ def test_levels_of_whole_values_are_those_of_a_run() -> None:
 @pytest.mark.parametrize("texts", [b"", b"score_field: privacy_score"])
 @pytest.mark.parametrize("score", [0.0, 0.004, 0.5, 0.857, 1.0])
 def test_the_severity_answer_is_one_that_the_protocol_reads(texts: bytes, score: float) -> None:
-    asked = protocol("severity", ProtocolOptions(texts or None))
+    asked = protocol("severity", texts or None)
     found = target(Label(NOT_JUDGED, score=score), asked)
     assert found is not None
     assert found.answer is not None
@@ -142,7 +137,7 @@ def test_the_severity_answer_is_one_that_the_protocol_reads(texts: bytes, score:
 
 
 def test_the_binary_answer_is_in_the_words_of_the_prompt_file() -> None:
-    asked = protocol("binary:ours-2", ProtocolOptions(b"answers: {yes: [ja, jawohl], no: [nein]}"))
+    asked = protocol("binary:ours-2", b"answers: {yes: [ja, jawohl], no: [nein]}")
     found = [target(Label(NOT_JUDGED, private=private), asked) for private in (True, False)]
     assert [one and one.answer for one in found] == ["ja", "nein"]
     read = [asked.parse([TextAnswer(one.answer or "")]) for one in found if one]

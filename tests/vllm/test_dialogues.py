@@ -17,11 +17,10 @@ def example(  # type: ignore[no-untyped-def]
 
     from scoring.engines.vlm.prompting import Prompter
     from scoring.protocols import protocol
-    from scoring.protocols.interface import ProtocolOptions
     from scoring.tuning.examples import dialogue_example
 
     prompter = Prompter(checkpoint, 64 * 64)
-    prompt = protocol("binary", ProtocolOptions(texts)).prompt
+    prompt = protocol("binary", texts).prompt
     image = Image.new("RGB", (64, 64), "red")
     return prompter, dialogue_example(prompter, prompt, turns, image, "k", text_tokens)
 
@@ -71,14 +70,12 @@ def test_a_model_is_tuned_on_conversations(checkpoint: Path, tmp_path: Path) -> 
 
     from jobs.runtime.progress import SILENT
     from jobs.tuning.tuning import TuneRequest, run_tune
-    from scoring.tuning.targets import Draw
 
     pictures = made.files(4)
     output = [{"key": name, "turns": [{"role": r, "text": t} for r, t in TURNS]} for name in pictures]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, output)))
     truth, source = made.by_hash(tmp_path / "l.parquet", pictures), made.tree(tmp_path / "p", pictures)
-    draw = Draw(validation_share=0)
-    made.made(source, truth, tmp_path / "set", "dialogue", dialogues=str(tmp_path / "d.jsonl"), draw=draw)
+    made.made(source, truth, tmp_path / "set", "dialogue", dialogues=str(tmp_path / "d.jsonl"), validation_share=0)
     recipe = {"name": "t", "rank": 8, "alpha": 16, "learning_rate": 0.02, "batch_size": 4, "epochs": 30}
     (tmp_path / "r.yaml").write_text(json.dumps(recipe))
     request = TuneRequest(str(tmp_path / "set"), str(checkpoint), str(tmp_path / "out"), str(tmp_path / "r.yaml"), 4096)

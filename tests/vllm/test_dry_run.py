@@ -15,7 +15,6 @@ from ingest.images.pixels import ImageLimits
 from scoring.assessment import View
 from scoring.engines.picture import max_side_px
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
 from tests.jobs.made import privsieve, tar
 from tests.vllm.conftest import MAX_PIXELS, picture
 
@@ -52,13 +51,13 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
     visual = [int(count) for count in re.findall(r" (\d+) visual tokens$", shown, re.MULTILINE)]
     assert len(set(visual)) == len(SIZES)
 
-    asked = protocol(name, ProtocolOptions())
+    asked = protocol(name)
     views = [_as_decoded(encoded) for encoded in members.values()]
     transformers = engine("transformers", protocol="slots")
     tokens = transformers.prompter.tokens(asked.prompt)
     fed = [len(transformers._request(asked.prompt, tokens, view).token_ids) for view in views]
     assert fed == [words + count for count in visual]
-    turns = transformers.prompter.tokens(protocol("severity", ProtocolOptions()).prompt).token_ids
+    turns = transformers.prompter.tokens(protocol("severity").prompt).token_ids
     closing = len(turns) - 1 - turns.index(transformers.prompter.image_token_id)
     assert after - closing == {"slots": 22 + 21, "slots:digits": 21, "severity": 0}[name], "a token a letter and digit"
 

@@ -12,7 +12,7 @@ import pytest
 
 from scoring.assessment import Assessment, View
 from scoring.protocols import protocol
-from scoring.protocols.interface import Generate, ProtocolOptions
+from scoring.protocols.interface import Generate
 from scoring.protocols.two_pass import MAX_TOKENS_FIRST, TwoPassProtocol
 from tests.vllm.verbatim import same_words
 
@@ -44,7 +44,7 @@ def test_an_adapter_is_merged_as_its_own_package_does(checkpoint: Path, adapter:
     from tests.vllm.micro import TEXT_MODULES, VISION_MODULES
 
     settings = json.loads((adapter / "adapter_config.json").read_text())
-    for number, other in enumerate(({}, {"alpha_pattern": {"self_attn.q_proj": 3}}, {"use_rslora": True})):
+    for number, other in enumerate(({}, {"use_rslora": True})):
         folder = shutil.copytree(adapter, tmp_path / str(number))
         (folder / "adapter_config.json").write_text(json.dumps(settings | other))
         plain = Qwen3VLForConditionalGeneration.from_pretrained(checkpoint)
@@ -69,13 +69,13 @@ def test_the_first_token_with_an_adapter(engine: Callable[..., Any], views: list
 
 @pytest.mark.parametrize("name", GENERATING)
 def test_generating_protocols(engine: Callable[..., Any], views: list[View], tuned: str | None, name: str) -> None:
-    same_words(engine, views[:3], protocol(name, ProtocolOptions()), tuned)
+    same_words(engine, views[:3], protocol(name), tuned)
 
 
 def test_two_passes(engine: Callable[..., Any], views: list[View], tuned: str | None) -> None:
     """The protocol as it ships, but for a grammar that holds the first answer to its form: a random model talks
     nonsense for 1,536 tokens otherwise, and never gets to the second pass."""
-    shipped = protocol("two-pass", ProtocolOptions())
+    shipped = protocol("two-pass")
     assert isinstance(shipped, TwoPassProtocol)
     notes = "".join(rf"Level {level}: [a-z]{{3,9}}( [a-z]{{3,9}}){{0,2}}\n" for level in (1, 2, 3, 4))
     first = replace(shipped.prompt, wanted=Generate(MAX_TOKENS_FIRST, regex=notes))

@@ -12,7 +12,6 @@ from ingest.errors import EngineError
 from scoring.assessment import View
 from scoring.engines.picture import prepared
 from scoring.protocols import protocol
-from scoring.protocols.interface import ProtocolOptions
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
 
@@ -31,15 +30,6 @@ def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., An
     assert 7 * (before_picture - 128) < spent["cached"] <= 7 * before_picture, "the cache works in blocks of 128 tokens"
 
 
-def test_vllm_asks_once_for_the_slots_of_a_picture_that_it_has_seen_before(engine: Callable[..., Any]) -> None:
-    running = engine("vllm", protocol="slots")
-    known = [picture(110, 96, 128)]
-    first = probabilities(running.assess(known))
-    before = Counter(running.usage)
-    np.testing.assert_allclose(probabilities(running.assess(known)), first, atol=1e-5)
-    assert (running.usage - before)["requests"] == 1
-
-
 def test_most_pictures_are_prepared_without_vllm_and_answered_alike(engine: Callable[..., Any]) -> None:
     """The second picture of a grid of patches is; the first, of another engine, is prepared by vLLM itself.
 
@@ -56,24 +46,6 @@ def test_most_pictures_are_prepared_without_vllm_and_answered_alike(engine: Call
     assert pixels.shape == (96 * 128 // 16**2, 3 * 16**2), "each once, not as a video of two equal frames"
     running._inputs._patterns.clear()
     np.testing.assert_allclose(found, probabilities(running.assess(views)), atol=1e-5)
-
-
-def test_json_costs_hundreds_of_tokens_where_slots_costs_none(engine: Callable[..., Any]) -> None:
-    running = engine("vllm", protocol="json")
-    before = Counter(running.usage)
-    running.assess([picture(120, 96, 128)])
-    assert (running.usage - before)["generated"] > 100
-
-
-def test_transformers_computes_the_text_before_the_picture_once(engine: Callable[..., Any]) -> None:
-    running = engine("transformers", protocol="slots")
-    fresh = [picture(seed, 96, 128) for seed in range(40)]
-    running.assess(fresh[:1])
-    before = running.prefill.num_forward_tokens
-    running.assess(fresh)
-    tokens = running.prompter.tokens(running._protocol.prompt).token_ids
-    after_prefix = len(tokens) - tokens.index(running.prompter.image_token_id) - 1 + 96 * 128 // 32**2
-    assert running.prefill.num_forward_tokens - before == after_prefix * len(fresh)
 
 
 def test_transformers_tells_what_it_spent(engine: Callable[..., Any]) -> None:
@@ -95,7 +67,7 @@ def test_both_engines_count_alike_what_they_read_and_write(engine: Callable[...,
     for each in ("transformers", "vllm"):
         running = engine(each, protocol="json")
         before = Counter(running.usage)
-        running.assess_with(protocol(name, ProtocolOptions()), views)
+        running.assess_with(protocol(name), views)
         counts[each] = {kind: number for kind, number in (running.usage - before).items() if kind != "cached"}
     assert counts["transformers"] == counts["vllm"]
     assert counts["vllm"]["requests"] == 3
@@ -121,14 +93,6 @@ def test_the_order_and_size_of_batches_do_not_matter(engine: Callable[..., Any],
         together = probabilities(running.assess(views))
         np.testing.assert_allclose(probabilities(running.assess(views[::-1]))[::-1], together, atol=1e-5)
         np.testing.assert_allclose(probabilities([running.assess([v])[0] for v in views]), together, atol=1e-5)
-
-
-def test_the_same_picture_twice_in_a_batch_is_answered_twice(engine: Callable[..., Any]) -> None:
-    twice = [picture(70, 96, 128), picture(71, 96, 128), picture(70, 96, 128), picture(70, 96, 128)]
-    for name in ("transformers", "vllm"):
-        found = probabilities(engine(name, protocol="slots").assess(twice))
-        np.testing.assert_allclose(found[2:], found[[0, 0]], atol=1e-5)
-        assert np.abs(found[0] - found[1]).max() > 1e-3
 
 
 def test_several_threads_ask_one_vllm_at_once(engine: Callable[..., Any], views: list[View]) -> None:
@@ -180,10 +144,10 @@ def test_the_first_token_has_the_probabilities_with_which_an_answer_begins(engin
 def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any]) -> None:
     prompter = engine("transformers", protocol="binary:first").prompter
     for name in ("binary", "binary:first", "slots"):
-        prompt = protocol(name, ProtocolOptions(b"system: ''")).prompt
+        prompt = protocol(name, b"system: ''").prompt
         assert "<|im_start|>system" not in prompter.tokens(prompt).text
         assert prompter.tokens(prompt).text.startswith("<|im_start|>user\n")
-    spoken = protocol("binary", ProtocolOptions(b"system: You look at pictures.\nimage_first: true")).prompt
+    spoken = protocol("binary", b"system: You look at pictures.\nimage_first: true").prompt
     assert prompter.tokens(spoken).text.startswith(
         "<|im_start|>system\nYou look at pictures.<|im_end|>\n"
         "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Is there private"
@@ -193,20 +157,20 @@ def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any
 def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]) -> None:
     prompter = engine("transformers", protocol="binary:first").prompter
     for name, answer in (("binary", "Yes"), ("binary:first", "No"), ("severity", "0.85")):
-        prompt = protocol(name, ProtocolOptions()).prompt
+        prompt = protocol(name).prompt
         ids = prompter.answer_ids(prompt, answer)
         assert prompter.tokenizer.decode(ids) == f"{answer}<|im_end|>"
         whole = prompter.tokenizer.decode([*prompter.tokens(prompt).token_ids, *ids])
         assert whole == f"{prompter.tokens(prompt).text}{answer}<|im_end|>"
-    first = prompter.tokens(protocol("binary:first", ProtocolOptions()).prompt)
+    first = prompter.tokens(protocol("binary:first").prompt)
     assert [prompter.answer_ids(prompt, word)[0] for word in ("Yes", "No")] == list(first.candidate_ids)
 
 
 def test_answers_that_begin_with_the_same_token_cannot_be_told_apart(engine: Callable[..., Any]) -> None:
     """A tokenizer without Greek letters writes both words as bytes, and the first byte is the same."""
     prompter = engine("transformers", protocol="binary:first").prompter
-    alike = protocol("binary:first", ProtocolOptions("answers: {yes: [Ναι], no: [Όχι]}".encode()))
+    alike = protocol("binary:first", "answers: {yes: [Ναι], no: [Όχι]}".encode())
     with pytest.raises(EngineError, match=r"begins the answers .Ναι. and .Όχι. with the same token") as refused:
         prompter.check(alike)
     assert "\n" not in str(refused.value)
-    prompter.check(protocol("binary:first", ProtocolOptions("answers: {yes: [是], no: [否]}".encode())))
+    prompter.check(protocol("binary:first", "answers: {yes: [是], no: [否]}".encode()))

@@ -13,17 +13,13 @@ from ingest.errors import EngineError
 from scoring.assessment import View
 from scoring.engines.vlm.prompting import Prompter, generated_tokens
 from scoring.protocols import protocol
-from scoring.protocols.interface import Generate, Protocol, ProtocolOptions
+from scoring.protocols.interface import Generate
 from tests.making import Folders
 from tests.vllm.conftest import MAX_PIXELS, probabilities
 from tests.vllm.verbatim import same_words
 
 OPENING = "{{- '<|im_start|>assistant\\n' -}}"
 """What the chat template of the micro model ends with."""
-
-
-def asked(name: str, prompts: bytes | None = None, thresholds: bytes | None = None) -> Protocol:
-    return protocol(name, ProtocolOptions(prompts, thresholds))
 
 
 @pytest.fixture
@@ -45,7 +41,9 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
 
 
 def candidates(prompter: Prompter, name: str) -> list[str]:
-    found: list[str] = prompter.tokenizer.convert_ids_to_tokens(list(prompter.tokens(asked(name).prompt).candidate_ids))
+    found: list[str] = prompter.tokenizer.convert_ids_to_tokens(
+        list(prompter.tokens(protocol(name).prompt).candidate_ids)
+    )
     return found
 
 
@@ -77,10 +75,10 @@ def test_a_word_that_only_reads_like_a_candidate_is_not_taken_for_it(folder: Cal
     """Both decode to "Yes" at the start of an answer. The second is not what the probabilities speak of, unless yes and
     no hold together half of all probability."""
     prompter = Prompter(folder("first"), MAX_PIXELS)
-    wanted = asked("binary:ours-1").prompt.wanted
+    wanted = protocol("binary:ours-1").prompt.wanted
     assert isinstance(wanted, Generate)
     without, with_space = prompter.tokenizer.convert_tokens_to_ids(["Yes", "▁Yes"])
-    prompt = prompter.tokens(asked("binary:ours-1").prompt)
+    prompt = prompter.tokens(protocol("binary:ours-1").prompt)
 
     def read(token: int, spread: tuple[float, float]) -> tuple[str, tuple[float, ...] | None]:
         (one,) = generated_tokens(prompter.tokenizer, [token], [spread], prompt, wanted)
@@ -102,7 +100,7 @@ def _joined(folder: Path, words: list[str]) -> None:
 
 def _refused(folder: Path, name: str, **options: bytes) -> str:
     with pytest.raises(EngineError) as refused:
-        Prompter(folder, MAX_PIXELS).check(asked(name, **options))
+        Prompter(folder, MAX_PIXELS).check(protocol(name, **options))
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -119,16 +117,7 @@ def test_a_first_slot_of_other_tokens_than_the_rest_is_refused(folder: Callable[
     slot_first = json.dumps({"form_line": "{slot} {key}\n"}).encode()
     result = _refused(made, "slots", prompts=slot_first)
     assert "does not keep single digits as single tokens, the same in every slot" in result
-    Prompter(made, MAX_PIXELS).check(asked("slots"))
-
-
-def test_thresholds_without_probabilities_are_refused_before_any_picture(folder: Callable[..., Path]) -> None:
-    made = folder("first")
-    thresholds = b"gov_ids: 0.3"
-    Prompter(made, MAX_PIXELS).check(asked("json", thresholds=thresholds))
-    _joined(made, [f":{digit}" for digit in "012"])
-    Prompter(made, MAX_PIXELS).check(asked("json"))
-    assert "--thresholds get no probabilities; choose --protocol slots" in _refused(made, "json", thresholds=thresholds)
+    Prompter(made, MAX_PIXELS).check(protocol("slots"))
 
 
 @pytest.fixture(scope="module")
@@ -150,5 +139,7 @@ def test_both_engines_agree_on_slots(engine: Callable[..., Any], views: list[Vie
 
 @pytest.mark.parametrize("name", ["json", "binary:ours-1"])
 def test_both_engines_say_the_same(engine: Callable[..., Any], views: list[View], spaced: Path, name: str) -> None:
-    found = same_words(lambda each, **options: engine(each, model=str(spaced), **options), views[:3], asked(name), None)
+    found = same_words(
+        lambda each, **options: engine(each, model=str(spaced), **options), views[:3], protocol(name), None
+    )
     assert all(options[0].tokens for options, _ in found)

@@ -22,9 +22,10 @@ def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, 
     return sorted(rows, key=lambda row: (str(row["shard"]), row["index"]))
 
 
-def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
+def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path, capfd: Capture) -> None:
     run = tmp_path / "run"
     rows = _scan(run, "vllm", checkpoint, "--adapter", adapter, "--executor", "inline")
+    assert "INFO" not in "".join(capfd.readouterr()), "a log of vLLM's processes"
     scored = [row for row in rows if row["status"] == "scored"]
     assert len(scored) == 27
     reasons = sorted(str(row["reason"]) for row in rows if row["status"] == "quarantined")

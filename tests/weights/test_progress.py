@@ -6,11 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from ingest.errors import EngineError
-from jobs.runtime.on_worker import Said, fetch_with_progress
 from jobs.runtime.progress import Feedback, Meter
 from jobs.runtime.weights import fetch_weights
-from scoring.assessment import EngineOptions
 from tests.recorded import RecordedMeter
 from tests.weights.served import PIECE, Served, large_model
 
@@ -42,22 +39,3 @@ def test_nothing_is_shown_where_nothing_is_fetched(served: Served) -> None:
         pytest.fail("a meter was opened")
 
     fetch_weights(served.url("micro"), Feedback(meter, lambda line: None))  # type: ignore[arg-type]
-
-
-def test_a_machine_of_a_cluster_says_how_far_it_is(served: Served) -> None:
-    large_model(served, "large", 3 * PIECE)
-    said = list(fetch_with_progress("transformers", EngineOptions(model=served.url("large"))))
-    assert said[0] == Said("fetching large, 100.8 MB")
-    assert said[-1].text.startswith("fetching large: 100.8 MB of 100.8 MB")
-    assert [line.is_logged for line in said].count(True) == 1
-    assert list(fetch_with_progress("transformers", EngineOptions(model=served.url("large")))) == []
-
-
-def test_a_machine_of_a_cluster_fetches_nothing_for_an_engine_without_local_weights(served: Served) -> None:
-    assert list(fetch_with_progress("openai", EngineOptions(model=served.url("micro")))) == []
-    assert served.asked == []
-
-
-def test_a_fetch_that_fails_on_a_machine_of_a_cluster_is_its_error(served: Served) -> None:
-    with pytest.raises(EngineError, match="/absent holds no file of a model, or does not exist"):
-        list(fetch_with_progress("transformers", EngineOptions(model=served.url("absent"))))

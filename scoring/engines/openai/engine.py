@@ -144,27 +144,6 @@ def body_of(prompt: Prompt, wanted: Generate, model: str, jpeg: bytes, without: 
     return body
 
 
-def left_out(body: Mapping[str, Any], without: frozenset[str], parameter: str) -> frozenset[str] | None:
-    """Choose the parts to omit from a refused request: the named one, else one part after the other.
-
-    None if no part is left that could be wrong. parameter: `top_level` of what the endpoint named.
-    """
-    can_go = [name for name, parameters in OPTIONAL.items() if parameters & body.keys()]
-    named = [name for name in can_go if parameter in OPTIONAL[name]]
-    chosen = (named or can_go)[:1]
-    return without | set(chosen) if chosen else None
-
-
-def top_level(parameter: str) -> str:
-    """Return `messages` of `messages.[1].content` or `messages[1].content`."""
-    return re.split(r"[.\[]", parameter, maxsplit=1)[0]
-
-
-def needed(body: Mapping[str, Any], parameter: str) -> bool:
-    """Return whether this parameter of the body is required to get any answer."""
-    return parameter in body and not any(parameter in parameters for parameters in OPTIONAL.values())
-
-
 def answer_of(response: Mapping[str, Any], wanted: Generate) -> TextAnswer:
     """Read a response. NoAnswerError: a refusal by the model or a filter, or not a chat completion."""
     try:
@@ -259,7 +238,6 @@ class OpenAIEngine:
         self._threads = ThreadPoolExecutor(chosen.concurrency, thread_name_prefix="openai")
         self._lock = threading.Lock()
         self._without: frozenset[str] = frozenset()
-        self._has_logged_guess = False
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
         """Answer views. EngineError if no view would get an answer: the key, the model's name or the address is wrong,
@@ -302,59 +280,41 @@ class OpenAIEngine:
             prompt = result
 
     def _answer(self, prompt: Prompt, jpeg: bytes) -> TextAnswer:
-        """Ask without optional parts that the endpoint refuses: in all requests from then on if it
-        named the parameter, else in this one only, since it may have been the picture that was refused."""
+        """Ask, again and again without one optional part more, while the endpoint refuses the request."""
         wanted = prompt.wanted
         assert isinstance(wanted, Generate), "no other protocol is given"
-        without, named = self._without, frozenset[str]()
+        without = self._without
         while True:
             body = body_of(prompt, wanted, self._chosen.model, jpeg, without)
             try:
-                response = self._endpoint.chat(body)
+                return answer_of(self._endpoint.chat(body), wanted)
             except RefusedError as refused:
-                less = self._next(refused, body, without)
-                named |= {name for name in less - without if top_level(refused.parameter) in OPTIONAL[name]}
-                without = less
-                continue
-            self._remember(named, without)
-            return answer_of(response, wanted)
+                without |= {self._refused_part(refused, body)}
 
-    def _remember(self, named: frozenset[str], without: frozenset[str]) -> None:
-        log = logging.getLogger(__name__)
-        with self._lock:
-            if more := named - self._without:
-                self._without |= more
-                log.warning("the endpoint refuses to give: %s", ", ".join(sorted(more)))
-            if (guessed := without - self._without) and not self._has_logged_guess:
-                self._has_logged_guess = True
-                log.warning(
-                    "the endpoint refused a request without saying why, and answered it without: %s; later requests "
-                    "include it again, which doubles their number if it refuses them all",
-                    ", ".join(sorted(guessed)),
-                )
-
-    def _next(self, refused: RefusedError, body: dict[str, object], without: frozenset[str]) -> frozenset[str]:
-        """Choose the parts to omit from the next attempt.
+    def _refused_part(self, refused: RefusedError, body: Mapping[str, Any]) -> str:
+        """Return the part of `OPTIONAL` to leave out: one that the endpoint names, from then on in all requests; else
+        the next, in this request only, since it may have been the picture that was refused.
 
         EngineError if every request would be refused. NoAnswerError if only this one is and nothing can be left out:
         the messages, for example, hold the picture.
         """
-        parameter = top_level(refused.parameter)
+        parameter = re.split(r"[.\[]", refused.parameter, maxsplit=1)[0]
         if refused.code in FILTER_CODES:
             raise NoAnswerError("rejection", "a content filter of the endpoint refused the picture")
         if refused.code == "model_not_found" or parameter == "model":
             raise self._endpoint.unknown_model(refused.status)
-        if parameter == "temperature":
+        if parameter in ("temperature", "max_completion_tokens"):
             raise EngineError(
-                f'the model "{self._chosen.model}" refuses temperature 0; choose one that can answer without chance'
+                f'the model "{self._chosen.model}" refuses {parameter} {body.get(parameter)} ({refused}); choose '
+                "another --model or --protocol"
             )
-        if needed(body, parameter) and parameter != "messages":
-            raise EngineError(
-                f'the model "{self._chosen.model}" refuses {parameter} {body[parameter]} ({refused}); choose another '
-                "--model or --protocol"
-            )
-        less = None if needed(body, parameter) else left_out(body, without, parameter)
-        if less is None:
+        parts = [name for name, parameters in OPTIONAL.items() if parameters & body.keys()]
+        if parameter == "messages" or not parts:
             what = "the messages" if parameter == "messages" else "the request"
             raise NoAnswerError(ENGINE_ERROR, f"the endpoint refuses {what} ({refused})")
-        return less
+        named = next((name for name in parts if parameter in OPTIONAL[name]), None)
+        with self._lock:
+            if named is not None and named not in self._without:
+                self._without |= {named}
+                logging.getLogger(__name__).warning("the endpoint refuses to give: %s", named)
+        return named or parts[0]

@@ -1,7 +1,6 @@
 """Protocol prompt -> tokens, with the model's own chat template and tokenizer."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,6 @@ from scoring.protocols.interface import (
     Text,
     Token,
 )
-from scoring.protocols.json_form import JsonProtocol
 from scoring.protocols.reading import MIN_SHARE
 
 VLLM_MAX_TOKENS = 16384
@@ -94,11 +92,6 @@ class Prompter:
             raise EngineError(
                 f'the model "{self._name}" cannot be asked: its chat template leaves out the picture; choose an '
                 "instruction-tuned vision model"
-            )
-        if isinstance(protocol, JsonProtocol) and protocol.thresholds.by_key and not tokens.candidate_ids:
-            raise EngineError(
-                f'the tokenizer of the model "{self._name}" has no token of its own for a digit of the answer, so that '
-                "--thresholds get no probabilities; choose --protocol slots, or leave --thresholds out"
             )
         num_tokens = len(ids) + (prompt.wanted.max_tokens if isinstance(prompt.wanted, Generate) else 0)
         limit = min(self._max_tokens, most or self._max_tokens)
@@ -335,11 +328,10 @@ def processor_of(folder: Path) -> Any:
     try:
         processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # the edge: transformers passes on whatever a wrong file made it raise
-        if isinstance(error, ImportError) and (package := re.search(r"pip install ([\w-]+)", str(error))):
-            needs = f"needs a package: pip install {package[1]}"
-        else:
-            needs = f"cannot be loaded ({type(error).__name__}); models that need code of their own are not loaded"
-        raise EngineError(f'the processor of the model "{folder.name}" {needs}') from error
+        raise EngineError(
+            f'the processor of the model "{folder.name}" cannot be loaded ({type(error).__name__}); models that need '
+            "code of their own are not loaded"
+        ) from error
     has_images = getattr(processor, "image_processor", None) is not None
     if not has_images or getattr(processor, "chat_template", None) is None:
         what = "chat template" if has_images else "image processor"

@@ -9,8 +9,6 @@ const NULL = "null", MISSING = "not known", ALL = "all";
 const SELECTS = { category: "category", level: "level", kind: "kind", policy: "policy", action: "action",
   status: "status-filter", reason: "reason" };
 const NO_CATEGORY = "no_category", PLAIN = ["category", "level", "kind", "policy", "action", "status", "reason", "condition"];
-const FILES = { csv: "rows.csv", coco: "coco.json" };
-const NAMES = { csv: "CSV", coco: "COCO JSON" };
 
 let state, titles = {}, shown = [], numRows = 0, focused = 0, opened = null, loading = new AbortController(), urls = [];
 let counted = null, asked = 0;
@@ -300,13 +298,12 @@ function onKey(event) {
 }
 
 async function exportRows() {
-  const format = $("format").value;
   $("export").disabled = true;
   try {
-    const file = await (await send("/api/export", { filter: filterOf(address()), format })).blob();
+    const file = await (await send("/api/export", { filter: filterOf(address()) })).blob();
     const link = document.createElement("a");
     link.href = URL.createObjectURL(file);
-    link.download = FILES[format];
+    link.download = "rows.csv";
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     say("");
@@ -370,7 +367,6 @@ async function begin() {
   state = await (await get("/api/state")).json();
   titles = Object.fromEntries(state.attributes.map(({ key, title }) => [key, title]));
   $("title").textContent = document.title = state.title;
-  $("format").append(...state.formats.map((format) => new Option(NAMES[format], format)));
   drawAttributes();
   listen();
   if (state.policy !== null && !location.hash) change({ policy: state.policy });

