@@ -11,6 +11,7 @@ from importlib.metadata import version as package_version
 from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
 from ingest.machine import install_command
+from scoring import tesseract
 
 
 @dataclass(frozen=True)
@@ -70,25 +71,23 @@ class Preview:
     """Those of them that are computed for each picture; the others are computed once."""
 
 
+def installed_version(name: str) -> str | None:
+    """Return the version of a package, or of the program Tesseract with its languages; None if it is not here."""
+    if name == tesseract.PROGRAM:
+        return tesseract.version()
+    try:
+        return package_version(name)
+    except PackageNotFoundError:
+        return None
+
+
 def package_versions(engine: str, packages: tuple[str, ...]) -> dict[str, str]:
     """Return package -> version; `a|b` means the first of them that is installed. EngineError if one is missing."""
     versions: dict[str, str] = {}
     for alternatives in packages:
-        for package in alternatives.split("|"):
-            try:
-                versions[package] = package_version(package)
-                break
-            except PackageNotFoundError:
-                continue
-        else:
-            missing = alternatives.split("|")[0]
-            raise EngineError(f"the {engine} engine needs the package {missing}: {install_command(engine)}")
+        names = alternatives.split("|")
+        installed = [(name, version) for name in names if (version := installed_version(name))]
+        if not installed:
+            raise EngineError(f"the {engine} engine needs the package {names[0]}: {install_command(engine)}")
+        versions |= installed[:1]
     return versions
-
-
-def is_installed(package: str) -> bool:
-    try:
-        package_version(package)
-    except PackageNotFoundError:
-        return False
-    return True

@@ -30,6 +30,9 @@ from tests.making import Folders, Patch
 settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+# Answers must not depend on a program that this machine may have.
+os.environ.setdefault("PRIVSIEVE_TESSERACT", "")
+
 # As commands do, before NumPy is loaded: see `jobs.cli.main`.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

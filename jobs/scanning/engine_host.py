@@ -13,14 +13,13 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as package_version
 
 from ingest.errors import EngineError, StorageError
 from ingest.machine import available_bytes, family_bytes
 from jobs.scanning.batch import BATCH_SAMPLES, BatchScorer, Flow
 from jobs.scanning.slice_tasks import ScanSettings
 from scoring.assessment import BuiltWith, Closable, Engine, ReportsGpuMemory, TakesSteps, Unscored
+from scoring.engine_facts import installed_version
 from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer, record, refuse_other_answer
 from scoring.runs import CANARY
@@ -48,11 +47,7 @@ class NotLoadedError(EngineError):
 def _refuse_other_packages(versions: Mapping[str, str]) -> None:
     """Raise EngineError if this machine has other packages than the one that described the engine."""
     for package, version in versions.items():
-        try:
-            installed = package_version(package)
-        except PackageNotFoundError:
-            installed = "none"
-        if installed != version:
+        if (installed := installed_version(package) or "none") != version:
             raise EngineError(
                 f"the package {package} is {version} where the engine was described, and {installed} here: install the "
                 "same packages on all machines"

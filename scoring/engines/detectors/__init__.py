@@ -5,6 +5,7 @@
     objects.py     NanoDet: people and things         nudity.py        open_nsfw
     without_model.py                                  fingerprints, fundus photographs, radiographs, barcodes
     ocr.py         PP-OCR: lines and their positions  page.py          the kind of page, its fields and their values
+    other_scripts.py                                  Tesseract: lines that PP-OCR cannot read
     people.py, rules.py                               rules: text -> evidence, by `scoring.text_rules`
     engine.py      all steps, view by view        glance.py        a picture's features for the screen
     covering.py    what to cover of a picture, and whether a second look still finds it
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from ingest.errors import EngineError
 from ingest.machine import install_command
+from scoring import tesseract
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engine_facts import Preview, Requirements, package_versions
 from scoring.engines.detectors.findings import ABSENT_UNLESS_FOUND, ASSESSED
@@ -29,7 +31,7 @@ from scoring.taxonomy import KEYS
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
 
-PROTOCOL = "detectors-6"
+PROTOCOL = "detectors-7"
 """Changes with any rule, word list or threshold: values of two protocols are not to be compared."""
 
 MAX_SIDE_PX = 1600
@@ -52,7 +54,7 @@ def describe(options: EngineOptions) -> EngineDescription:
         assessed=tuple(key for key in KEYS if key in ASSESSED),
         presence_only=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
         weights={name: SHA256[name] for name in SHA256 if checked_path(name)},
-        versions=package_versions("detectors", PACKAGES),
+        versions=package_versions("detectors", PACKAGES) | {tesseract.PROGRAM: tesseract.version() or "none"},
         max_side_px=MAX_SIDE_PX,
     )
 

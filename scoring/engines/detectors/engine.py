@@ -9,6 +9,7 @@ from scoring.engines.detectors.findings import Finding, decide, embedded_finding
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
 from scoring.engines.detectors.objects import ObjectFinder, Thing
 from scoring.engines.detectors.ocr import TextReader
+from scoring.engines.detectors.other_scripts import with_other_scripts
 from scoring.engines.detectors.page import Page
 from scoring.engines.detectors.rules import TEXT_ATTRIBUTES, text_findings
 from scoring.engines.detectors.scene import (
@@ -49,7 +50,7 @@ class DetectorsEngine:
     def _assessment(self, view: View) -> Assessment:
         pixels = view.pixels
         height, width = pixels.shape[:2]
-        page = Page(tuple(self.text.read(pixels)), width, height)
+        page = with_other_scripts(Page(tuple(self.text.read(pixels)), width, height), pixels)
         things = [] if page.is_document else self.objects.find(pixels)
         faces, size = human_faces(self.faces.find(pixels), things), (width, height)
         findings = [

@@ -7,7 +7,7 @@ of the detection stage follows the area, so that a picture without writing takes
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cv2
@@ -210,6 +210,12 @@ class TextLine:
 
     area: Area
 
+    quad: Any = field(default=None, compare=False, repr=False)
+    """Corners in pixels of the view: shape (4, 2), clockwise from the top left of the writing."""
+
+    in_other_script: "TextLine | None" = None
+    """The same line as Tesseract reads it, if it is of a script that the recogniser does not know."""
+
     @property
     def left(self) -> float:
         return self.x - self.width / 2
@@ -338,4 +344,5 @@ def _line(text: str, confidence: float, quad: Any, turn: Any, size: tuple[int, i
     x, y = turn @ quad.mean(axis=0)
     width, height = _sides(quad)
     (x_min, y_min), (x_max, y_max) = quad.min(axis=0), quad.max(axis=0)
-    return TextLine(text, confidence, float(x), float(y), width, height, fractions(x_min, y_min, x_max, y_max, *size))
+    area = fractions(x_min, y_min, x_max, y_max, *size)
+    return TextLine(text, confidence, float(x), float(y), width, height, area, quad)

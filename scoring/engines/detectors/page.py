@@ -82,11 +82,11 @@ def _kind(label: str) -> str | None:
 
 def _leading_words(text: str) -> tuple[str, str] | None:
     """Split a label from its value without a mark between: "SEX M", "DOB01/06/1958"."""
-    spaced = re.sub(r"(?<=[A-Za-z])(?=\d)", " ", text).split()
+    spaced = re.sub(r"(?<=[^\W\d_])(?=\d)", " ", text).split()
     for count in range(min(4, len(spaced) - 1), 0, -1):
         label = " ".join(spaced[:count])
         kind = field_kinds().get(squashed(label))
-        if kind and label[0].isupper() and not spaced[count][0].islower():
+        if kind and not label[0].islower() and not spaced[count][0].islower():
             return kind, " ".join(spaced[count:])
     return None
 
@@ -151,11 +151,15 @@ class Page:
 
     @cached_property
     def readable(self) -> tuple[TextLine, ...]:
-        return tuple(line for line in self.lines if line.confidence >= READABLE and _LATIN.search(line.text))
+        return tuple(
+            line.in_other_script or line
+            for line in self.lines
+            if line.in_other_script or (line.confidence >= READABLE and _LATIN.search(line.text))
+        )
 
     @cached_property
     def unread(self) -> tuple[TextLine, ...]:
-        """Lines in a script or hand that these rules cannot read."""
+        """Lines in a script or hand that the recogniser cannot read, though Tesseract may."""
         return tuple(line for line in self.lines if _is_unread(line))
 
     @cached_property
@@ -228,7 +232,7 @@ def evidence_in(attribute: str, value: float, kind: str, line: TextLine) -> Find
     return Finding(attribute, value, kind, line.area, line.confidence)
 
 
-def _is_latin(text: str) -> bool:
+def is_latin(text: str) -> bool:
     """Return whether letters are Latin, as in ruled lines and masked text ("***-**-****"), which have none."""
     letters = [c for c in text if c.isalnum()]
     return not letters or sum(bool(_LATIN.match(c)) for c in letters) > 0.5 * len(letters)
@@ -237,13 +241,13 @@ def _is_latin(text: str) -> bool:
 def _is_read(line: TextLine) -> bool:
     """Return whether all is read. Of a mixed line ("Дата 12.03.1985") only a part is: few signs for its length."""
     if line.length < LINE_SHAPE:
-        return line.confidence >= READABLE and _is_latin(line.text)
-    return line.confidence >= SURELY_READ and _is_latin(line.text) and len(line.text.strip()) >= line.length
+        return line.confidence >= READABLE and is_latin(line.text)
+    return line.confidence >= SURELY_READ and is_latin(line.text) and len(line.text.strip()) >= line.length
 
 
 def _is_unread(line: TextLine) -> bool:
     """Return whether unread writing is seen, by its shape or by its letters: two Chinese characters can be a name."""
-    is_other_script = line.confidence >= READABLE and len(line.text.strip()) >= 2 and not _is_latin(line.text)
+    is_other_script = line.confidence >= READABLE and len(line.text.strip()) >= 2 and not is_latin(line.text)
     return not _is_read(line) and (line.length >= LINE_SHAPE or is_other_script)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scoring.assessment import ABOUT_THE_QUESTION, EngineDescription, EngineOptions
-from scoring.engine_facts import LocalModel, Preview, Requirements, is_installed, package_versions
+from scoring.engine_facts import LocalModel, Preview, Requirements, installed_version, package_versions
 from scoring.engines.vlm.checkpoint import weight_bytes
 from scoring.engines.vlm.settings import VlmSettings, description, preview_of, refuse_wrong_options, settings
 from scoring.engines.vlm.vllm.options import QUANTIZATION, vllm_options
@@ -49,8 +49,8 @@ def describe(options: EngineOptions) -> EngineDescription:
 
 def requirements(options: EngineOptions) -> Requirements:
     num_gpus = options.tensor_parallel_size or 1
-    without_gpu = None if is_installed(CPU_BUILD) else "install the NVIDIA driver, or use --engine transformers"
-    extra = CPU_BUILD if is_installed(CPU_BUILD) and not is_installed(NAME) else NAME
+    without_gpu = None if installed_version(CPU_BUILD) else "install the NVIDIA driver, or use --engine transformers"
+    extra = CPU_BUILD if installed_version(CPU_BUILD) and not installed_version(NAME) else NAME
     return Requirements(
         extra, LocalModel(num_gpus, weight_bytes(options.model), cpu_memory_bytes=0, without_gpu=without_gpu)
     )

@@ -1,0 +1,103 @@
+"""A Russian passport, whose writing only Tesseract can read. The program is one that prints what is given here."""
+
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ingest.errors import EngineError
+from jobs.scanning.engine_host import _refuse_other_packages
+from scoring import tesseract
+from scoring.assessment import Assessment, Engine, EngineOptions, View
+from scoring.engines import detectors
+from tests.engines.pages import picture, value
+from tests.making import Patch
+
+pytest.importorskip("rapidocr", reason="the detectors extra is not installed")
+
+PASSPORT = Path(__file__).parent / "writing" / "passport.png"
+
+PROGRAM = """#!{python} -S
+import sys
+if "--version" in sys.argv:
+    print("tesseract 9.1")
+elif "--list-langs" in sys.argv:
+    print("List of available languages (4):", "ell", "eng", "osd", "rus", sep=chr(10))
+else:
+    language = sys.argv[sys.argv.index("-l") + 1]
+    rows = int(sys.stdin.buffer.readline().split()[2]) // 64
+    passport = "ПАСПОРТ/Дата рождения 12.03.1985/Номер 45 08 123456/Действителен до 01.02.2030"
+    print("level")
+    for row, line in enumerate(passport.split("/")[:rows]):
+        for word in line.split():
+            confidence = {confidence} if language == "rus" else 30
+            print(5, 1, 1, 1, 1, 1, 0, 64 * row + 12, 90, 40, confidence, word, sep=chr(9))
+"""
+
+
+@pytest.fixture(autouse=True)
+def known_anew() -> Iterator[None]:
+    tesseract.version.cache_clear()
+    yield
+    tesseract.version.cache_clear()
+
+
+def install(folder: Path, monkeypatch: Patch, program: str) -> None:
+    path = folder / "tesseract"
+    path.write_text(program, "utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv(tesseract.PROGRAM_VARIABLE, str(path))
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return detectors.load(EngineOptions())
+
+
+def answer(engine: Engine) -> Assessment:
+    (outcome,) = engine.assess([View(picture(PASSPORT), frozenset(), "00")])
+    assert isinstance(outcome, Assessment), outcome
+    return outcome
+
+
+def test_a_passport_is_found_by_what_tesseract_reads(engine: Engine, tmp_path: Path, monkeypatch: Patch) -> None:
+    assert np.isnan(value(answer(engine), "gov_ids"))
+    tesseract.version.cache_clear()
+    install(tmp_path, monkeypatch, PROGRAM.format(python=sys.executable, confidence=96))
+    read = answer(engine)
+    assert value(read, "gov_ids") == value(read, "non_unique_id") == 1
+    assert {"identity document with its data", "date of birth"} <= set(read.evidence)
+    assert np.isnan(value(read, "contact_details"))  # what was not found can still be there
+
+
+@pytest.mark.parametrize("program", [PROGRAM.format(python=sys.executable, confidence=70), "#!/bin/sh\nexit 1\n"])
+def test_what_tesseract_reads_badly_or_not_at_all_stays_unread(
+    engine: Engine, program: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    install(tmp_path, monkeypatch, program)
+    assert np.isnan(value(answer(engine), "gov_ids"))
+
+
+def test_a_run_holds_the_version_and_languages_and_no_machine_with_others_takes_part(
+    tmp_path: Path, monkeypatch: Patch
+) -> None:
+    without = detectors.describe(EngineOptions()).versions
+    assert without["tesseract"] == "none"
+    tesseract.version.cache_clear()
+    install(tmp_path, monkeypatch, PROGRAM.format(python=sys.executable, confidence=96))
+    assert detectors.describe(EngineOptions()).versions["tesseract"] == "9.1 ell rus"
+    with pytest.raises(EngineError, match=r"tesseract is none where the engine was described, and 9\.1 ell rus here"):
+        _refuse_other_packages(without)
+
+
+@pytest.mark.slow
+def test_the_real_program_reads_the_passport(engine: Engine, monkeypatch: Patch) -> None:
+    program = shutil.which("tesseract")
+    monkeypatch.setenv(tesseract.PROGRAM_VARIABLE, program or "")
+    if "rus" not in tesseract.languages():
+        pytest.skip("Tesseract with its language rus is not installed")
+    assert value(answer(engine), "gov_ids") == 1
