@@ -19,15 +19,7 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
 from jobs.releases.decider import Decider
-from jobs.releases.decisions import (
-    KeptHash,
-    as_written,
-    kept_of,
-    kept_rows,
-    redactions_of,
-    row_chunks,
-    unseen_in,
-)
+from jobs.releases.decisions import KeptHash, as_written, kept_of, kept_rows, redactions_of, row_chunks, unseen_in
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Counts, Share, counts_in
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows

@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ingest.errors import StorageError
-from ingest.formats.released import (
-    RELEASE_LEASE,
-    UNFINISHED,
-    own_names_among,
-)
+from ingest.formats.released import RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.formats.shard import storage_faults
 from ingest.storage.place import Place
 from jobs.releases.files import identity_of

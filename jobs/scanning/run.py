@@ -10,13 +10,7 @@ from functools import partial
 from os.path import abspath
 from pathlib import Path
 
-from ingest.errors import (
-    IncompleteError,
-    RunError,
-    SourceError,
-    StorageError,
-    number_of,
-)
+from ingest.errors import IncompleteError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source, refuse_without_pictures
 from ingest.machine import num_cores
 from ingest.sample import printable
@@ -52,12 +46,7 @@ from scoring.runs.attempts import Attempts, EngineTimeFile
 from scoring.runs.coverage import Tally, tally
 from scoring.runs.footers import all_footers
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import (
-    CONFLICT,
-    Ledger,
-    finished,
-    shard_id_of,
-)
+from scoring.runs.ledger import CONFLICT, Ledger, finished, shard_id_of
 from scoring.runs.record import (
     RunRecord,
     refuse_other,
