@@ -18,7 +18,6 @@ LARGEST = 2**63 - 1
 MAX_SECONDS = 10**7
 """About four months; the clocks of some systems accept no times that are much further away."""
 
-
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem | str]]
 Function = Callable[..., Any]
 
@@ -140,19 +139,14 @@ def takes(*requests: type) -> Callable[[Function], Function]:
             command = _declared(item)(command)
         # Its requests put names in place of the queries of URLs, so `jobs.console.settings` need not.
         command.names_urls = True  # type: ignore[attr-defined]
-        command.headings = _headings(declared)  # type: ignore[attr-defined]
+        headings = dict[str, list[str]]()
+        for item in declared:
+            if heading := item.spelled("heading"):
+                headings.setdefault(heading, []).append(_names(item)[0].partition("/")[0])
+        command.headings = headings  # type: ignore[attr-defined]
         return command
 
     return decorate
-
-
-def _headings(declared: Sequence[Parameter]) -> dict[str, tuple[str, ...]]:
-    """Return heading -> names of options."""
-    by_heading: dict[str, tuple[str, ...]] = {}
-    for item in declared:
-        if heading := item.spelled("heading"):
-            by_heading[heading] = (*by_heading.get(heading, ()), _names(item)[0].partition("/")[0])
-    return by_heading
 
 
 def _names(parameter: Parameter) -> tuple[str, ...]:

@@ -195,22 +195,17 @@ def _guaranteed(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Tab
 
 
 def _unreadable(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table:
-    """Drop rows without image bytes."""
     is_lost = pc.and_(pc.is_null(decisions["sha256"]), pc.not_equal(decisions["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decisions["reason"], ": ")
     return dropped_by(decisions, is_lost, ReservedRule.UNREADABLE, reasons)
 
 
 def _removed_before(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table:
-    """Drop what was taken down from the release before."""
-    if not decider.removed:
-        return decisions
     is_removed = pc.is_in(decisions["sha256"], pa.array(sorted(decider.removed), pa.string()))
     return dropped_by(decisions, is_removed, ReservedRule.REMOVED_BEFORE, pa.scalar(TAKEN_DOWN_BEFORE))
 
 
 def _damaged(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table:
-    """Drop rows about damaged parts of a shard."""
     return dropped_by(decisions, is_damage(rows), ReservedRule.DAMAGED_SHARD, rows[Col.REASON])
 
 

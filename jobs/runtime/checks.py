@@ -114,9 +114,6 @@ def check_memory(model_bytes: int) -> str:
     return sentence
 
 
-TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"
-
-
 @dataclass(frozen=True)
 class Gpu:
     name: str
@@ -200,7 +197,8 @@ def _in_words(gpus_: Sequence[Gpu]) -> str:
 
 
 def _seen_by_torch(gpu: Gpu) -> str:
-    process = python_process("-c", TORCH)
+    code = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"
+    process = python_process("-c", code)
     torch, cuda, is_available = process.stdout.split()[-3:] if not process.returncode else ("torch", "unknown", "False")
     if is_available != "True":
         raise ProblemError(

@@ -72,7 +72,7 @@ class Pictures:
 
     def read(self, ref: PictureRef) -> Picture:
         """Read a picture. StorageError if the storage fails."""
-        located = self._places_in(ref.shard).get(ref.index)
+        located = self.places_in(ref.shard).get(ref.index)
         if located is None or ref.sha256 is None:
             return GONE
         shard, locator = located
@@ -83,11 +83,8 @@ class Pictures:
             return CHANGED
         return Picture("found", sample.encoded)
 
-    def locate(self, shard: str) -> None:
-        """List a shard now, so that the first picture of it does not wait. StorageError if the storage fails."""
-        self._places_in(shard)
-
-    def _places_in(self, shard: str) -> dict[int, tuple[str, Locator]]:
+    def places_in(self, shard: str) -> dict[int, tuple[str, Locator]]:
+        """List a shard, once. Return index -> shard as the source names it, and position. StorageError."""
         with self._locks[shard]:
             if shard not in self._located:
                 self._located[shard] = _locators(self._source, self._names.get(shard), self._wanted[shard])

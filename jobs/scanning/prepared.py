@@ -49,10 +49,9 @@ from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer
 from scoring.runs import PROBE
 from scoring.runs.ledger import shard_ids_of_others
-from scoring.runs.record import EngineRecord, RunRecord, ScreenSettings
+from scoring.runs.record import RunRecord, ScreenSettings
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
-from scoring.screen.record import ScreenRecord
 from scoring.screen.screen_file import read_screen
 from scoring.taxonomy import KEYS, TAXONOMY
 
@@ -61,9 +60,11 @@ Figure = TypeVar("Figure")
 MAX_FIELDS = 20
 """Limit on the JSON fields that are listed if the category is not among them."""
 
-
 NUM_SHARDS = 3
 """Number of probed shards, spread over the corpus."""
+
+NUM_PICTURES = 4
+"""Pictures that a dry run decodes."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,10 @@ def check_category(source: Source) -> None:
     source is opened, and folder trees take no category."""
     if source.format != "webdataset" or source.category is None:
         return
-    probes = _probes(source)
+    last, probes = len(source.shards) - 1, list[CategoryProbe]()
+    for number in sorted({last * n // (NUM_SHARDS - 1) for n in range(NUM_SHARDS)}):
+        with suppress(StorageError):  # the scan reports unreadable shards
+            probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
     num_samples = sum(probe.num_samples for probe in probes)
     fields = list(dict.fromkeys(name for probe in probes for name in probe.fields))
     named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
@@ -223,16 +227,6 @@ def own_names_notice(source: Source) -> str | None:
     return f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
 
 
-def _probes(source: Source) -> list[CategoryProbe]:
-    """Probe shards spread from the first to the last; the scan reports unreadable ones."""
-    last = len(source.shards) - 1
-    probes = list[CategoryProbe]()
-    for number in sorted({last * n // (NUM_SHARDS - 1) for n in range(NUM_SHARDS)}):
-        with suppress(StorageError):
-            probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
-    return probes
-
-
 def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
     """Return the record of a scan. SourceError if a name has bytes that run.json cannot hold."""
     request, source, screen = prepared.request, prepared.source, prepared.screen
@@ -255,38 +249,34 @@ def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
         caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
         pdq=request.pdq or prepared.hash_list.needs_pdq,
         hash_list=None if request.hash_list is None else prepared.hash_list.digest,
-        screen=None if screen is None else _screen(screen.record, screen.sha256),
+        screen=None if screen is None else _screen(screen),
         max_pixels=request.max_pixels_in,
         max_frames=request.max_frames,
         taxonomy=TAXONOMY.version,
-        engine=_comparable(engine),
+        engine={
+            "name": engine.name,
+            "protocol": engine.protocol,
+            "assessed": list(engine.assessed),
+            "only_affirmed": list(engine.presence_only),
+            "uses_caption": engine.uses_caption,
+            "weights": dict(engine.weights),
+            "versions": dict(engine.versions),
+            "max_side_px": engine.max_side_px,
+        },
         is_fake=engine.is_fake,
     )
 
 
-def _screen(record: ScreenRecord, sha256: str) -> ScreenSettings:
-    level_1 = next((bound.miss_high for bound in record.levels if bound.level == 1), None)
+def _screen(screen: FittedScreen) -> ScreenSettings:
+    record = screen.record
     return ScreenSettings(
-        sha256=sha256,
+        sha256=screen.sha256,
         target_miss=record.target_miss,
         confidence=record.confidence,
         miss_high=record.bound.miss_high,
-        miss_high_level_1=level_1,
+        miss_high_level_1=next((bound.miss_high for bound in record.levels if bound.level == 1), None),
         guard_share=record.guard_share,
     )
-
-
-def _comparable(description: EngineDescription) -> EngineRecord:
-    return {
-        "name": description.name,
-        "protocol": description.protocol,
-        "assessed": list(description.assessed),
-        "only_affirmed": list(description.presence_only),
-        "uses_caption": description.uses_caption,
-        "weights": dict(description.weights),
-        "versions": dict(description.versions),
-        "max_side_px": description.max_side_px,
-    }
 
 
 def _unicode(text: str) -> str:
@@ -310,9 +300,6 @@ def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> Non
             f"({printable(gone[0])} first); "
             "restore them, or scan the source into a new run"
         )
-
-
-NUM_PICTURES = 4
 
 
 def checked_description(
@@ -415,7 +402,12 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
     prepared = prepare(request)
     resources = with_executor(resources, request)
-    planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
+    if is_on_cluster(resources):
+        with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
+            num_cpus, num_gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
+            planned = on_worker(partial(dry_run, prepared), num_cpus, num_gpus, feedback, progress)
+    else:
+        planned = dry_run(prepared)
     write_line(f"engine     {planned.description.name}")
     write_line(f"protocol   {planned.description.protocol}")
     write_line(f"assesses   {_assessed(planned.description)}")
@@ -424,12 +416,6 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     write_line(f"pictures   the first {len(planned.pictures)}:")
     for picture in planned.pictures:
         write_line(f"  {picture}")
-
-
-def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
-    with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
-        cpus, gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
-        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress)
 
 
 def _assessed(description: EngineDescription) -> str:

@@ -11,7 +11,7 @@ from os.path import abspath
 from pathlib import Path
 
 from ingest.errors import IncompleteError, RunError, SourceError, StorageError, number_of
-from ingest.formats import Source, refuse_without_pictures
+from ingest.formats import refuse_without_pictures
 from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
@@ -64,13 +64,11 @@ CHECKOUT = Path(__file__).parents[2]
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
 
-
 MAX_COUNTED_FILES = 2000
 """Results whose rows are counted before a scan continues, so that progress begins there; more take too long. So do the
 images of more folders and tables."""
 
 MAX_COUNTED_TARS = 16
-
 
 ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
@@ -357,8 +355,13 @@ class _Scan:
         if tally_.num_hidden:
             hidden = number_of(tally_.num_hidden, "hidden file")
             self._feedback.notice(f"not scanned: {hidden} in tars; rename what belongs to the source")
-        for notice in category_notices(source, tally_):
-            self._feedback.notice(notice)
+        num_named, num_with = tally_.num_images - tally_.reasons.get(LISTED, 0), tally_.num_with_category
+        if source.class_list is not None and num_with < num_named:
+            without = f"{number_of(num_named - num_with, 'image')} of {tally_.num_images:,} without a category"
+            self._feedback.notice(f"{without}: {source.class_list.url} does not name them")
+        if source.category is not None and num_named and not num_with:
+            no_name = f"no sample has a text or whole number in {source.category}"
+            self._feedback.notice(f"the category is null in every row: {no_name}")
         return result
 
 
@@ -404,16 +407,6 @@ def incomplete(
             "this run; scan into a new run"
         )
     return None
-
-
-def category_notices(source: Source, tally: Tally) -> Iterator[str]:
-    """Yield a line for each way in which images lack a category."""
-    num_named = tally.num_images - tally.reasons.get(LISTED, 0)
-    if source.class_list is not None and tally.num_with_category < num_named:
-        without = number_of(num_named - tally.num_with_category, "image")
-        yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
-    if source.category is not None and num_named and not tally.num_with_category:
-        yield f"the category is null in every row: no sample has a text or whole number in {source.category}"
 
 
 def travels(run: str, checkout: Path = CHECKOUT) -> str | None:

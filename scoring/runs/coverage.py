@@ -171,7 +171,6 @@ class Tally:
 
     @property
     def num_quarantined(self) -> int:
-        """Number of quarantined images."""
         return sum(self.reasons.values())
 
 

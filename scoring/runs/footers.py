@@ -154,7 +154,11 @@ def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]
     settings: `RunRecord.settings_hash`. RunError names a file that is damaged or not a result of this run.
     """
     for file, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
-        _refuse_foreign(file, footer, settings)
+        why = "was made with other settings" if footer.settings != settings else ""
+        if not why and footer.file != file.name:
+            why = f"is a copy of a result of {printable(footer.shard)}"
+        if why:
+            raise RunError(f"the score file {printable(file.path)} {why}; remove it and run the same scan again")
         yield footer
 
 
@@ -194,16 +198,6 @@ def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) 
             raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
         raise
     return CheckedFiles(num_rows, reasons, hash_of_marks(total))
-
-
-def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:
-    why = ""
-    if footer.settings != settings:
-        why = "was made with other settings"
-    elif footer.file != file.name:
-        why = f"is a copy of a result of {printable(footer.shard)}"
-    if why:
-        raise RunError(f"the score file {printable(file.path)} {why}; remove it and run the same scan again")
 
 
 def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]]:

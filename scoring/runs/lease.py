@@ -28,7 +28,6 @@ RENEW_S = 20
 MAX_HOST = 253
 """Maximum length of a host's name."""
 
-
 _HELD_HERE: set[str] = set()
 """Ids of the leases held by threads of this process."""
 
@@ -84,23 +83,19 @@ class Lease:
     def __init__(self, file: Place):
         self._file = file
         self.id = uuid.uuid4().hex
-        self._lost = False
         self._done = threading.Event()
-
-    @property
-    def is_lost(self) -> bool:
-        """Return whether another command has taken the lease over, as far as is known."""
-        return self._lost
+        self.is_lost = False
+        """Whether another command has taken the lease over, as far as is known."""
 
     def check(self) -> None:
         """Raise IncompleteError if another command has taken the lease over."""
-        if self._lost:
+        if self.is_lost:
             raise IncompleteError("another command has taken this run over; `privsieve status` shows how far it is")
 
     def confirm(self) -> None:
         """Check after reading the lease again: before steps that could undo another command's work."""
         current = holder(self._file)
-        self._lost = self._lost or current is None or current.id != self.id
+        self.is_lost = self.is_lost or current is None or current.id != self.id
         self.check()
 
     def renew(self) -> None:
@@ -113,7 +108,7 @@ class Lease:
             try:
                 current = holder(self._file)
                 if current is not None and current.id != self.id:
-                    self._lost = True
+                    self.is_lost = True
                     return
                 self.renew()
             except (OSError, StorageError):

@@ -123,6 +123,6 @@ def test_what_was_measured_of_an_engine_outlives_it(tmp_path: Path, monkeypatch:
     flow.held(5)
     flow.held(-5)
     host.restart()
-    assert host.built_with() == StepsOfTen.built_with
+    assert host.built_with == StepsOfTen.built_with
     assert host.engine_time() == EngineTime(most_bytes_ahead=5, num_restarts=1)
     assert host.engine_time() is None
