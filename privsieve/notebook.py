@@ -17,8 +17,6 @@ from reports.evaluation.words import render as evaluation_page
 from reports.report.explaining import Explanation, facts_in_words
 from reports.report.page import render as report_page
 from reports.report.results import Report
-from reports.similarity.results import Similarity
-from reports.similarity.words import render as similarity_page
 
 HEIGHT_PX = 700
 
@@ -29,7 +27,6 @@ def show_results_as_pages() -> None:
         (Report, lambda result: framed(report_page(result))),
         (Evaluation, lambda result: framed(evaluation_page(result))),
         (RunDifference, lambda result: framed(comparison_page(result))),
-        (Similarity, lambda result: framed(similarity_page(result))),
         (Audit, audit_in_html),
         (Explanation, explanation_in_html),
     )
