@@ -8,7 +8,7 @@ from jobs.planning.planning import PlanResult
 from jobs.releases.checking import Verified
 from jobs.releases.filtering import FilterResult
 from jobs.releases.looking_up import LookupResult
-from jobs.releases.matching import RemovalResult
+from jobs.releases.taking_down import RemovalResult
 from jobs.scanning.purging import PurgeResult
 from jobs.scanning.request import ScanResult
 from jobs.screening.fitting import FitResult
@@ -36,7 +36,6 @@ def apply_removals(
     copy: Url,
     listed: Url,
     *,
-    pdq_distance: int = ...,
     dry_run: bool = ...,
 ) -> RemovalResult: ...
 def audit_apply(
@@ -75,16 +74,8 @@ def evaluate(
     run: Url,
     labels: Url,
     *,
-    split: str | None = ...,
     compare: Url | None = ...,
-    by: Literal["class", "category"] | None = ...,
     groups: Url | None = ...,
-    threshold: float | None = ...,
-    ambiguous: Literal["absent", "present"] = ...,
-    num_draws: int = ...,
-    seed: int = ...,
-    errors: int = ...,
-    hash_list: Url | None = ...,
     html: Url | None = ...,
 ) -> Evaluation: ...
 def explain(
@@ -132,7 +123,6 @@ def lookup(
     release: Url,
     wanted: str,
     *,
-    pdq_distance: int = ...,
     exact: bool = ...,
 ) -> LookupResult: ...
 def plan(
@@ -258,16 +248,12 @@ def similarity(
     part: Literal["areas", "whole"] = ...,
     encoder: Url | None = ...,
     hash_list: Url | None = ...,
-    html: Url | None = ...,
     out: Url | None = ...,
 ) -> Similarity: ...
 def takedown(
     release: Url,
     listed: Url,
     *,
-    pdq_distance: int = ...,
-    received: str | None = ...,
-    why: Literal["objection", "erasure", "copyright", "safety", "other"] | None = ...,
     dry_run: bool = ...,
 ) -> RemovalResult: ...
 def tune(

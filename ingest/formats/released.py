@@ -33,12 +33,6 @@ SIGNATURE = "SHA256SUMS.sig"
 CARD = "README.md"
 """The dataset card of a release."""
 
-CROISSANT = "croissant.json"
-"""The same for programs."""
-
-DATASHEET = "datasheet.md"
-"""Questions of "Datasheets for Datasets", with the answers that `filter` knows."""
-
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last. It says that there is something for --resume to continue."""
 
@@ -54,7 +48,7 @@ TAKEDOWN_STAGED = "takedown.unfinished"
 TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 """What a takedown still has to put in its place."""
 
-HASHED = (CARD, DATASHEET, CROISSANT, REMOVED, DECISIONS, REDACTIONS, CHANGES, TAKEN_DOWN)
+HASHED = (CARD, REMOVED, DECISIONS, REDACTIONS, CHANGES, TAKEN_DOWN)
 """Paths of files of a release with a hash in `own_sha256` of `release.json`."""
 
 UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE, SOURCE)
@@ -102,7 +96,7 @@ class Rewritten:
     """PDQ hashes of a covered picture as it was scanned."""
 
     colours: str | None = None
-    """`ingest.images.rewriting.Colours`."""
+    """As in `ingest.images.rewriting.Remade`."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from jobs.releases.guaranteeing import percent
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord, UrlCounts
 from jobs.runtime.cluster import command_session
-from jobs.runtime.progress import duration, on_terminal
-from scoring.engines.detectors.covering import STEPS
-from scoring.policies.policy import WHOLE_IMAGE, Policy
+from jobs.runtime.progress import on_terminal
+from scoring.policies.policy import Policy
+from scoring.policies.reserved import ReservedRule
 from scoring.sql.expressions import shown
 
 MEANINGS: dict[Members, str] = {
@@ -34,9 +34,6 @@ MEANINGS: dict[Members, str] = {
     "image-only": "an image goes alone, of a table with its key and category",
     "all": "whatever is no picture goes with an image",
 }
-
-SECONDS_PER_LOOK = 0.9
-"""CPU time of the detectors for a picture; measured on the demo pictures (README)."""
 
 MAX_KINDS_PRINTED = 8
 """Limit on the printed kinds of members and columns that were left out."""
@@ -59,7 +56,6 @@ def filter(request: FilterRequest, resources: FilterResources, dry_run: bool, qu
         write_line(line)
     if dry_run:
         _print(planned, planned.plan.counts, "would be")
-        _print_looks(planned)
         check_destination(planned)
         return
     with command_session():
@@ -122,9 +118,10 @@ def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
             f"  undecided  {number_of(promised.num_undecided, 'labelled picture')}: people differ, or cannot say. The "
             f"promise holds whichever are private; the proof takes {promised.num_undecided_as_private:,} as private"
         )
+    num = counts.by_rule["drop", ReservedRule.GUARANTEE]
+    share = percent(num / counts.num_images if counts.num_images else 0.0)
     write_line(
-        f"  price      {promised.num_dropped:,} of {counts.num_images:,} images ({percent(promised.share_dropped)}) "
-        f"in addition to those that the policy drops"
+        f"  price      {num:,} of {counts.num_images:,} images ({share}) in addition to those that the policy drops"
     )
     write_line(f"  assumes    {promised.assumption}")
 
@@ -151,23 +148,6 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
         hold = "hold" if counts.num_unseen > 1 else "holds"
         images = number_of(counts.num_unseen, "kept image")
         write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
-
-
-def _print_looks(planned: FilterPlan) -> None:
-    """Print the price of covering: it examines the redacted pictures alone."""
-    counts, verify = planned.plan.counts, planned.policy.verify
-    rules = {rule.name for rule in planned.policy.rules if rule.then == "redact" and rule.cover != [WHOLE_IMAGE]}
-    num = sum(count for (action, rule), count in counts.by_rule.items() if action == "redact" and rule in rules)
-    if num:
-        most = 1 + len(STEPS)
-        write_line(
-            f"detectors would examine {number_of(num, 'picture')} 2 to {most} times each (once in a scan is about "
-            f"{SECONDS_PER_LOOK} s on one core): about {duration(2 * num * SECONDS_PER_LOOK)} to "
-            f"{duration(most * num * SECONDS_PER_LOOK)} on one core; a picture in which something is left is dropped, "
-            "or all of it covered (fallback: image)"
-        )
-        if verify is not None:
-            write_line(f"{verify.name} would examine {number_of(num, 'picture')} up to {len(STEPS)} times each")
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:

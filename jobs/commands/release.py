@@ -13,8 +13,7 @@ from jobs.releases.applying_removals import ApplyRemovalsRequest, run_apply_remo
 from jobs.releases.checking import UNCHECKED, VerifyRequest, run_verify
 from jobs.releases.entries import is_url
 from jobs.releases.looking_up import LookupRequest, run_lookup
-from jobs.releases.matching import RemovalResult
-from jobs.releases.taking_down import TakedownRequest, run_takedown
+from jobs.releases.taking_down import RemovalResult, TakedownRequest, run_takedown
 from jobs.runtime.progress import on_terminal
 
 MAX_PRINTED = 20
@@ -92,12 +91,12 @@ def lookup(request: LookupRequest, quiet: bool) -> int:
 def takedown(request: TakedownRequest, quiet: bool) -> int:
     """Take the pictures on LIST out of RELEASE.
 
-    LIST names a picture on each line: by its sha256, key or SHARD/KEY, URL, "domain example.org", or "pdq" and a PDQ
-    hash. It may also be the removed.parquet of another release.
+    LIST names a picture on each line: by its sha256, key or SHARD/KEY, URL, or "domain example.org". It may also be
+    the removed.parquet of another release. "release lookup" finds the names of a picture's other encodings.
 
     Their shards are written again, decisions.parquet names the pictures with the rule "(takedown)", removed.parquet
-    says when and why, and release.json counts them. Copies with the same bytes go too, except where a line is a key or
-    a domain. A PDQ hash finds other encodings of a picture, also turned or mirrored ones; nothing finds crops.
+    says when, and release.json counts them. Copies with the same bytes go too, except where a line is a key or a
+    domain.
 
     May be interrupted at any moment; the same command continues. The exit code is 1 if a line names no picture that
     the release knows, so that a misspelled request does not pass for an honoured one.
@@ -116,18 +115,17 @@ def takedown(request: TakedownRequest, quiet: bool) -> int:
 @release.command()
 @takes(ApplyRemovalsRequest)
 @QUIET
-def apply(request: ApplyRemovalsRequest, quiet: bool) -> int:
+def apply(request: ApplyRemovalsRequest, quiet: bool) -> None:
     """Remove from COPY, an older copy of a release's shards, what LIST names.
 
     LIST is the removed.parquet of the release as it is now: the same pictures go, and no others with the same bytes.
     The shards that hold them are written again; everything else stays as it is. May be interrupted at any moment; the
-    same command continues. The exit code is 1 if a line of a text file names no picture of the copy.
+    same command continues.
 
     Example: privsieve release apply copied-shards removed.parquet --dry-run
     """
     result = run_apply_removals(request, on_terminal(quiet))
     _write_removed(result, request.dry_run, "removed", "no picture of this copy")
-    return 1 if result.unknown and not result.is_by_rows else 0
 
 
 def _write_removed(result: RemovalResult, is_dry_run: bool, done: str, unknown: str) -> None:
@@ -136,13 +134,7 @@ def _write_removed(result: RemovalResult, is_dry_run: bool, done: str, unknown: 
     pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
     verb = "would be" if is_dry_run else "was" if result.num_pictures == 1 else "were"
     write_line(f"{pictures} in {shards} {verb} {done}; the list has {number_of(result.num_entries, 'line')}")
-    lines = [f"line {match.number}: {match.name}, {match.distance} of 256 bits differ" for match in result.near]
-    near = {match.name for match in result.near}
-    _write_first([name for name in result.names if name not in near], "picture", result.num_pictures - len(near))
-    _write_first(lines, "near picture")
-    if result.num_not_compared:
-        pictures = number_of(result.num_not_compared, "picture")
-        write_line(f"  {pictures} cannot be decoded, so not compared with PDQ hashes")
+    _write_first(result.names, "picture", result.num_pictures)
     if copies := result.copies_left:
         shown = "1 copy" if len(copies) == 1 else f"{len(copies):,} copies"
         stay, first = ("stays", "") if len(copies) == 1 else ("stay", " first")

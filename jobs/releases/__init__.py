@@ -8,7 +8,7 @@ decider.py        a row -> keep, flag, redact or drop, and why, stage by stage; 
 plan.py           all decisions counted before a byte is written; destination.py: where none may be written
 copying.py        one shard of the source -> one shard of the release; rewriting.py cleans and covers its pictures
 shards.py         a release of pictures; url_list.py a list of URLs, and `kind_of`, which of both a release is
-finishing.py      what is written last; documents.py: its card, datasheet and Croissant record
+finishing.py      what is written last; card.py: its card
 checking.py       `run_verify`
 taking_down.py    `run_takedown`; with entries.py (its list), matching.py (the pictures), journal.py (files in place)
 applying_removals.py   the same for an older copy; looking_up.py: whether a release holds a picture

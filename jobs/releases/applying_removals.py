@@ -5,8 +5,7 @@ The copy may be the shards alone. It may be interrupted at any moment, as a take
 
 import posixpath
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated
@@ -18,14 +17,14 @@ from ingest.formats import Source, open_source
 from ingest.formats.released import PRIVATE, RELEASE, Kept
 from ingest.formats.tar_samples import key_and_extension
 from ingest.formats.tree import RELEASED_WITH_IMAGE, ROOT
-from ingest.images.pdq import MAX_DISTANCE
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
 from jobs.console.requests import Option, Url, checked_request
-from jobs.releases.entries import Entry, PdqDistance, entries_of, is_of_rows, looked_for, pdq_names
+from jobs.releases.entries import Tombstones, given_list, tombstones_of
 from jobs.releases.journal import Found, Replaced, remove_safely, write_rest
-from jobs.releases.matching import MAX_NAMED, HeldPicture, NearMatch, RemovalResult, held_pictures
+from jobs.releases.matching import HeldPicture, held_pictures
+from jobs.releases.taking_down import MAX_NAMED, RemovalResult
 from jobs.runtime.progress import SILENT, Feedback
 
 
@@ -35,10 +34,7 @@ class ApplyRemovalsRequest:
     """Folder or fsspec URL of a copy of a release's shards."""
 
     listed: Annotated[Url, Option(argument="LIST")]
-    """The removed.parquet of the release as it is now, or a text file as for takedown."""
-
-    pdq_distance: PdqDistance = MAX_DISTANCE
-    """Number of bits, of 256, in which a picture may differ from a PDQ hash of the list."""
+    """The removed.parquet of the release as it is now."""
 
     dry_run: bool = False
     """Say what would be removed; write nothing."""
@@ -60,8 +56,7 @@ class _Shard:
 
 def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILENT) -> RemovalResult:
     """Remove what the list names. PrivsieveError if the list or the copy does not allow it."""
-    root = place(request.copy)
-    entries = entries_of(request.listed)
+    root, removed = place(request.copy), tombstones_of(given_list(request.listed), request.listed)
     if not root.is_dir():
         raise PrivsieveError(f"{request.copy} is no folder; give the folder that holds the copied shards")
     if root.at(RELEASE).exists() and root.at(PRIVATE).exists():
@@ -72,66 +67,53 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
     refuse_links(root)
 
     def find() -> Found[RemovalResult]:
-        source, shards, result = _matched(root, entries, request, feedback)
+        source, shards, result = _matched(root, removed, request.copy, feedback)
         return result, partial(_staged, root, source, shards) if shards else None
 
-    return remove_safely(root, repr((request, entries)), RemovalResult, find, is_dry=request.dry_run)
+    return remove_safely(root, find, feedback, is_dry=request.dry_run)
 
 
 def _matched(
-    root: Place, entries: Sequence[Entry], request: ApplyRemovalsRequest, feedback: Feedback
+    root: Place, tombstones: Tombstones, url: str, feedback: Feedback
 ) -> tuple[Source, dict[str, _Shard], RemovalResult]:
-    """Return the copy, its shards that hold something to remove, and the result if that is removed."""
-    source, pdq = open_source(request.copy, None, None), pdq_names(entries)
-    shards_there = {entry.place[0] for entry in entries if entry.place is not None and root.at(entry.place[0]).exists()}
-    names_of = [_name_of(entry, shards_there, source.format) for entry in entries]
-    by_name = dict(reversed([*zip(names_of, entries, strict=True)]))
-    removed_hashes, copies_left = {entry.name for entry in entries if entry.place is not None}, list[str]()
-    shards, near, num_not_compared = dict[str, _Shard](), list[NearMatch](), 0
-    pictures_of = Counter[tuple[str, ...]]()
+    """Return the copy, its shards that hold something to remove, and the result if that is removed.
+
+    A tombstone names the picture in its shard with its key and hash, in any shard if the copy has none of this name.
+    """
+    source = open_source(url, None, None)
+    named = [
+        (
+            row["released_sha256"],
+            row["shard"] if root.at(row["shard"]).exists() else "",
+            _lasting(row["key"], source.format),
+        )
+        for row in tombstones
+    ]
+    wanted, hashes = {*named}, {row["released_sha256"] for row in tombstones}
+    shards, copies_left, found = dict[str, _Shard](), list[str](), set[tuple[str, str, str]]()
     current, contents = "", _Shard()
     with feedback.meter("search pictures", None) as meter:
-        for picture in held_pictures(source, looked_for(pdq), meter):
+        for picture in held_pictures(source, np.empty((0, 4), np.uint64), meter):
             if picture.shard != current:
                 current, contents = picture.shard, _Shard()
             contents.num_samples += 1
             if picture.sha256 is None:
                 continue
-            names = [name for name in _names(picture, source.format) if name in by_name]
-            if pdq and picture.distances is None:
-                num_not_compared += 1
-            elif picture.distances is not None:
-                for number in np.flatnonzero(picture.distances <= request.pdq_distance).tolist():
-                    names.append(("pdq", pdq[number]))
-                    shown = f"{printable(picture.shard)}/{picture.key}"
-                    near.append(NearMatch(by_name[names[-1]].number, shown, int(picture.distances[number])))
-            pictures_of.update(names)
+            names = wanted.intersection(_names(picture, picture.sha256, source.format))
+            found |= names
             if names:
                 contents.removed[picture.index] = picture.key
                 shards[picture.shard] = contents
             else:
                 contents.kept[picture.index] = picture.sha256
-                if picture.sha256 in removed_hashes:
+                if picture.sha256 in hashes:
                     copies_left.append(f"{printable(picture.shard)}/{picture.key}")
-    for named, num_pictures in pictures_of.items():
-        if named[0] == "key" and num_pictures > 1:
-            raise PrivsieveError(
-                f"line {by_name[named].number} of the list is the key of {num_pictures:,} pictures; write SHARD/KEY, "
-                "or the sha256"
-            )
     removed = [f"{printable(name)}/{key}" for name, shard in shards.items() for key in shard.removed.values()]
-    absent = [entry.number for name, entry in zip(names_of, entries, strict=True) if name not in pictures_of]
-    counts = (len(entries), len(removed), len(shards), tuple(removed[:MAX_NAMED]), tuple(absent), tuple(near))
-    return source, shards, RemovalResult(*counts, num_not_compared, tuple(copies_left), is_of_rows(entries))
-
-
-def _name_of(entry: Entry, shards_there: Collection[str], format_: str) -> tuple[str, ...]:
-    """Return the one of `_names` by which an entry names a picture. A row of `removed.parquet` names that in its shard
-    with its key and hash, in any shard if the copy has none of this name. shards_there: those that the copy has."""
-    if entry.place is None:
-        return entry.kind, entry.name
-    shard, key = entry.place
-    return "row", entry.name, shard if shard in shards_there else "", _lasting(key, format_)
+    absent = tuple(number for number, name in enumerate(named, 1) if name not in found)
+    result = RemovalResult(
+        len(named), len(removed), len(shards), tuple(removed[:MAX_NAMED]), absent, tuple(copies_left)
+    )
+    return source, shards, result
 
 
 def _lasting(key: str, format_: str) -> str:
@@ -139,24 +121,13 @@ def _lasting(key: str, format_: str) -> str:
     return "" if format_ == "parquet" and re.fullmatch(r"\d{9,}", key) else key
 
 
-def _names(picture: HeldPicture, format_: str) -> Iterator[tuple[str, ...]]:
-    """Yield the names of the entries that would name this picture: kind and name, or what `_name_of` says of a row."""
-    shard = printable(picture.shard)
-    path = f"{shard}/{picture.key}"
-    for name in (picture.sha256, picture.key, path):
-        if name is not None:
-            yield "sha256", name
-    keys = [picture.key]
+def _names(picture: HeldPicture, sha256: str, format_: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the hash, the shard and the key of each tombstone that would name this picture."""
+    shard, keys = printable(picture.shard), [picture.key]
     if format_ == "tree":  # a tar that was extracted: its keys have no extension, and those with / lead into folders
-        parts = key_and_extension(path)[0].split("/")
+        parts = key_and_extension(f"{shard}/{picture.key}")[0].split("/")
         keys += ["/".join(parts[first:]) for first in range(len(parts))]
-    yield from (("key", name) for name in dict.fromkeys((*keys, path)))
-    if picture.url_sha256 is not None:
-        yield "url", picture.url_sha256
-    if picture.domain is not None:
-        yield "domain", picture.domain
-    if picture.sha256 is not None:
-        yield from (("row", picture.sha256, named, _lasting(key, format_)) for named in (shard, "") for key in keys)
+    yield from ((sha256, named, _lasting(key, format_)) for named in (shard, "") for key in keys)
 
 
 def _staged(root: Place, source: Source, shards: Mapping[str, _Shard], staged: Place) -> Replaced:

@@ -131,9 +131,6 @@ class Decider:
     removed: frozenset[str] = frozenset()
     """Hashes of pictures that were taken down from the release before: they are dropped."""
 
-    covered_counts: bool = False
-    """Whether a guarantee counts covered pictures as caught: the second look found nothing private in any of them."""
-
     threshold: ScoreThreshold | None = None
     """Of a guarantee."""
 
@@ -161,11 +158,6 @@ class Decider:
         for stage in STAGES:
             decisions = stage(self, rows, decisions)
         return decisions
-
-    def is_caught(self, decisions: pa.Table) -> pa.ChunkedArray:
-        """Return for each row whether a guarantee counts it as caught: it is dropped, or covered so that it counts."""
-        actions = ["drop", "redact"] if self.covered_counts else ["drop"]
-        return pc.is_in(decisions["action"], pa.array(actions))
 
 
 def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:
@@ -198,7 +190,7 @@ def _guaranteed(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Tab
     if threshold is None:
         return decisions
     reached = pc.greater_equal(scores_of(rows, threshold.by), threshold.lowest).fill_null(False)
-    is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decisions), pc.invert(decider.is_caught(decisions))))
+    is_dropped = pc.and_(reached, pc.and_(can_be_dropped(decisions), pc.not_equal(decisions["action"], "drop")))
     return dropped_by(decisions, is_dropped, ReservedRule.GUARANTEE, pa.scalar(threshold.reason))
 
 

@@ -1,32 +1,31 @@
-"""The list of a takedown, what each of its lines names, and the tables that say what was removed.
+"""The list of a takedown, which pictures its lines name, and the tables that say what was removed.
 
-A line is a sha256 (or a line of `sha256sum`), a key, SHARD/KEY, a URL, `domain` and a registered domain, or `pdq` and a
-PDQ hash. The list may also be the `removed.parquet` of a release, whose rows then count as lines. That file says which
-pictures were removed, when and why, and nothing of what they showed. Holders of older copies find these pictures by it.
+A line is a sha256 (or a line of `sha256sum`), a key, SHARD/KEY, a URL, or `domain` and a registered domain. The list
+may also be the `removed.parquet` of a release, whose rows then count as lines. That file says which pictures were
+removed and when, and nothing of what they showed. Holders of older copies find these pictures by it.
 """
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field
 
 from ingest.errors import LabelsError, MissingFileError, PrivsieveError
 from ingest.formats.released import REMOVED, TAKEN_DOWN
-from ingest.images.pdq import Hashes, hashes_of
 from ingest.sample import domain_of, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from jobs.releases.files import REMOVED_SCHEMA, TAKEN_DOWN_SCHEMA
 from scoring.labels.label_files import bounded_table
-
-Why = Literal["objection", "erasure", "copyright", "safety", "other"]
 
 OF_PICTURE = ("shard", "key", "sha256")
 """Columns that name a picture, in `decisions.parquet` and in `taken_down.parquet`."""
@@ -40,7 +39,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
     """Return the rows of an untrusted `removed.parquet` or `taken_down.parquet`. PrivsieveError if it is something
     else."""
-    wrong = PrivsieveError(f"{url} is Parquet, and not the {REMOVED} of a release, or it is damaged")
+    wrong = PrivsieveError(f"{url} is not the {REMOVED} of a release, or it is damaged")
     try:
         schema = pq.read_schema(pa.BufferReader(content))
         if schema not in (REMOVED_SCHEMA, TAKEN_DOWN_SCHEMA):
@@ -50,47 +49,32 @@ def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
         raise wrong from None
     if any(_SHA256.fullmatch(row["released_sha256"] or "") is None for row in rows):
         raise wrong
-    if any(row["why"] not in (None, *get_args(Why)) for row in rows):
-        raise wrong
     return rows
 
 
-def write_tombstones(root: Place, staged: Place, removed: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Write the tombstones of a release and those of this takedown, and return each file -> its hash. removed: rows of
-    this takedown, without `done`."""
+def write_tombstones(root: Place, staged: Place, removed: pa.Table) -> dict[str, str]:
+    """Write the tombstones of a release and those of this takedown, and return each file -> its hash. removed: the
+    decisions on the removed pictures, as they were before."""
     before = root.at(TAKEN_DOWN)
     rows = tombstones_of(before.read(), before.path) if before.exists() else []
-    rows += [{**row, "done": date.today()} for row in removed]
+    rows += [row | {"done": date.today()} for row in removed.to_pylist()]
     table = pa.Table.from_pylist(rows, TAKEN_DOWN_SCHEMA)
     tables = {REMOVED: table.select(REMOVED_SCHEMA.names), TAKEN_DOWN: table}
     return {name: write_checked(staged.at(name), rows) for name, rows in tables.items()}
 
 
-_MAGIC = b"PAR1"
-
 MAX_LIST_BYTES = 64 * 2**20
 
 _LIST = (
-    "LIST is a text file with one picture a line: its sha256, its key, SHARD/KEY, its URL, domain and a domain, or pdq "
-    "and a PDQ hash"
+    "LIST is a text file with one picture a line: its sha256, its key, SHARD/KEY, its URL, or domain and a domain; or "
+    f"the {REMOVED} of a release"
 )
 
-SHA256 = re.compile("[0-9a-fA-F]{64}")
-_SUM = re.compile("([0-9a-fA-F]{64}) [ *].+")
-"""A line that `sha256sum` prints."""
+_SUM = re.compile("([0-9a-fA-F]{64})( [ *].+)?")
+"""A sha256, or a line that `sha256sum` prints."""
 
 _URL = re.compile("https?://", re.IGNORECASE)
 _DOMAIN = re.compile(r"domain\s+(\S+)", re.IGNORECASE)
-_PDQ = re.compile(r"pdq\s+(\S+)", re.IGNORECASE)
-
-MAX_PDQ = 10_000
-"""Limit on the PDQ hashes, since each is compared with every picture."""
-
-PdqDistance = Annotated[int, Field(ge=0, le=64)]
-"""Unrelated pictures differ in about half of the bits."""
-
-Kind = Literal["sha256", "key", "url", "domain", "pdq"]
-"""key: a key or SHARD/KEY."""
 
 
 @dataclass(frozen=True)
@@ -100,33 +84,27 @@ class Entry:
     number: int
     """The number of the line, or of the row of `removed.parquet`, from 1."""
 
-    kind: Kind
+    kind: Literal["picture", "url", "domain"]
+    """picture: a sha256, a key or SHARD/KEY."""
 
     name: str
-    """What is looked for: for a URL its sha256; in lower case unless it is a key."""
+    """What is looked for: for a URL its sha256."""
 
-    received: date | None = None
-    """As `removed.parquet` says it."""
 
-    why: Why | None = None
-    """As `removed.parquet` says it."""
-
-    place: tuple[str, str] | None = None
-    """Shard and key of the picture that a row of `removed.parquet` is about."""
+def given_list(url: str) -> bytes:
+    """Read a list. MissingFileError says what a list is."""
+    try:
+        return given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
+    except MissingFileError as error:
+        raise MissingFileError(f"{error}; {_LIST}") from None
 
 
 def entries_of(url: str) -> tuple[Entry, ...]:
     """Read a list. PrivsieveError names the first wrong line, by its number only."""
-    try:
-        content = given_content(place(url), f"LIST {url}", MAX_LIST_BYTES)
-    except MissingFileError as error:
-        raise MissingFileError(f"{error}; {_LIST}") from None
-    if content.startswith(_MAGIC):
+    content = given_list(url)
+    if content.startswith(b"PAR1"):
         rows = enumerate(tombstones_of(content, url), 1)
-        entries = [
-            Entry(number, "sha256", row["released_sha256"], row["received"], row["why"], (row["shard"], row["key"]))
-            for number, row in rows
-        ]
+        entries = [Entry(number, "picture", row["released_sha256"]) for number, row in rows]
     else:
         try:
             lines = io.StringIO(content.decode("utf-8-sig"), newline="\n")
@@ -137,24 +115,7 @@ def entries_of(url: str) -> tuple[Entry, ...]:
         entries = [_entry(number, line, url) for number, line in stripped if line and not line.startswith("#")]
     if not entries:
         raise PrivsieveError(f"{url} names no picture; {_LIST}")
-    if sum(entry.kind == "pdq" for entry in entries) > MAX_PDQ:
-        raise PrivsieveError(f"{url} has more than {MAX_PDQ:,} PDQ hashes; divide it into several lists")
     return tuple(entries)
-
-
-def is_of_rows(entries: Iterable[Entry]) -> bool:
-    """Return whether a list is the `removed.parquet` of a release."""
-    return all(entry.place is not None for entry in entries)
-
-
-def pdq_names(entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Return the PDQ hashes that a list names, each once, in the order of `looked_for`."""
-    return tuple(dict.fromkeys(entry.name for entry in entries if entry.kind == "pdq"))
-
-
-def looked_for(names: Sequence[str]) -> Hashes:
-    """Return PDQ hashes in hex as numbers; shape (hashes, 4)."""
-    return hashes_of(names)
 
 
 def is_url(text: str) -> bool:
@@ -162,14 +123,10 @@ def is_url(text: str) -> bool:
 
 
 def _entry(number: int, line: str, url: str) -> Entry:
-    if SHA256.fullmatch(line) or _SUM.fullmatch(line):
-        return Entry(number, "sha256", line[:64].lower())
+    if _SUM.fullmatch(line):
+        return Entry(number, "picture", line[:64].lower())
     if is_url(line):
         return Entry(number, "url", url_sha256_of(line) or "")
-    if (pdq := _PDQ.fullmatch(line)) is not None:
-        if not SHA256.fullmatch(pdq[1]):
-            raise PrivsieveError(f"{url}, line {number}: a PDQ hash has 64 hexadecimal digits")
-        return Entry(number, "pdq", pdq[1].lower())
     if (named := _DOMAIN.fullmatch(line)) is not None:
         registered = domain_of(f"http://{named[1]}")
         if registered is None or registered != named[1].lower():
@@ -178,4 +135,56 @@ def _entry(number: int, line: str, url: str) -> Entry:
                 "www.example.org, cannot be taken down alone"
             )
         return Entry(number, "domain", registered)
-    return Entry(number, "key", line)
+    return Entry(number, "picture", line)
+
+
+_NAMED = """
+    WITH
+        names AS (
+            SELECT "row", 'hash' AS way, unnest([sha256, released_sha256]) AS "name" FROM decisions
+            UNION ALL SELECT "row", 'key', unnest(["key", concat(shard, '/', "key")]) FROM decisions
+            UNION ALL SELECT "row", 'url', url_sha256 FROM decisions
+            UNION ALL SELECT "row", 'domain', domain FROM decisions
+        ),
+        named AS (SELECT DISTINCT "number", way, "row" FROM entries JOIN names USING (way, "name")),
+        copies AS (
+            SELECT named."number", way, copy."row"
+            FROM named
+            JOIN decisions AS picture USING ("row")
+            JOIN decisions AS copy ON copy.released_sha256 = picture.released_sha256
+            WHERE way IN ('hash', 'url')
+        )
+    SELECT "number", "row", bool_or(way = 'key') AS is_key
+    FROM (FROM named UNION FROM copies) GROUP BY ALL ORDER BY ALL
+"""
+"""The rows that each line names: those whose name it is, and, but for a key or a domain, their copies."""
+
+
+def named_rows(url: str, decisions: pa.Table, entries: Sequence[Entry]) -> list[tuple[int, int]]:
+    """Return the number of a line and the row of a decision that it names, for all such pairs.
+
+    url: the release. PrivsieveError if a key is that of several released pictures, or if the release does not record
+    what a line names.
+    """
+    for entry in entries:
+        column = {"url": "url_sha256", "domain": "domain"}.get(entry.kind)
+        if column is not None and 0 < decisions.num_rows == decisions[column].null_count:
+            raise PrivsieveError(
+                f"line {entry.number} of the list names a {'URL' if entry.kind == 'url' else 'domain'}, and {url} "
+                "records none, since its source or its policy gives none; write the sha256, or SHARD/KEY"
+            )
+    ways = {"picture": ("hash", "key"), "url": ("url",), "domain": ("domain",)}
+    lines = [{"number": e.number, "way": way, "name": e.name} for e in entries for way in ways[e.kind]]
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_external_access = false")
+        connection.register("entries", pa.Table.from_pylist(lines))
+        connection.register("decisions", decisions.append_column("row", pa.array(np.arange(decisions.num_rows))))
+        found: list[tuple[int, int, bool]] = connection.sql(_NAMED).fetchall()
+    is_released = decisions["released_sha256"].is_valid()
+    of_key = Counter(number for number, row, is_key in found if is_key and is_released[row].as_py())
+    for number, num_pictures in of_key.items():
+        if num_pictures > 1:
+            raise PrivsieveError(
+                f"line {number} of the list is the key of {num_pictures:,} pictures; write SHARD/KEY, or the sha256"
+            )
+    return [(number, row) for number, row, _ in found]

@@ -55,7 +55,7 @@ if the picture is dropped, since a URL with a reason would lead to it; null with
 nothing else in the release says them then. `unseen`: kinds of content in the scanned picture that were not scanned;
 null if there are none, or if it is dropped or covered. `pdq`: PDQ hashes of a covered picture as it was scanned, as
 `jobs.releases.matching` gives them, so that its owner finds it by another copy; null for other pictures. `colours`:
-converted or removed, if `ingest.images.rewriting` could not keep the colour profile; else null."""
+removed, if `ingest.images.rewriting` could not keep the colour profile; else null."""
 
 REDACTIONS_SCHEMA = pa.schema(
     {
@@ -92,16 +92,11 @@ REMOVED_SCHEMA = pa.schema(
         "shard": pa.string(),
         "key": pa.string(),
         "released_sha256": pa.string(),
-        "received": pa.date32(),
         "done": pa.date32(),
-        "why": pa.string(),
-        "by": pa.string(),
     }
 )
-"""One row per removed picture, for holders of older copies. `received`, `done`: days on which the request came and was
-carried out; `received` is null if it was not given, and so is `why`, of `entries.Why`. `by`: what the request named,
-such as `url`. It has no hash of the URL or of the scanned picture: those of public tables can be hashed, too, so they
-would lead to the picture."""
+"""One row per removed picture, for holders of older copies. `done`: the day of the takedown. It has no hash of the URL
+or of the scanned picture: those of public tables can be hashed, too, so they would lead to the picture."""
 
 TAKEN_DOWN_SCHEMA = REMOVED_SCHEMA.append(pa.field("sha256", pa.string()))
 """The same with the hash of the scanned picture, so that it never comes back."""

@@ -35,7 +35,6 @@ from jobs.releases.rewriting import (
     ReviewedBoxes,
     boxes_of_people,
     boxes_sha256,
-    clears_what_is_private,
     notes_of_looks,
     processes_for,
     refuse_gpu,
@@ -52,6 +51,7 @@ from reports.report.opened import open_run
 from scoring.engines.detectors.covering import examiner
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
+from scoring.policies.reserved import ReservedRule
 from scoring.runs import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, read_record
@@ -191,12 +191,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     refuse_uncoverable(policy)
     if record.screen is not None:
         policy.refuse_unnamed_stage()
-    decider = Decider(
-        policy,
-        record.engine,
-        removed=frozenset() if previous is None else previous.removed,
-        covered_counts=clears_what_is_private(policy, reviewed),
-    )
+    decider = Decider(policy, record.engine, removed=frozenset() if previous is None else previous.removed)
     hash_list = hash_list_of(request.hash_list)
     if hash_list is not NOTHING or record.hash_list is not None:
         if reads_pictures(record, hash_list):
@@ -218,7 +213,6 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
             "their own"
         )
     if proven is not None:
-        proven = proven.with_price(plan.counts)
         notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, policy)])
     promised = None if proven is None else proven.record
     return FilterPlan(
@@ -247,7 +241,7 @@ def _overruled(
 
 def _refuse_nothing_left(proven: Guarantee, plan: Plan, policy: Policy) -> str | None:
     """Raise PolicyError if the guarantee drops every image with a score; return a caution if that was accepted."""
-    if plan.num_scored_left or not proven.record.num_dropped:
+    if plan.num_scored_left or not plan.counts.by_rule["drop", ReservedRule.GUARANTEE]:
         return None
     if policy.guarantee is not None and policy.guarantee.accept_all:
         return proven.all_dropped()

@@ -24,8 +24,8 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import in_row_groups
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
+from jobs.releases.card import write_card
 from jobs.releases.copying import table_of
-from jobs.releases.documents import write_documents
 from jobs.releases.files import SCHEMAS, as_json, sums
 from jobs.releases.plan import Counts, Plan, Share, scope
 from jobs.releases.previous import PreviousRelease, write_changes
@@ -97,17 +97,17 @@ def finish(
 
 
 def write_descriptions(out: Place, release: ReleaseRecord) -> tuple[ReleaseRecord, bytes, dict[str, str]]:
-    """Write what follows from the record: documents and `SHA256SUMS`.
+    """Write what follows from the record: the card and `SHA256SUMS`.
 
-    Returns the record with the hashes of the documents, the content of `release.json`, which is to be written last, and
+    Returns the record with the hash of the card, the content of `release.json`, which is to be written last, and
     each written file -> its hash.
     """
-    documents = write_documents(out, release)
-    release = release.changed(own_sha256=dict(sorted((release.own_sha256 | documents).items())))
+    written = write_card(out, release)
+    release = release.changed(own_sha256=dict(sorted((release.own_sha256 | written).items())))
     content = as_json(release)
     listed = sums(release, content)
     out.at(SHA256SUMS).write(listed)
-    return release, content, documents | {SHA256SUMS: hashlib.sha256(listed).hexdigest()}
+    return release, content, written | {SHA256SUMS: hashlib.sha256(listed).hexdigest()}
 
 
 def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | None = None) -> str:

@@ -5,7 +5,7 @@ threshold; one that a rule of the policy keeps, or that has no score, is missed 
 """
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from ingest.errors import LabelsError, PolicyError, number_of
 from ingest.storage.place import Place, place
 from jobs.releases.decider import Decider, ScoreThreshold, can_be_dropped, readable, scores_of
-from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import agreed
@@ -23,7 +22,6 @@ from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Bound, Row, bound_of, evenly_taken, num_needed
 from scoring.labels.table import contradictions, labels_content, read_judged
 from scoring.policies.policy import Promise
-from scoring.policies.reserved import ReservedRule
 from scoring.privacy import protocol_name
 from scoring.runs.record import RunRecord
 from scoring.sql.expressions import shown
@@ -42,12 +40,9 @@ ASSUMPTIONS: dict[Drawn, str] = {
 kept it in 61 % of simulated draws."""
 
 PROMISE = (
-    "at least {recall} of the private pictures of the run are {caught}, with {confidence} confidence; a picture with "
-    "copies counts once, and is {caught} if all of them are; nothing is promised for a single category"
+    "at least {recall} of the private pictures of the run are dropped, with {confidence} confidence; a picture with "
+    "copies counts once, and is dropped if all of them are; nothing is promised for a single category"
 )
-
-CAUGHT = {False: "dropped", True: "dropped or cleared by the second look once covered"}
-"""Whether covered pictures count -> what the promise says of them."""
 
 MAX_NAMED = 3
 """Labelled private pictures that an error names."""
@@ -65,12 +60,6 @@ class Guarantee:
 
     at_threshold: tuple[str, ...]
     """SHARD/KEY of the labelled private pictures that have the number of the threshold, sorted."""
-
-    def with_price(self, counts: Counts) -> "Guarantee":
-        """Return the guarantee with the number of images of the whole run that it drops."""
-        num = counts.by_rule.get(("drop", ReservedRule.GUARANTEE), 0)
-        share = num / counts.num_images if counts.num_images else 0.0
-        return replace(self, record=self.record.model_copy(update={"num_dropped": num, "share_dropped": share}))
 
     def all_dropped(self) -> str:
         """Return why every image with a score is dropped, in words."""
@@ -113,9 +102,8 @@ def guarantee(url: str, run: Place, record: RunRecord, decider: Decider) -> Guar
     num_as_private = bound.num_private - len(scores)
     counts_as_private = ~private.is_undecided
     counts_as_private[np.flatnonzero(private.is_undecided)[np.argsort(undecided)[:num_as_private]]] = True
-    scores = lowest[counts_as_private]
     if bound.threshold == -np.inf:
-        raise _no_threshold(scores, bound, by, promise)
+        raise _no_threshold(lowest[counts_as_private], bound, by, promise)
     is_policy_enough = bound.threshold == np.inf
     confidence, recall = percent(promise.confidence), percent(promise.recall)
     promised = GuaranteeRecord(
@@ -126,8 +114,6 @@ def guarantee(url: str, run: Place, record: RunRecord, decider: Decider) -> Guar
         num_private_labelled=bound.num_private,
         num_missed=bound.num_missed,
         num_missed_allowed=bound.num_missed_allowed,
-        num_dropped_by_policy=int((scores == np.inf).sum()),
-        num_without_score=int((scores == -np.inf).sum()),
         failure_probability=bound.failure_probability,
         drawn=rows.drawn,
         num_private_drawn=private.num_drawn,
@@ -135,8 +121,7 @@ def guarantee(url: str, run: Place, record: RunRecord, decider: Decider) -> Guar
         num_undecided_as_private=num_as_private,
         labels_sha256=_sha256(url),
         assumption=ASSUMPTIONS[rows.drawn],
-        promise=PROMISE.format(recall=recall, confidence=confidence, caught=CAUGHT[decider.covered_counts]),
-        covered_counts=decider.covered_counts,
+        promise=PROMISE.format(recall=recall, confidence=confidence),
     )
     at_threshold = _names(private, counts_as_private & (lowest == bound.threshold))
     return Guarantee(ScoreThreshold(by, bound.threshold), promised, contradictions(given.labels), at_threshold)
@@ -230,11 +215,11 @@ def _first_with_scores(rows: pa.Table, record: RunRecord) -> str:
 
 
 def _outcomes(rows: pa.Table, decider: Decider, by: str) -> Numbers:
-    """Return the score of each row, shape (n,): +inf if the policy catches it, −inf if no threshold can."""
+    """Return the score of each row, shape (n,): +inf if the policy drops it, −inf if no threshold can."""
     decisions = decider.decide(rows)
     scores = scores_of(rows, by).fill_null(-np.inf).to_numpy()
-    is_open = can_be_dropped(decisions).to_numpy()
-    return np.where(decider.is_caught(decisions).to_numpy(), np.inf, np.where(is_open, scores, -np.inf))
+    is_dropped = pc.equal(decisions["action"], "drop").to_numpy()
+    return np.where(is_dropped, np.inf, np.where(can_be_dropped(decisions).to_numpy(), scores, -np.inf))
 
 
 def _names(private: _Private, is_named: Flags) -> tuple[str, ...]:

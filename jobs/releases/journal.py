@@ -8,15 +8,12 @@ A lease keeps others out. Two that begin at the same moment may both get it. So 
 has the hashes of what it puts into place.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import asdict
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import FORMATS, Source
@@ -26,6 +23,7 @@ from ingest.storage.place import Place
 from ingest.storage.removal import remove_half_written_of, remove_tree
 from jobs.releases.files import BLOCK_BYTES, sha256_of
 from jobs.releases.record import FileName, Sha256
+from jobs.runtime.progress import Feedback
 from scoring.runs.lease import Lease, lease
 
 Result = TypeVar("Result")
@@ -42,12 +40,6 @@ class Journal(BaseModel):
 
     removed: list[FileName]
     """Files of the release to remove."""
-
-    command: Sha256
-    """Hash of the command."""
-
-    result: dict[str, Any]
-    """What the command says in the end, for the same command that ends it."""
 
 
 def write_rest(source: Source, shard: str, rest: Kept, staged: Place) -> dict[str, str]:
@@ -76,54 +68,43 @@ def refuse_unfinished(root: Place) -> None:
         raise PrivsieveError(f"{root.url}: a takedown or apply is unfinished; run the same command again")
 
 
-def remove_safely(
-    root: Place, command: str, kind: type[Result], find: Callable[[], Found[Result]], *, is_dry: bool
-) -> Result:
+def remove_safely(root: Place, find: Callable[[], Found[Result]], feedback: Feedback, *, is_dry: bool) -> Result:
     """Remove what `find` has found. If anything fails before all is written, nothing has changed.
 
-    If the same command was interrupted once all was written, this ends it, and returns its result. If another one was,
-    it is ended first.
-
-    command: all that it asks for, in words that are the same for the same command. kind: a dataclass. is_dry: only say
-    what would be removed.
+    If a command was interrupted once all was written, this ends it first. is_dry: only say what would be removed.
     """
     if is_dry:
         refuse_unfinished(root)
         return find()[0]
-    sha256 = hashlib.sha256(command.encode("utf-8", "surrogateescape")).hexdigest()
     with lease(root.at(RELEASE_LEASE), root.url, takeover=None) as own_lease:
-        journal = _finish(root)
-        if journal is not None and journal.command == sha256:
-            with suppress(ValueError):
-                return TypeAdapter(kind).validate_python(journal.result)
+        if _finish(root):
+            feedback.notice("an interrupted takedown or apply was ended first; what it removed is no longer found")
         result, write = find()
         if write is not None:
-            _put_in_place(root, own_lease, sha256, result, write)
+            _put_in_place(root, own_lease, write)
     return result
 
 
-def _put_in_place(root: Place, own_lease: Lease, command: str, result: Any, write: Callable[[Place], Replaced]) -> None:
+def _put_in_place(root: Place, own_lease: Lease, write: Callable[[Place], Replaced]) -> None:
     try:
         replaced, removed = write(root.at(TAKEDOWN_STAGED, own_lease.id))
-        journal = Journal(
-            folder=own_lease.id, replaced=replaced, removed=removed, command=command, result=asdict(result)
-        )
         own_lease.confirm()
     except BaseException:
         remove_tree(root.at(TAKEDOWN_STAGED, own_lease.id))
         if not root.at(TAKEDOWN_STAGED).names():
             remove_tree(root.at(TAKEDOWN_STAGED))
         raise
+    journal = Journal(folder=own_lease.id, replaced=replaced, removed=removed)
     root.at(TAKEDOWN_JOURNAL).write(json.dumps(journal.model_dump()).encode())
     _finish(root)
 
 
-def _finish(root: Place) -> Journal | None:
+def _finish(root: Place) -> bool:
+    """Do what the journal says. Return whether there was one."""
     file = root.at(TAKEDOWN_JOURNAL)
-    journal: Journal | None = None
     for name in (RELEASE_LEASE, TAKEDOWN_JOURNAL):
         remove_half_written_of(root.at(name))
-    if file.exists():
+    if has_journal := file.exists():
         try:
             journal = Journal.model_validate(json.loads(file.read()))
         except (ValueError, RecursionError):  # pydantic's error is a ValueError, too
@@ -147,6 +128,6 @@ def _finish(root: Place) -> Journal | None:
             if root.at(name).exists():
                 root.at(name).remove()
     remove_tree(root.at(TAKEDOWN_STAGED))
-    if file.exists():
+    if has_journal:
         file.remove()
-    return journal
+    return has_journal

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,7 @@ from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.console.requests import Name, Option, Url, checked_request
-from jobs.releases.entries import PdqDistance, is_url, looked_for
+from jobs.releases.entries import is_url
 from jobs.releases.files import is_published_copy, read_own, read_release
 from jobs.releases.journal import refuse_unfinished
 from jobs.releases.matching import held_pictures, pdq_hashes, scanned_distances
@@ -37,9 +38,6 @@ class LookupRequest:
 
     wanted: Annotated[Name, Option(argument="PICTURE|URL")]
     """File of a picture, or the URL that the source of the release gives for it; no server is asked."""
-
-    pdq_distance: PdqDistance = MAX_DISTANCE
-    """Number of bits, of 256, in which the PDQ hashes of near pictures may differ."""
 
     exact: bool = False
     """Search for the same bytes only. With a release, no picture is read; nor is one if its records say that it holds
@@ -104,34 +102,34 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
         hashes = pdq_hashes(content)
         if is_release and hashes is None:
             return LookupResult(tuple(matches), is_decodable=False)
-    wanted = looked_for([]) if hashes is None else hashes
+    wanted = np.empty((0, 4), np.uint64) if hashes is None else hashes
     if is_release:
-        covered += _covered(decisions, wanted, request.pdq_distance)
+        covered += _covered(decisions, wanted)
     known, near, num_not_compared = {match.name for match in covered}, covered, 0
     state: State = "released" if is_release else "found"
     with feedback.meter("compare pictures", None) as meter:
         for picture in held_pictures(open_source(url, None, None), wanted, meter):
-            shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.nearest()
+            shown, distance = f"{printable(picture.shard)}/{picture.key}", picture.distance
             if picture.sha256 is None:
                 continue
             if name in (picture.sha256, picture.url_sha256):
                 matches.append(PictureMatch(state, shown))
             elif len(wanted) and distance is None:
                 num_not_compared += 1
-            elif distance is not None and distance <= request.pdq_distance and shown not in known:
+            elif distance is not None and distance <= MAX_DISTANCE and shown not in known:
                 near.append(PictureMatch(state, shown, distance))
     near.sort(key=lambda match: (match.distance or 0, match.name))
     is_decodable = content is None or request.exact or hashes is not None
     return LookupResult((*matches, *near), num_not_compared, is_decodable=is_decodable)
 
 
-def _covered(decisions: pa.Table, wanted: Hashes, max_distance: int) -> Iterator[PictureMatch]:
+def _covered(decisions: pa.Table, wanted: Hashes) -> Iterator[PictureMatch]:
     """Yield the covered pictures of a release that were near before. wanted: shape (hashes, 4)."""
     nearest = dict[int, int]()
     for row, bits in scanned_distances(decisions, wanted):
-        nearest[row] = min(int(bits.min()), nearest.get(row, NUM_BITS))
+        nearest[row] = min(bits, nearest.get(row, NUM_BITS))
     for row, distance in nearest.items():
-        if distance <= max_distance:
+        if distance <= MAX_DISTANCE:
             shown = f"{decisions['shard'][row]}/{decisions['key'][row]}"
             yield PictureMatch("released", shown, distance, "covered")
 

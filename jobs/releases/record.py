@@ -76,12 +76,6 @@ class GuaranteeRecord(_Facts):
     num_missed_allowed: Count
     """How many it might keep, by the exact binomial bound."""
 
-    num_dropped_by_policy: Count
-    """How many of `num_private_labelled` the policy drops."""
-
-    num_without_score: Count
-    """How many of `num_private_labelled` stay at any threshold: without a score, or kept by a rule of the policy."""
-
     failure_probability: float
     """Upper bound of the probability that the promise is broken, over draws of labels; at most 1 − confidence."""
 
@@ -105,15 +99,6 @@ class GuaranteeRecord(_Facts):
 
     promise: Text
     """The promise in words."""
-
-    covered_counts: bool
-    """Whether covered pictures count as caught: each was cleared by the second look, or was dropped."""
-
-    num_dropped: Count = 0
-    """Images of the run that the guarantee drops in addition to those that the policy drops: its price."""
-
-    share_dropped: float = 0.0
-    """The same as a share of all images of the run, 0–1."""
 
 
 GroupsBy = Literal["phash"]
@@ -310,7 +295,7 @@ class ReleaseRecord(ReleaseIdentity):
 
     @property
     def file_format(self) -> str:
-        """Return the format of the files that the documents describe."""
+        """Return the format of the files of the release."""
         return self.source_format if self.urls is None else "parquet"
 
     @property

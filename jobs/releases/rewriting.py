@@ -185,17 +185,6 @@ def rewritten_rows(rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes)
     }
 
 
-def clears_what_is_private(policy: Policy, reviewed: ReviewedBoxes) -> bool:
-    """Return whether the second look finds nothing of level 1 or 2 in any covered picture of the release. This is so if
-    it judges all of these attributes, and nothing keeps it from finding one."""
-    private = {key for key, level in _LEVEL_OF.items() if level in (1, 2)}
-    is_spared = bool(reviewed) or any(rule.spare for rule in policy.rules)
-    if not policy.redacts or not private <= {*policy.absent} or policy.cover_method != "solid" or is_spared:
-        return False
-    engines = [examiner(), *([_described(policy.verify)] if policy.verify is not None else [])]
-    return private <= {key for engine in engines for key in engine.assessed if key not in engine.presence_only}
-
-
 def refuse_uncoverable(policy: Policy) -> None:
     """Raise PolicyError for a rule that covers what the second look cannot judge, or if the other engine has nothing to
     judge; EngineError if an engine cannot run here."""

@@ -17,7 +17,6 @@ from ingest.formats.tree import ROOT
 from ingest.sample import printable
 from ingest.storage.place import Place
 from jobs.releases.decider import Decider
-from jobs.releases.entries import Entry
 from jobs.releases.journal import Replaced, write_rest
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseRecord, UrlCounts
@@ -34,9 +33,9 @@ class Shards:
         """Write what follows the decisions for all shards."""
         return []
 
-    def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
-        """Return what is taken down with the pictures that a list names: row -> the line that names it."""
-        return entry_of
+    def with_all_rows(self, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return what is taken down with the pictures that a list names. is_taken: shape (decisions,)."""
+        return is_taken
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]

@@ -24,7 +24,6 @@ from ingest.storage.parquet_tables import refuse_damage
 from ingest.storage.place import Place
 from jobs.releases.decider import Decider
 from jobs.releases.decisions import kept_rows, row_chunks
-from jobs.releases.entries import Entry
 from jobs.releases.journal import Replaced
 from jobs.releases.overruling import Decided
 from jobs.releases.plan import Plan
@@ -152,16 +151,11 @@ class UrlList:
         cells_left_out = dict.fromkeys((f"column {name}" for name in left_out), num_rows)
         return [Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)]
 
-    def with_all_rows(self, decisions: pa.Table, entry_of: dict[int, Entry]) -> dict[int, Entry]:
+    def with_all_rows(self, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Add the other pictures of the same URLs: a list of URLs has each of these rows or none."""
-        of_url = dict[str, Entry]()
-        for row, entry in entry_of.items():
-            of_url.setdefault(decisions["url_sha256"][row].as_py(), entry)
-        is_same = pc.is_in(decisions["url_sha256"], pa.array([*of_url], pa.string()))
-        is_same = pc.and_(is_same, pc.is_valid(decisions["released_sha256"]))
-        rows = np.flatnonzero(is_same.to_numpy()).tolist()
-        urls = decisions["url_sha256"].take(pa.array(rows, pa.int64())).to_pylist()
-        return {row: of_url[url] for row, url in zip(rows, urls, strict=True)} | entry_of
+        urls = pc.drop_null(decisions["url_sha256"].filter(pa.array(is_taken))).combine_chunks()
+        is_same = pc.and_(pc.is_in(decisions["url_sha256"], urls), pc.is_valid(decisions["released_sha256"]))
+        return np.asarray(is_taken | is_same.to_numpy(), np.bool_)
 
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]

@@ -19,8 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
 from jobs.console.terminal import write_line
-from scoring.weights.cache import in_bytes
-from scoring.weights.fetching import Listener, with_listener
+from scoring.weights.files import Listener, in_bytes, with_listener
 
 RATE_WINDOW_S = 30.0
 """Seconds over which the shown rate is measured."""

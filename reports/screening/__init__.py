@@ -2,8 +2,7 @@
 
     compute.py      labelled pictures -> a screen: the steps in order; heads, curves and fusion
     pictures.py     labelled pictures with their features; which ones a screen learns from
-    bounds.py       the threshold by the exact bound, by level and category; whether a scan contradicts the bound
-    evaluation.py   how good a screen is on other labels
+    bounds.py       the threshold by the exact bound; whether a scan contradicts the bound
     words.py        all of this in words
 
 May import: `ingest`, `reports.statistics`, `scoring.labels`, `scoring.screen`.

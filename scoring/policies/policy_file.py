@@ -2,33 +2,27 @@
 what to write instead."""
 
 import hashlib
+import json
+import re
 from dataclasses import fields
 from importlib import resources
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ingest.errors import PolicyError, QueryError, did_you_mean
-from ingest.formats.members import Members
-from ingest.formats.origins import Origins
-from ingest.images.rewriting import TARGETS, CoverMethod
+from ingest.images.rewriting import TARGETS
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from ingest.storage.web import refuse_credentials
 from scoring.assessment import SET_BY_SCANS, EngineOptions
 from scoring.policies.policy import (
-    ACTIONS,
-    PLAIN_ACTIONS,
     WHOLE_IMAGE,
-    Fallback,
-    Files,
     Policy,
     PolicyFile,
     Promise,
-    ResidualLevel,
     Rule,
     SecondEngine,
-    Texts,
 )
 from scoring.policies.reserved import ReservedRule
 from scoring.sql.expressions import boolean_expression
@@ -37,33 +31,8 @@ from scoring.taxonomy import KEYS, TAXONOMY
 from scoring.yaml_files import load_yaml, shipped_or_given
 
 _REQUIRED = tuple(name for name, field in PolicyFile.model_fields.items() if field.is_required())
-_CHOICES = {
-    "members": ("setting", get_args(Members)),
-    "files": ("setting", get_args(Files)),
-    "texts": ("setting", get_args(Texts)),
-    "cover_method": ("method", get_args(CoverMethod)),
-    "fallback": ("setting", get_args(Fallback)),
-    "origins": ("setting", get_args(Origins)),
-    "residual_max_level": ("level", tuple(map(str, get_args(ResidualLevel)))),
-    "groups": ("hash", ("phash",)),
-    "drawn": ("way", ("audit", "evenly")),
-}
 _MODELS: dict[str, type[BaseModel]] = {"rules": Rule, "guarantee": Promise}
 """Key that holds keys of its own."""
-
-_PLAIN = ("default", "quarantined", "screened")
-"""Keys of which the value is an action that needs no rule."""
-
-_LISTS = {"cover": "write a list such as [faces, plates]", "spare": "write a list such as [face]"}
-"""Key of a rule that takes a list -> what to do."""
-
-_WANTED = {
-    "string_type": "write a text, in quotes",
-    "string_pattern_mismatch": "write a text",
-    "string_unicode": "it holds characters that are not valid UTF-8",
-    "list_type": "write a list of rules, each with a - before it",
-}
-"""Pydantic's name of an error -> what to do."""
 
 
 def load_policy(text: bytes, file: str) -> Policy:
@@ -77,10 +46,7 @@ def load_policy(text: bytes, file: str) -> Policy:
 def _checked(text: bytes, file: str) -> Policy:
     content = load_yaml(text, "the policy", PolicyError)
     if not isinstance(content, dict):
-        keys = ", ".join(_REQUIRED)
-        raise PolicyError(
-            f"the policy is {_kind(content)}; it needs the keys {keys}, see scoring/policies for examples"
-        )
+        raise PolicyError(f"a policy needs the keys {', '.join(_REQUIRED)}; see scoring/policies for examples")
     if (base := content.get("base")) is not None:
         if base not in SHIPPED:
             raise PolicyError(f'base: "{base}" is no shipped policy; there are: {", ".join(SHIPPED)}')
@@ -172,7 +138,7 @@ def _check_cover(number: int, rule: Rule) -> None:
 
 def _explained(error: ValidationError) -> str:
     # A misspelt key also leaves its right name missing: report the cause, not the consequence.
-    first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    first = min(error.errors(include_url=False), key=lambda e: e["type"] != "extra_forbidden")
     path = [str(part + 1) if isinstance(part, int) else part for part in first["loc"]]
     where = " ".join(path).replace("rules ", "rule ")
     value = first["input"]
@@ -185,38 +151,17 @@ def _explained(error: ValidationError) -> str:
             f'{rule + ": " if rule else ""}unknown key "{key}"{did_you_mean(key, known)}{comma}; there are: '
             f"{', '.join(known)}"
         )
-    if first["type"] == "literal_error":
-        noun, choices = _CHOICES.get(str(path[-1]), ("action", PLAIN_ACTIONS if where in _PLAIN else ACTIONS))
-        if not isinstance(value, str):
-            return f"{where} is {_kind(value)}; the {noun}s are: {', '.join(choices)}"
-        return (
-            f'{where}: "{value}" is not a known {noun}{did_you_mean(value, choices)}; there are: {", ".join(choices)}'
-        )
     if first["type"] == "missing":
         return f"{where} is missing"
     if first["type"] == "model_type":
-        model = _MODELS[path[0]]
-        what = "a rule" if model is Rule else path[0]
-        return f"{where} is {_kind(value)}; {what} has the keys {', '.join(model.model_fields)}"
-    wanted = _LISTS.get(path[-1], _WANTED.get(first["type"]))
-    if wanted is None:
-        return f"{where}: {first['msg'].lower()}"
-    return f"{where} is {_kind(value)}; {wanted}"
-
-
-def _kind(value: object) -> str:
-    """Describe in plain words what YAML read the value as."""
-    if isinstance(value, str):
-        return "a text" if value.strip() else "empty"
-    if value is None:
-        return "empty"
-    if isinstance(value, bool):
-        return f"{str(value).lower()}, a yes or no"
-    if isinstance(value, (int, float)):
-        return f"the number {value}"
-    if isinstance(value, dict):
-        return "a group of keys"
-    return f"a {type(value).__name__}"
+        return f"{where} needs the keys {', '.join(_MODELS[path[0]].model_fields)}"
+    if first["type"] == "string_pattern_mismatch":
+        return f"{where} is empty"
+    if first["type"] == "literal_error" and isinstance(value, str):
+        choices = re.findall("'([^']+)'", first["ctx"]["expected"])
+        return f'{where}: "{value}" is none of {", ".join(choices)}{did_you_mean(value, choices)}'
+    is_plain = value is None or isinstance(value, (bool, int, float))
+    return f"{where}{f' is {json.dumps(value)}' if is_plain else ''}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
 
 SHIPPED = ("strict", "identity-documents-only", "research", "redacted") if TAXONOMY.is_published else ()

@@ -81,10 +81,10 @@ def _killed_at(number: int, folder: str, kinds: list[str]) -> Callable[[str, tup
 
 
 def main() -> None:
-    from jobs.releases.documents import _templates
+    from jobs.releases.card import _template
     from tests.jobs.made import privsieve
 
-    _templates()
+    _template()
     for line in sys.stdin:
         folder, number, *args = json.loads(line)
         reader, writer = os.pipe()

@@ -81,7 +81,7 @@ def test_the_decisions_say_which_pictures_lost_their_colour_profile(tmp_path: Pa
     scan_in_process(source, run)
     assert privsieve("filter", run, "--policy", with_policy(tmp_path, CLEAN), "--out", out) == 0
     assert {key: row["colours"] for key, row in decisions(out).items()} == {
-        "a": "converted",
+        "a": "removed",
         "b": "removed",
         "c": None,
         "d": None,
@@ -246,7 +246,6 @@ def test_another_engine_looks_too_and_has_the_last_word(seen: Path, tmp_path: Pa
     assert privsieve("filter", seen, *options, "--dry-run") == 0
     output = capsys.readouterr().out
     assert "  covered pictures are examined by canned (sha256), too; its answers are made up\n" in output
-    assert "canned would examine 4 pictures up to 3 times each\n" in output
     assert privsieve("filter", seen, *options) == 0
     steps = pq.read_table(tmp_path / "out" / "not-for-publication/redactions.parquet").to_pylist()
     private = [attribute.key for attribute in ATTRIBUTES if attribute.level in (1, 2)]

@@ -1,20 +1,17 @@
-"""`README.md` and `croissant.json` of a release: other tools read them, and they claim only what was measured."""
+"""The card and the shards of a release: other tools read them, and the card claims only what was measured."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from PIL import Image
 
-from jobs.releases.documents import documents
+from jobs.releases.card import card as card_of
 from jobs.releases.record import ReleaseRecord
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
 from tests.jobs.releases import FIRST_DROPPED, with_policy
-from tests.making import Patch
 
 
 def card(release: Path) -> tuple[dict[str, object], str]:
@@ -37,75 +34,8 @@ def test_the_card_speaks_of_covered_pictures_only_if_there_are_some(release: Pat
     facts["second_look"] = "detectors-5"
     for num, is_said in ((1, True), (0, False)):
         facts["actions"]["redact"] = num
-        assert (
-            b"Covered pictures were examined again" in documents(ReleaseRecord.model_validate(facts))["README.md"]
-        ) == is_said
-
-
-def test_the_datasheet_says_what_was_done_to_files(release: Path) -> None:
-    facts = json.loads((release / "release.json").read_text()) | {"files": "as-is", "made_up": ""}
-    for num_covered, done in ((0, "as they were"), (1, "as they were, but covered ones are written anew")):
-        facts["actions"]["redact"] = num_covered
-        text = documents(ReleaseRecord.model_validate(facts))["datasheet.md"].decode()
-        assert f"- Files of pictures: {done}. Texts" in text
-        assert "**" not in text
-
-
-def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(release: Path) -> None:
-    facts = json.loads((release / "release.json").read_text())
-    facts["engine"]["assessed"] = ["gov_ids", "nudity"]
-    first, second = json.loads(documents(ReleaseRecord.model_validate(facts))["croissant.json"])[
-        "rai:personalSensitiveInformation"
-    ]
-    assert first == "looked for, and left in or taken out as the policy says: gov_ids, nudity"
-    assert second.startswith("not looked for, so it may be there: biometrics, unique_body_markings, ")
-
-
-@pytest.fixture
-def unpacked(tmp_path: Path, monkeypatch: Patch) -> None:
-    """mlcroissant unpacks tars into a folder that follows from their names alone."""
-    from mlcroissant._src.operation_graph.operations import extract
-
-    monkeypatch.setattr(extract, "EXTRACT_PATH", type(extract.EXTRACT_PATH)(tmp_path / "unpacked"))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("unpacked")
-@pytest.mark.filterwarnings("ignore")  # of the packages that mlcroissant brings
-def test_mlcroissant_finds_no_error_in_croissant_json(release: Path) -> None:
-    import mlcroissant
-
-    dataset = mlcroissant.Dataset(jsonld=str(release / "croissant.json"))
-    assert not dataset.metadata.ctx.issues.errors
-    if "parquet" not in release.name:
-        assert len(list(dataset.records("images"))) == 4
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("unpacked")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("layout", ["tree", "tars"])
-def test_mlcroissant_reads_pictures_of_every_name_at_the_top_and_below(tmp_path: Path, layout: str) -> None:
-    import mlcroissant
-
-    names = ["a.jpg", "B.JPG", "c/d.webp", "c/e/f.avif", "g.Png", "h.gif", *(["i"] if layout == "tree" else [])]
-    (tmp_path / "in").mkdir()
-    pictures = {name: io.BytesIO() for name in names}
-    for number, (name, file) in enumerate(pictures.items()):
-        kind = Path(name).suffix[1:].lower().replace("jpg", "jpeg") or "png"
-        Image.new("RGB", (32, 24), (number * 30, 9, 9)).save(file, kind)
-    if layout == "tars":
-        tar(tmp_path / "in" / "0.tar", {name: file.getvalue() for name, file in pictures.items()})
-    else:
-        for name, picture in pictures.items():
-            (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "in" / name).write_bytes(picture.getvalue())
-    scan_in_process(tmp_path / "in", tmp_path / "run")
-    policy = with_policy(tmp_path, "name: all\nrules: []\ndefault: keep\nquarantined: drop\n")
-    assert privsieve("filter", tmp_path / "run", "--policy", policy, "--out", tmp_path / "out") == 0
-    records = list(mlcroissant.Dataset(jsonld=str(tmp_path / "out" / "croissant.json")).records("images"))
-    assert len(records) == len(names)
-    assert {record["images/content"].size for record in records} == {(32, 24)}
+        text = card_of(ReleaseRecord.model_validate(facts))
+        assert (b"Covered pictures were examined again" in text) == is_said
 
 
 def test_webdataset_reads_the_shards_of_a_release(releases: dict[str, Path]) -> None:

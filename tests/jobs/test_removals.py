@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_STAGED
-from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits
+from jobs.releases.files import REMOVED_SCHEMA
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.jobs.releases import COVER, FIRST_DROPPED, KEEP_ALL, asked, files, stopped_at, with_policy
@@ -33,13 +32,6 @@ def picture(seed: int) -> Image.Image:
 def copy_of(seed: int) -> bytes:
     """Smaller, mirrored and compressed."""
     return encoded(picture(seed).resize((240, 200)).transpose(Image.Transpose.FLIP_LEFT_RIGHT), "JPEG", quality=70)
-
-
-def pdq(seed: int) -> str:
-    image = decode(encoded(picture(seed), "PNG"), ImageLimits(has_pdq=True))
-    assert isinstance(image, DecodedImage)
-    assert image.pdq is not None
-    return str(image.pdq[0])
 
 
 PICTURES = {
@@ -76,7 +68,7 @@ def whole(tmp_path_factory: Folders) -> dict[str, Path]:
     return releases
 
 
-OWN = {"release.json", "not-for-publication", "README.md", "croissant.json", "datasheet.md", "SHA256SUMS"}
+OWN = {"release.json", "not-for-publication", "README.md", "SHA256SUMS"}
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -112,32 +104,24 @@ def keys(folder: Path, layout: str) -> set[str]:
     return {name for path in folder.glob("*.tar") for name in tarfile.open(path).getnames()}
 
 
-def test_a_pdq_hash_takes_a_picture_and_its_mirrored_copy(release: Path, capsys: Capture) -> None:
-    listed = asked(release, f"pdq {pdq(1)}")
+def looked_up(folder: Path, content: bytes, capsys: Capture) -> list[str]:
+    """SHARD/KEY of each picture that lookup finds."""
+    photo = folder.parent / "photo"
+    photo.write_bytes(content)
     capsys.readouterr()
-    assert privsieve("release", "takedown", release, listed, "--dry-run", "--quiet") == 0
-    output = capsys.readouterr().out.splitlines()
-    assert output[0] == "2 pictures in 1 shard would be taken down; the list has 1 line"
-    assert sum("one, 0 of 256" in line or "one.png, 0 of 256" in line for line in output[1:3]) == 1
-    assert all(line.startswith("  line 3: ") and line.endswith(" of 256 bits differ") for line in output[1:3])
-    assert output[3] == "  1 picture cannot be decoded, so not compared with PDQ hashes"
-    assert privsieve("release", "takedown", release, listed, "--quiet") == 0
-    left = keys(release, release.name)
-    assert not {name for name in left if name.startswith("one")}
-    assert {name for name in left if name.startswith("three")}
+    privsieve("release", "lookup", folder, photo, "--quiet")
+    lines = capsys.readouterr().out.splitlines()
+    return [line.split()[1] for line in lines if line.startswith(("released", "found"))]
+
+
+def test_what_lookup_names_leaves_the_release_and_a_copy_of_its_shards(
+    release: Path, shards: Path, capsys: Capture
+) -> None:
+    before, names = files(shards), looked_up(release, encoded(picture(1), "BMP"), capsys)
+    assert privsieve("release", "takedown", release, asked(release, *names), "--quiet") == 0
+    assert not {name for name in keys(release, release.name) if name.startswith("one")}
+    assert {name for name in keys(release, release.name) if name.startswith("three")}
     assert privsieve("release", "verify", release) == 0
-    assert {row["by"] for row in pq.read_table(release / "removed.parquet").to_pylist()} == {"pdq"}
-
-
-def test_a_smaller_distance_leaves_what_is_less_near(tars: Path) -> None:
-    assert privsieve("release", "takedown", tars, asked(tars, f"pdq {pdq(1)}"), "--pdq-distance", "0", "--quiet") == 0
-    assert "one.png" not in keys(tars, "tars")
-    assert "one-smaller.jpg" in keys(tars, "tars")
-
-
-def test_removed_parquet_cleans_a_copy_of_the_shards(release: Path, shards: Path, capsys: Capture) -> None:
-    before = files(shards)
-    assert privsieve("release", "takedown", release, asked(release, f"pdq {pdq(1)}"), "--quiet") == 0
     command = ("release", "apply", shards, release / "removed.parquet", "--quiet")
     capsys.readouterr()
     assert privsieve(*command, "--dry-run") == 0
@@ -197,33 +181,29 @@ def test_a_copy_loses_the_removed_picture_and_not_its_equal(layout: str, tmp_pat
             assert files(copy) == {re.sub("^0", shard, n): content for n, content in shards_of(release).items()}
 
 
-def test_tars_that_were_extracted_lose_the_picture_by_its_key_or_by_removed_parquet(
-    tars: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_tars_that_were_extracted_lose_the_picture(tars: Path, tmp_path: Path, capsys: Capture) -> None:
     """Files have extensions, which keys of tars have not."""
-    for name in ("by-key", "by-rows"):
-        for shard in (0, 1):
-            with tarfile.open(tars / f"{shard}.tar") as archive:
-                archive.extractall(tmp_path / name / str(shard), filter="data")
-    before = files(tmp_path / "by-key")
+    for shard in (0, 1):
+        with tarfile.open(tars / f"{shard}.tar") as archive:
+            archive.extractall(tmp_path / "extracted" / str(shard), filter="data")
+    before = files(tmp_path / "extracted")
     assert privsieve("release", "takedown", tars, asked(tars, "three"), "--quiet") == 0
-    for name, listed in (("by-key", asked(tars, "three", "absent")), ("by-rows", tars / "removed.parquet")):
-        capsys.readouterr()
-        code = privsieve("release", "apply", tmp_path / name, listed, "--quiet")
-        output = capsys.readouterr().out
-        assert output.startswith("1 picture in 1 shard was removed; ")
-        assert ("  1 line: no picture of this copy (4)\n" in output) is bool(code) is (name == "by-key")
-        assert before.keys() - files(tmp_path / name).keys() == {f"0/three.{end}" for end in ("png", "txt", "json")}
+    capsys.readouterr()
+    assert privsieve("release", "apply", tmp_path / "extracted", tars / "removed.parquet", "--quiet") == 0
+    assert capsys.readouterr().out.startswith("1 picture in 1 shard was removed; ")
+    gone = before.keys() - files(tmp_path / "extracted").keys()
+    assert gone == {f"0/three.{end}" for end in ("png", "txt", "json")}
 
 
-def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
-    tars: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
+def test_wherever_a_removal_stops_the_same_command_ends_it(
+    tars: Path, whole: dict[str, Path], tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
+    assert privsieve("release", "takedown", tars, asked(tars, "three", "five"), "--quiet") == 0
     copy, states = tmp_path / "copy", set[str]()
-    command = ("release", "apply", copy, asked(tars, "three", "five"), "--quiet")
+    command = ("release", "apply", copy, tars / "removed.parquet", "--quiet")
     for number in range(1, 60):
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(tars, copy, ignore=lambda folder, names: OWN)
+        shutil.copytree(whole["tars"], copy, ignore=lambda folder, names: OWN)
         before = files(copy)
         undo = stopped_at(monkeypatch, number, "jobs.releases.journal")
         code = privsieve(*command)
@@ -241,15 +221,9 @@ def test_wherever_a_removal_stops_the_same_command_ends_it_and_counts_it(
         states.add(state)
         capsys.readouterr()
         assert privsieve(*command) == 0
-        assert capsys.readouterr().out.startswith("2 pictures in 2 shards were removed; the list has 2 lines\n  ")
-        assert keys(copy, "tars") == {
-            "one.png",
-            "one.txt",
-            "one-smaller.jpg",
-            "one-smaller.txt",
-            "broken.png",
-            "broken.txt",
-        }
+        num = {"not begun": "2 pictures in 2", "to be ended": "0 pictures in 0"}[state]
+        assert capsys.readouterr().out.startswith(f"{num} shards were removed; the list has 2 lines\n  ")
+        assert files(copy) == shards_of(tars)
     raise AssertionError("it never came to its end")
 
 
@@ -259,6 +233,8 @@ def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
 ) -> None:
     """Its journal would write, remove and publish through the link."""
     outside, copy, listed = tmp_path / "home", tmp_path / "copy", asked(tars, "three")
+    if command == "apply":
+        pq.write_table(REMOVED_SCHEMA.empty_table(), listed)
     (outside / ".ssh").mkdir(parents=True)
     (outside / ".ssh" / "authorized_keys").write_text("mine")
     (outside / "secret.txt").write_text("stays")
@@ -278,7 +254,7 @@ def test_a_folder_of_a_stranger_that_holds_a_link_is_refused(
             (copy / name).symlink_to(target)
             replaced = {through: hashlib.sha256(b"theirs").hexdigest()}
             journal = {"folder": "x", "replaced": replaced, "removed": [f"{name}/secret.txt", name]}
-            (copy / TAKEDOWN_JOURNAL).write_text(json.dumps(journal | {"command": "0" * 64, "result": {}}))
+            (copy / TAKEDOWN_JOURNAL).write_text(json.dumps(journal))
             before = files(copy)
             capsys.readouterr()
             assert privsieve("release", command, copy, listed, "--quiet") == 2
@@ -349,7 +325,7 @@ def test_a_covered_picture_is_found_and_taken_down_by_a_smaller_copy_of_what_was
         )
     photo.write_bytes(copy_of(7))
     assert privsieve("release", "lookup", release, photo, "--quiet") == 1
-    assert privsieve("release", "takedown", release, asked(release, f"pdq {pdq(3)}"), "--quiet") == 0
+    assert privsieve("release", "takedown", release, asked(release, *looked_up(release, copy_of(3), capsys))) == 0
     assert privsieve("release", "verify", release, "--quiet") == 0
     assert keys(release, "tars") == {f"{seed}.png" for seed in (0, 1, 2, 4, 5)}
     table = pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()
