@@ -18,7 +18,6 @@ from PIL import Image
 
 from ingest.images.decode import decode
 from ingest.images.files.formats import READ
-from ingest.images.files.hidden import num_skipped
 from ingest.images.files.memory import Views, canvas_of, coefficient_bytes, covering_bytes, decoding_bytes, opened
 from ingest.images.files.orientation import orientation_of
 from ingest.images.pixels import ImageLimits
@@ -132,13 +131,12 @@ def measured(picture: str) -> dict[str, tuple[float, float]]:
     content, scaled, whole = encoded(picture), ImageLimits(max_side_px=1280), ImageLimits(has_pdq=True)
     image, canvas = opened(content, READ), canvas_of(content, 16)
     num_frames, size = getattr(image, "n_frames", 1), canvas or image.size
-    is_read_twice, is_turned = num_skipped(image) > 0, orientation_of(opened(content, READ)).doubtful is not None
+    is_turned = orientation_of(opened(content, READ)).doubtful is not None
     coefficients = coefficient_bytes(image, 10 if "progressive" in picture else 1)
 
     def counted(limits: ImageLimits) -> int:
         views = Views(num_frames, limits.max_side_px)
-        held = {"is_read_twice": is_read_twice, "is_turned": is_turned}
-        return decoding_bytes(image, size, num_frames, len(content), views, coefficients, **held)
+        return decoding_bytes(image, size, num_frames, len(content), views, coefficients, is_turned=is_turned)
 
     works = {
         "scaled": (lambda: decode(content, scaled), counted(scaled)),

@@ -77,10 +77,7 @@ def main() -> None:
     listed = hashes_of(by_the_authors(Image.open(io.BytesIO(content))) for content in files)
     own = hashes(files)
     differing = np.diagonal(distances(listed, own))
-    print(
-        f"beside the hash of all pixels by pdqhash: {np.median(differing):.0f} bits differ in the median, "
-        f"at most {differing.max()}"
-    )
+    print(f"beside pdqhash of all pixels: {np.median(differing):.0f} bits in the median, at most {differing.max()}")
     for name, copy in COPIES.items():
         copies = hashes([as_jpeg(copy(Image.open(io.BytesIO(content)))) for content in files])
         nearest = np.diagonal(distances(listed, copies))

@@ -176,7 +176,7 @@ def main(out: Path) -> None:
         privsieve.scan(pictures, run, engine="detectors", executor="inline")
         with open_run(str(run)) as opened:
             protocol = str(opened.record.engine["protocol"])
-        evaluation = run_evaluate(EvaluateRequest(run=str(run), labels=str(LABELS), by="class"))
+        evaluation = run_evaluate(EvaluateRequest(run=str(run), labels=str(LABELS)))
     out.write_text(page(evaluation, protocol), encoding="utf-8")
     assert evaluation.private is not None
     click.echo(f"{out}: MCC {number(evaluation.private.mcc)} on {evaluation.private.num_pictures} pictures")

@@ -228,13 +228,12 @@ def _attributes(kind: str, num: int) -> tuple[Mapping[str, float], Callable[[Gen
     sensitivity, made_up = (0.6, 0.02) if kind.endswith("poor run") else (0.95, 0.01)
     hits, misses, alarms = shares * sensitivity, shares * (1 - sensitivity), (1 - shares) * made_up
     true_f1 = 2 * hits / (2 * hits + misses + alarms)
-    nothing = np.full((num, len(KEYS)), np.nan)
 
     def sample(generator: Generator) -> Sampled:
         truth = generator.random((num, len(KEYS))) < shares
         answers = generator.random((num, len(KEYS))) < np.where(truth, sensitivity, made_up)
         draws = Draws(np.arange(num), NUM_BOOTSTRAP_DRAWS, int(generator.integers(2**31)))
-        found, summary = attribute_metrics(truth.astype(float), answers.astype(float), nothing, draws=draws)
+        found, summary = attribute_metrics(truth.astype(float), answers.astype(float), draws)
         has_f1 = np.array([one.f1 is not None for one in found.values()])
         macro, first = summary.intervals.get("macro_f1"), next(iter(found.values())).intervals.get("f1")
         return {

@@ -13,7 +13,7 @@ from ingest.errors import PrivsieveError
 from ingest.storage.place import reason_of
 from ingest.storage.web import without_credentials
 from jobs.console.commands import Commands
-from jobs.console.settings import add_settings, by_variables
+from jobs.console.settings import add_settings
 from jobs.console.terminal import write_line
 from scoring.sql.limits import is_left_behind
 
@@ -150,7 +150,7 @@ def main(args: list[str] | None = None) -> None:
             if is_unknown or isinstance(error, click.MissingParameter):
                 text = text.replace("\n\t", " ")  # click lists the choices of an option on a line each
                 text = f"{text.rstrip('.')}; see {context.command_path} --help" if context else text
-            message, code = f"{text}{by_variables(text, context)}", error.exit_code
+            message, code = text, error.exit_code
         except PrivsieveError as error:
             message, code = str(error), error.exit_code
         except OSError as error:

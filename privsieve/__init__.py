@@ -31,7 +31,7 @@ from ingest.errors import (
     SourceError,
     StorageError,
 )
-from jobs.planning.planning import Figure, PlanResult
+from jobs.planning.planning import PlanResult
 from jobs.releases.filtering import FilterResult
 from jobs.runtime.weights import CachedWeights, FetchedWeights, cached_weights
 from jobs.runtime.weights import fetch_weights as run_fetch_weights
@@ -83,7 +83,6 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "FetchedWeights",
-    "Figure",
     "FilterResult",
     "IncompleteError",
     "IncompleteScanError",

@@ -74,16 +74,8 @@ def evaluate(
     run: Url,
     labels: Url,
     *,
-    split: str | None = ...,
     compare: Url | None = ...,
-    by: Literal["class", "category"] | None = ...,
     groups: Url | None = ...,
-    threshold: float | None = ...,
-    ambiguous: Literal["absent", "present"] = ...,
-    num_draws: int = ...,
-    seed: int = ...,
-    errors: int = ...,
-    hash_list: Url | None = ...,
     html: Url | None = ...,
 ) -> Evaluation: ...
 def explain(
@@ -256,7 +248,6 @@ def similarity(
     part: Literal["areas", "whole"] = ...,
     encoder: Url | None = ...,
     hash_list: Url | None = ...,
-    html: Url | None = ...,
     out: Url | None = ...,
 ) -> Similarity: ...
 def takedown(

@@ -12,13 +12,11 @@ from reports.audit import words as audit_tables
 from reports.audit.results import Audit
 from reports.diff.results import RunDifference
 from reports.diff.words import render as comparison_page
-from reports.evaluation.page import render as evaluation_page
 from reports.evaluation.results import Evaluation
+from reports.evaluation.words import render as evaluation_page
 from reports.report.explaining import Explanation, facts_in_words
 from reports.report.page import render as report_page
 from reports.report.results import Report
-from reports.similarity.results import Similarity
-from reports.similarity.words import render as similarity_page
 
 HEIGHT_PX = 700
 
@@ -29,7 +27,6 @@ def show_results_as_pages() -> None:
         (Report, lambda result: framed(report_page(result))),
         (Evaluation, lambda result: framed(evaluation_page(result))),
         (RunDifference, lambda result: framed(comparison_page(result))),
-        (Similarity, lambda result: framed(similarity_page(result))),
         (Audit, audit_in_html),
         (Explanation, explanation_in_html),
     )

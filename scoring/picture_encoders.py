@@ -34,7 +34,6 @@ class PictureEncoder:
     name: str
     """With the beginning of the sha256 of its weights."""
 
-    num_dimensions: int
     of: Callable[[Pixels], npt.NDArray[np.float32]]
 
 
@@ -43,7 +42,6 @@ def frozen_encoder() -> PictureEncoder:
     features = PictureFeatures()
     return PictureEncoder(
         f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})",
-        NUM_FEATURES,
         lambda pixels: unit(features.of(pixels)),
     )
 
@@ -69,7 +67,7 @@ def trained_encoder(path: Path) -> PictureEncoder:
         raise EngineError(f"{path}: was trained on other features than those that are installed; train it again")
     features = PictureFeatures()
     name = f"head {path.name} ({sha256[:12]})"
-    return PictureEncoder(name, len(bias), lambda pixels: unit(weight @ unit(features.of(pixels)) + bias))
+    return PictureEncoder(name, lambda pixels: unit(weight @ unit(features.of(pixels)) + bias))
 
 
 def unit(features: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -20,7 +20,6 @@ from ingest.storage.place import place
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import engine_module
 from scoring.engines.canary import TOLERANCE, canary
-from scoring.engines.vlm.vllm.options import Value
 from scoring.runs.attempts import engine_time
 
 NUM_PICTURES = 1024
@@ -35,7 +34,7 @@ CANARY_BATCH = 43
 def agree(bench: Bench) -> None:
     """Are the answers those of transformers, with which runner, and is the canary's tolerance right?"""
     kept = np.load(bench.work / "reference.npz")
-    runner: dict[str, Value] = {}
+    runner: dict[str, Any] = {}
     try:
         engine, start_s = _saved(bench, "2b", runner)
     except EngineError as error:
@@ -132,7 +131,7 @@ def two_engines(bench: Bench) -> None:
         figures |= {"images_per_s": both, "pictures": speeds[0]["pictures"]}
 
 
-def _random_8b(bench: Bench, options: dict[str, Value]) -> None:
+def _random_8b(bench: Bench, options: dict[str, Any]) -> None:
     from scoring.engines.vlm.vllm.engine import VllmEngine, VllmSetup
 
     size = "micro" if bench.is_dry else "8b"
@@ -147,7 +146,7 @@ def _random_8b(bench: Bench, options: dict[str, Value]) -> None:
 
 
 def _saved(
-    bench: Bench, name: str, options: dict[str, Value], tuned: Path | None = None, share: float | None = None
+    bench: Bench, name: str, options: dict[str, Any], tuned: Path | None = None, share: float | None = None
 ) -> tuple[Any, float]:
     """Start vLLM, without compiling unless the options say so; and the seconds that it takes."""
     chosen = [f"{key}={value}".lower() for key, value in ({"enforce_eager": True} | options).items()]

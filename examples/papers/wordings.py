@@ -6,7 +6,8 @@
 
 Samson et al., "Privacy-Aware Visual Language Models", Tables 12 (wordings) and 6 (languages). Each wording of `binary`
 is asked of all pictures, in a run of its own in FOLDER; the same command continues one that was interrupted. The table
-has the metrics of each run, mean and standard deviation (n − 1). The best and the worst run are then compared on the
+has the metrics of each run, mean and standard deviation (n − 1), and how much the MCC moves over random halves of the
+pictures, drawn without replacement (Figure 7). The best and the worst run are then compared on the
 same pictures. They were chosen because they are far apart, so the interval is too narrow for wordings that do not
 differ. Choose a wording on other pictures than those that you evaluate it on.
 """
@@ -17,11 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 import privsieve
 from reports.evaluation.compute import METRICS
-from reports.statistics.binary import spread
+from reports.statistics.binary import BinaryMetrics, rates
 
 WORDINGS = ("ours-1", "ours-2", "ours-3", "ours-4")
 LANGUAGES = ("de", "ru", "zh")
@@ -49,6 +51,25 @@ def _mcc(evaluation: privsieve.Evaluation) -> float | None:
     return None if evaluation.private is None else evaluation.private.mcc
 
 
+def mccs_of_parts(whole: BinaryMetrics, share: float, num_parts: int = 1000, seed: int = 0) -> np.ndarray:
+    """Return the MCC of random parts of the pictures, without parts in which it is not defined.
+
+    Drawing pictures without replacement and counting them is drawing counts from the multivariate hypergeometric
+    distribution. share: of the pictures in each part, 0–1.
+    """
+    counts = (whole.num_true_positive, whole.num_false_positive, whole.num_false_negative, whole.num_true_negative)
+    generator, size = np.random.default_rng(seed), int(whole.num_pictures * share)
+    parts = generator.multivariate_hypergeometric(counts, size, size=num_parts, method="marginals")
+    mccs = rates(parts.astype(np.float64))["mcc"]
+    return mccs[~np.isnan(mccs)]
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return mean and standard deviation (n − 1) in words."""
+    mean, deviation = np.mean(values) if len(values) else None, np.std(values, ddof=1) if len(values) > 1 else None
+    return f"mean {_number(mean)}, sd {_number(deviation)}"
+
+
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
@@ -60,12 +81,12 @@ def show(found: dict[str, privsieve.Evaluation], compared: privsieve.Evaluation)
             interval = "" if ends is None else f" (95 %: {ends.low:.3f} to {ends.high:.3f})"
             print(
                 f"{name}: MCC {_number(private.mcc)}{interval}, F1 {_number(private.f1)}; "
-                f"{private.num_rejected} pictures without an answer count as wrong"
+                f"{private.num_rejected} pictures without an answer count as wrong; MCC of halves: "
+                f"{spread(mccs_of_parts(private, 0.5))}"
             )
-    results = [each.private for each in found.values()]
-    for metric in METRICS if any(results) else ():
-        of_runs = spread([None if each is None else getattr(each, metric) for each in results])
-        print(f"{metric}: mean {_number(of_runs.mean)}, sd {_number(of_runs.sd)}")
+    results = [each.private for each in found.values() if each.private is not None]
+    for metric in METRICS if results else ():
+        print(f"{metric}: {spread([value for each in results if (value := getattr(each, metric)) is not None])}")
     if compared.comparison is not None and (change := compared.comparison.private.get("mcc")) is not None:
         ends = change.interval
         interval = "" if ends is None else f" (95 %: {ends.low:.3f} to {ends.high:.3f})"

@@ -96,7 +96,7 @@ class Rewritten:
     """PDQ hashes of a covered picture as it was scanned."""
 
     colours: str | None = None
-    """`ingest.images.rewriting.Colours`."""
+    """As in `ingest.images.rewriting.Remade`."""
 
 
 @dataclass(frozen=True)

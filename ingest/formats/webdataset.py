@@ -142,13 +142,10 @@ class CategoryProbe:
 
     num_with_category: int
 
-    num_contradicting: int
-    """Number of samples whose `.cls` member and JSON field contradict each other."""
-
 
 def category_probe(root: Place, shard: str, category: str | None) -> CategoryProbe:
     """Probe the first `MAX_PROBED_SAMPLES` samples of a shard. StorageError if the storage fails."""
-    fields, num_with_category, num_contradicting = dict[str, None](), 0, 0
+    fields, num_with_category = dict[str, None](), 0
     with content(root, shard) as stream:
         locators = [_located(0, item)[0] for item in islice(groups(stream), MAX_PROBED_SAMPLES)]
         for locator in locators:
@@ -160,8 +157,7 @@ def category_probe(root: Place, shard: str, category: str | None) -> CategoryPro
             field = _category({}, parsed, None if category == "cls" else category)
             chosen = {None: member if "cls" in parts else field, "cls": member}.get(category, field)
             num_with_category += chosen is not None
-            num_contradicting += None not in (member, field) and member != field
-    return CategoryProbe(len(locators), list(fields), num_with_category, num_contradicting)
+    return CategoryProbe(len(locators), list(fields), num_with_category)
 
 
 def _parts(stream: BinaryIO, locator: Locator, field: str | None) -> dict[str, bytes]:

@@ -35,8 +35,7 @@ from ingest.images.files.memory import (
     opened,
 )
 from ingest.images.files.metadata import file_metadata, frame_kinds, png_metadata
-from ingest.images.files.pieces import HIDDEN_PIXELS, UNKNOWN_CHUNK, DamagedError, Piece
-from ingest.images.files.stored import StoredFrames
+from ingest.images.files.pieces import HIDDEN_PIXELS, DamagedError, Piece
 from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
@@ -61,8 +60,7 @@ class DecodedImage:
 
     views: tuple[Pixels, ...]
     """At least one. First the frames or pages in order, then content that these do not show: frames as only some
-    viewers turn them, colours under transparent pixels, also of a frame that is laid over earlier ones, the frame over
-    black, faint steps of 16-bit or float grey, channels and low bytes that viewers skip."""
+    viewers turn them, colours under transparent pixels, the frame over black, faint steps of 16-bit or float grey."""
 
     width: int
     height: int
@@ -201,7 +199,6 @@ def _checked_frame(
     canvas: Size | None,
     num_frames: int,
     limits: ImageLimits,
-    is_read_twice: bool = False,
     is_turned: bool = False,
     by_pillow: bool = False,
 ) -> list[jpeg.Stream]:
@@ -226,7 +223,6 @@ def _checked_frame(
         len(encoded),
         views,
         coefficients,
-        is_read_twice=is_read_twice,
         is_turned=is_turned,
         by_pillow=by_pillow,
     )
@@ -250,20 +246,16 @@ def _decode(
     hashes: list[str | None] = []
     unread: list[Piece] = []
     streams: list[jpeg.Stream] = []
-    stored_frames = StoredFrames(encoded)
     for index in range(num_decoded):
         with _damage_of(index):
             image.seek(index)
             tiff.mend_palette(image)
-            num_skipped = hidden.num_skipped(image)
-            has_more = stored_frames.has_more(image, index)
-            checked = partial(_checked_frame, image, encoded, canvas, num_frames, limits, num_skipped > 0 or has_more)
-            streams += checked()
+            streams += _checked_frame(image, encoded, canvas, num_frames, limits)
             turned = orientation.orientation_of(image)
             # A frame that states none, such as a gain map without EXIF, is turned as the one before.
             stated, doubtful = turned.stated or stated, turned.doubtful or doubtful
             if doubtful > 1:
-                checked(is_turned=True)
+                _checked_frame(image, encoded, canvas, num_frames, limits, is_turned=True)
             metadata |= frame_kinds(image)
             size = orientation.turned_size(image.size, stated)
             width, height = (width, height) if index else size
@@ -272,15 +264,6 @@ def _decode(
                 seen = [_jpeg_pixels(encoded, streams[-1], last, image, limits)]
             else:
                 seen = _frame_pixels(image, limits)
-                skipped = hidden.skipped(encoded, index) if num_skipped else []
-                for picture in skipped:
-                    pixels = _rgb(_resized(picture, _scale(image.size, limits.max_side_px)))
-                    seen += _new(pixels, seen)
-                if stored := stored_frames.picture(image, index) if has_more else None:
-                    for pixels in _frame_pixels(stored, limits):
-                        seen += _new(pixels, seen)
-                if num_skipped and not skipped:
-                    unread.append(Piece(UNKNOWN_CHUNK, num_bytes=num_skipped * image.width * image.height))
                 if name != "gif" and hidden.has_pattern_in_palette(image):
                     unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
             if doubtful > 1:
@@ -295,7 +278,6 @@ def _decode(
                     hashes.append(pdq_of(other_way_up[-1]))
     metadata |= file_metadata(*(jpeg.outside_scans(encoded, streams) if name == "jpeg" else (encoded, 0)))
     metadata |= {"jpeg2000": jpeg2000.metadata, "ico": icon.metadata}.get(name, lambda _: set())(encoded)
-    del stored_frames
     more += other_way_up  # last: a cleaned picture has all views but these
     image.close()  # the parts of the file are examined next, which takes memory too
     unseen_content = unseen.unseen_in(
@@ -392,28 +374,17 @@ def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, last: int, image: Image.Im
         plain = jpeg.without_flaws(encoded, stream, str(flawed))
         if plain is None:
             raise
-        pixels = _with_stray_bytes(plain, decoded)
+        try:
+            pixels = decoded(plain)
+        except ValueError as another:
+            if not jpeg.is_stray(str(another)):
+                raise
+            pixels = decoded(plain, strict=False)
     if is_cmyk:
         np.subtract(255, pixels, out=pixels)
         pixels = _rgb(Image.fromarray(pixels, "CMYK"))
     factor = _scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
     return pixels if factor >= 1 else np.asarray(_resized(Image.fromarray(pixels), factor))
-
-
-def _with_stray_bytes(plain: bytes, decoded: Callable[..., Pixels]) -> Pixels:
-    """Decode a picture of `jpeg.without_flaws` that may have a few bytes before its end marker. ValueError if it is
-    damaged."""
-    try:
-        return decoded(plain)
-    except ValueError as flawed:
-        if not jpeg.is_stray(str(flawed)):
-            raise
-        try:
-            decoded(jpeg.with_missing_bytes(plain))
-        except ValueError as missing:
-            if not jpeg.is_stray(str(missing)):
-                return decoded(plain, strict=False)
-        raise
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
@@ -432,11 +403,6 @@ def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
         # Over black and over white differ by just the opacity, so that one of them shows it.
         more.append(_over(colour, opacity, 0))
     return [shown, *more]
-
-
-def _new(pixels: Pixels, views: Sequence[Pixels]) -> list[Pixels]:
-    """Return the picture if it shows more than the views, else nothing."""
-    return [pixels] if any(hidden.shows_more(pixels[:, :, channel], views) for channel in range(3)) else []
 
 
 def _rgb(image: Image.Image) -> Pixels:

@@ -14,7 +14,6 @@ from itertools import product
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from ingest.images.pixels import Pixels
 
@@ -40,6 +39,8 @@ _DCT = np.sqrt(2 / _SIDE_PX) * np.cos(np.pi / (2 * _SIDE_PX) * np.outer(_frequen
 
 def pdq_of(pixels: Pixels) -> str:
     """Return the hash of a picture, 64 hex digits. pixels: RGB, shape (height, width, 3), uint8."""
+    from PIL import Image  # whoever only compares hashes does without
+
     small = Image.fromarray(pixels).resize((_SIDE_PX, _SIDE_PX), Image.Resampling.HAMMING, reducing_gap=4.0)
     coefficients = _DCT @ (np.asarray(small) @ _GREY) @ _DCT.T
     coefficients[np.abs(coefficients) <= _ROUNDING] = 0

@@ -3,10 +3,9 @@
 A cleaned file has no metadata, comments, thumbnails or unknown parts, no data after the end, and no frames that were
 not scanned. It is made of the parts that are needed (`Piece.kept`), so nothing unknown can stay. Compressed pixels are
 copied, not encoded again. Two facts about the picture are kept: how it is turned (EXIF orientation), and its colour
-profile (`plain_profile`). If a profile cannot be kept, pixels that are encoded anyway or without loss are converted to
-sRGB; else it is removed. Of every file, both versions are decoded as in a scan and compared: the second one must show
-the same and hold nothing that a scan does not see. If a still PNG or lossless WebP does not, its pixels are written
-anew.
+profile (`plain_profile`), unless it has to go. Of every file, both versions are decoded as in a scan and compared: the
+second one must show the same and hold nothing that a scan does not see. If a still PNG or lossless WebP does not, its
+pixels are written anew.
 
 Areas are covered in the file's own format and as the picture is stored.
 """
@@ -15,14 +14,14 @@ import hashlib
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from PIL import Image, ImageCms, ImageFile, ImageFilter
+from PIL import Image, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files import formats, gif, hidden, jpeg, memory, orientation, png, stored, webp
+from ingest.images.files import formats, gif, hidden, jpeg, memory, orientation, png, webp
 from ingest.images.files.memory import (
     Views,
     canvas_of,
@@ -33,11 +32,8 @@ from ingest.images.files.memory import (
     is_wide,
 )
 from ingest.images.files.metadata import KeptFacts, png_metadata
-from ingest.images.files.profiles import plain_profile, table_profile
+from ingest.images.files.profiles import plain_profile
 from ingest.images.pixels import ImageLimits
-
-Colours = Literal["converted", "removed"]
-"""What became of a colour profile that was not kept."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,8 @@ class Remade:
 
     content: bytes
 
-    colours: Colours | None = None
-    """None if it has no profile, or keeps its colours."""
+    colours: Literal["removed"] | None = None
+    """What became of its colour profile; None if it has none, or keeps its colours."""
 
 
 _EXAMINED_SIDE_PX = 1280
@@ -58,91 +54,28 @@ def cleaned(encoded: bytes, num_frames: int) -> Remade | None:
     """Return a file that shows the first `num_frames` frames of another one, and little else. Of a JPEG that holds
     several pictures (MPO), the first one stays; of 16 bits of colour, the eight that viewers show.
 
-    None if the format is not one of `formats.CLEANED`, if the file is damaged, if its pixels would change (but for
-    `Colours`), if they hide others and are not packed without loss, or if it takes more memory than
-    `ingest.images.files.memory` allows. encoded: a file that a scan has decoded.
+    None if the format is not one of `formats.CLEANED`, if the file is damaged, if its pixels would change, if they hide
+    others and are not packed without loss, or if it takes more memory than `ingest.images.files.memory` allows.
+    encoded: a file that a scan has decoded.
 
     >>> cleaned(b"P6 1 1 255 abc", 1) is None
     True
     """
     try:
-        if _keeps_profile(opened(encoded)):
-            return _cleaned(encoded, num_frames, None)
-        converted = _in_srgb(encoded)
-        return _cleaned(converted or encoded, num_frames, "converted" if converted else "removed")
+        image, before = opened(encoded), _shown(encoded, num_frames)
+        if before is None:
+            return None
+        keeps_profile = not image.info.get("icc_profile") or _plain_profile(image) is not None
+        candidates = _candidates(encoded, len(before.frames))
+        same = (made for made in candidates if _shows_the_same(before, _shown(made, num_frames)))
+        return next((Remade(made, None if keeps_profile else "removed") for made in same), None)
     except Exception:  # the edge: hostile bytes make the parsers raise anything, as in `decode`
         return None
-
-
-def _cleaned(encoded: bytes, num_frames: int, colours: Colours | None) -> Remade | None:
-    before = _shown(encoded, num_frames)
-    if before is None:
-        return None
-    candidates = _candidates(encoded, len(before.frames))
-    same = (made for made in candidates if _shows_the_same(before, _shown(made, num_frames)))
-    return next((Remade(made, colours) for made in same), None)
 
 
 def _plain_profile(image: Image.Image) -> bytes | None:
     profile = image.info.get("icc_profile")
     return plain_profile(profile) if isinstance(profile, bytes) else None
-
-
-def _keeps_profile(image: Image.Image) -> bool:
-    return not image.info.get("icc_profile") or _plain_profile(image) is not None
-
-
-def _in_srgb(encoded: bytes) -> bytes | None:
-    """Return a file of the same format with the pixels in sRGB; None if it is not a still one without loss, or if its
-    profile says nothing."""
-    image = opened(encoded)
-    if not _is_still(image) or not _is_lossless(image, encoded):
-        return None
-    check_bytes(image.size, covering_bytes(image, len(encoded), 0))
-    stated = orientation.orientation_of(image).stated or 1
-    shown = _true_colour(image)
-    shown = shown.convert("RGBA") if "transparency" in shown.info else shown
-    converted = _converted(shown)
-    if converted is None or not _is_gentle(shown, converted):
-        return None
-    return _written(converted, str(image.format), KeptFacts(None, orientation.exif_of(stated)), True)
-
-
-def _converted(image: Image.Image) -> Image.Image | None:
-    """Return the picture in sRGB, without a profile; the same one if its mode stays. None if its profile has no usable
-    table for its colours."""
-    profile = image.info.get("icc_profile")
-    table = table_profile(profile) if isinstance(profile, bytes) else None
-    mode = {"CMYK": "RGB"}.get(image.mode, image.mode)
-    if table is None or image.mode not in ("RGB", "RGBA", "CMYK"):
-        return None
-    try:
-        source, target = ImageCms.ImageCmsProfile(io.BytesIO(table)), ImageCms.createProfile("sRGB")
-        transform = ImageCms.buildTransform(source, target, image.mode, mode)
-    except (OSError, ImageCms.PyCMSError):
-        return None
-    converted = transform.apply(image, image if mode == image.mode else None)
-    del converted.info["icc_profile"]
-    return converted
-
-
-_STEEPEST, _STEP = 4, 12
-"""How much more two neighbours may differ after a conversion: by this factor, and by this many levels besides."""
-
-_STRIP_ROWS = 64
-
-
-def _is_gentle(before: Image.Image, after: Image.Image) -> bool:
-    """Return whether a conversion shows no edge that the scan did not see: a table may make black and white of two
-    neighbouring levels."""
-    for top in range(0, before.height, _STRIP_ROWS):
-        box = (0, max(0, top - 1), before.width, min(before.height, top + _STRIP_ROWS))
-        strips = [np.asarray(image.crop(box).convert("RGB")).astype(np.int16) for image in (before, after)]
-        for axis in (0, 1):
-            was, now = (np.abs(np.diff(strip, axis=axis)).max(axis=2) for strip in strips)
-            if (now > _STEEPEST * was + _STEP).any():
-                return False
-    return True
 
 
 def opened(encoded: bytes) -> ImageFile.ImageFile:
@@ -153,21 +86,20 @@ def opened(encoded: bytes) -> ImageFile.ImageFile:
 def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
     """Yield cleaned files: of the needed parts, then of the pixels if nothing is lost. None may show the same."""
     image = opened(encoded)
-    is_deep = hidden.num_skipped(image) > 0  # first, since a PNG is loaded for its metadata
     stated = orientation.orientation_of(image).stated or 1
     facts = KeptFacts(_plain_profile(image), orientation.exif_of(stated))
     is_still = _is_still(image)
-    has_unused_opacity = is_still and stored.has_unused_opacity(encoded, image)
+    has_palette = is_still and image.format == "PNG" and image.mode == "P"
+    colours = {number for number, count in enumerate(image.histogram()) if count} if has_palette else None
     image.close()  # each file is examined next, which takes memory too
     match image.format:
         case "JPEG" | "MPO":
             yield jpeg.cleaned(encoded, jpeg.streams(encoded, [0])[0], facts)
-        case "PNG" if not is_deep:
-            colours = stored.StoredFrames(encoded).used_colours(num_frames) if image.mode == "P" else None
+        case "PNG" if not png.is_deep(encoded):
             yield png.cleaned(png_metadata(encoded)[1], num_frames, facts, colours)
         case "GIF":
             yield gif.cleaned(encoded, num_frames)
-        case "WEBP" if not has_unused_opacity:
+        case "WEBP":
             yield webp.cleaned(encoded, num_frames, facts)
     if is_still and _is_lossless(image, encoded):
         image = opened(encoded)
@@ -275,8 +207,7 @@ _SQUARES = 6
 """Squares along the shorter side of an area that is pixelated; the blur is as coarse."""
 _BLOCK_PX = 16
 """Areas of a JPEG grow to whole blocks of this size, so that no block is both inside and outside."""
-_WEBP_QUALITY, _JPEG_QUALITY = 90, 95
-"""The latter for CMYK that was converted; other JPEGs keep their quantisation."""
+_WEBP_QUALITY = 90
 _GRID = 200
 
 
@@ -297,31 +228,24 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
         if image.format not in formats.COVERED or not is_still or image.mode not in _MODES:
             return None
         check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
-        drawn, is_converted = _drawn(image, areas, method, _is_lossless(image, encoded))
-        made = cleaned(drawn, 1)
-        return replace(made, colours="converted") if made and is_converted else made
+        return cleaned(_drawn(image, areas, method, _is_lossless(image, encoded)), 1)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None
 
 
-def _drawn(
-    image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool
-) -> tuple[bytes, bool]:
-    """Return the file with areas covered, and whether its pixels were converted to sRGB."""
+def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
+    """Return the file with areas covered."""
     turned, profile = orientation.orientation_of(image), image.info.get("icc_profile")
     stated = turned.stated or 1
     # An area may have been found in either view.
     places = {orientation.stored_area(area, number) for area in areas for number in (stated, turned.doubtful or stated)}
     drawn = image.convert("L") if image.mode == "1" else _true_colour(image)
-    converted = None if _keeps_profile(image) else _converted(drawn)
-    if converted is not None:
-        drawn, profile = converted, None
     step = _BLOCK_PX if image.format == "JPEG" else 1
     for area in sorted(places):
         _cover(drawn, area, method, step)
     written = _written(drawn, str(image.format), KeptFacts(profile, orientation.exif_of(stated)), is_lossless)
     image.close()  # the file is cleaned next, which takes memory too
-    return written, converted is not None
+    return written
 
 
 def _true_colour(image: Image.Image) -> Image.Image:
@@ -334,7 +258,7 @@ def _true_colour(image: Image.Image) -> Image.Image:
 def _written(image: Image.Image, format_name: str, facts: KeptFacts, is_lossless: bool) -> bytes:
     options: dict[str, Any] = {"icc_profile": facts.profile}
     if format_name == "JPEG":
-        options |= {"quality": "keep"} if image.format == "JPEG" else {"quality": _JPEG_QUALITY, "subsampling": 0}
+        options["quality"] = "keep"
     elif format_name == "WEBP":
         options |= {"lossless": is_lossless, "quality": 100 if is_lossless else _WEBP_QUALITY, "exact": True}
     if facts.exif:

@@ -21,7 +21,7 @@ from ingest.errors import OutageError, StorageError
 from ingest.machine import install_command
 from ingest.storage.retries import may_pass, reason_of, retried, storage_error, store_errors
 from ingest.storage.streams import NewFile, RangeReader, blocks_sha256
-from ingest.storage.web import open_web, refuse_credentials, without_credentials
+from ingest.storage.web import refuse_credentials, without_credentials
 
 __all__ = ["PART", "NewFile", "Place", "place", "reason_of", "version_mark_of"]
 
@@ -348,8 +348,7 @@ def is_local(url: str) -> bool:
 def place(url: str) -> Place:
     """Return the place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver.
 
-    A URL with a password in it is refused, since it would end in run.json and in logs. The query of a web server's URL
-    is in the file system that is returned, and not in the path (`ingest.storage.web`).
+    A URL with a password or a query in it is refused, since it would end in run.json and in logs.
     """
     if not url.strip():
         raise StorageError("an empty path was given; give a path or URL")
@@ -362,8 +361,6 @@ def place(url: str) -> Place:
         if is_local(url):  # fsspec would take "a::b" for a chain of URLs, and read "a"
             fs = fsspec.filesystem("file", use_listings_cache=False)
             path = str(fs._strip_protocol(url))
-        elif (opened := open_web(url)) is not None:
-            fs, path = opened
         else:
             fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
     except ImportError:

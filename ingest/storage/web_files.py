@@ -9,7 +9,6 @@ import ipaddress
 import re
 import socket
 from typing import Any
-from urllib.parse import quote
 
 import aiohttp
 import yarl
@@ -33,18 +32,8 @@ class RedirectedError(OSError):
 
 
 class WebFiles(HTTPFileSystem):  # type: ignore[misc]
-    """The file system. query: as it is sent with each request, without "?"."""
-
-    def __init__(self, *args: Any, query: str = "", **options: Any):
+    def __init__(self, *args: Any, **options: Any):
         super().__init__(*args, get_client=_session, **options)
-        self._query = query
-
-    def encode_url(self, url: str) -> yarl.URL:
-        """Append the query. Its percent-encoding is kept, since a signature covers these very characters."""
-        if not self._query:
-            return yarl.URL(super().encode_url(url))
-        query = quote(self._query, safe="%/:?@!$&'()*+,;=[]~")
-        return yarl.URL(f"{super().encode_url(url)}?{query}", encoded=True)
 
 
 class _BoundedResponse(aiohttp.ClientResponse):

@@ -8,7 +8,7 @@ from ingest.errors import number_of
 from jobs.console.commands import Commands
 from jobs.console.request_options import takes
 from jobs.console.terminal import write_cautions, write_document, write_json, write_line, write_rows
-from jobs.labelling.auditing import AuditApplyRequest, AuditSampleRequest, Replaced, run_audit_apply, run_audit_sample
+from jobs.labelling.auditing import AuditApplyRequest, AuditSampleRequest, run_audit_apply, run_audit_sample
 from jobs.runtime.progress import on_terminal
 from reports.audit.results import as_table
 from reports.audit.words import document, expectations
@@ -46,8 +46,11 @@ def sample(request: AuditSampleRequest) -> None:
     write_line(f"drew {number_of(drawn, 'picture')} of {design.num_scored:,} scored images ({expected})")
     for url, count in result.num_in_others.items():
         write_line(f"{count:,} of them have a score in {url}, too, and correct its rates")
-    if result.earlier is not None:
-        _write_replaced(run, result.earlier)
+    if result.kept_as is not None:
+        write_line(
+            f"the earlier sample is kept as {result.kept_as}: labels of its pictures count only with it; to use them "
+            "again, put it back as sample.parquet; corrected rates stay until audit apply replaces them"
+        )
     if result.left_out:
         write_line(f"{result.left_out}; apply counts such pictures as without a label")
     for count, what in ((result.num_quarantined, "quarantined"), (result.num_screened, "screened-out")):
@@ -68,17 +71,6 @@ def sample(request: AuditSampleRequest) -> None:
     write_line(f"next: privsieve review {run} --queue audit --as NAME, to look at them in the browser")
     for each in (run, *request.also):
         write_line(f"  or: privsieve audit apply {each} {' '.join(filter(None, (out, result.second_list)))}")
-
-
-def _write_replaced(run_url: str, earlier: Replaced) -> None:
-    write_line(
-        f"the earlier sample is kept as {earlier.kept_as}: labels of its pictures count only with it; to use them "
-        "again, put it back as sample.parquet"
-    )
-    if earlier.rates == "kept":
-        write_line(f"its corrected rates stay in {run_url} until audit apply replaces them")
-    elif earlier.rates == "removed":
-        write_line("its corrected rates were of other rows than the run has now, or damaged: they were removed")
 
 
 @audit.command()

@@ -4,12 +4,11 @@ from typing import Annotated, Literal
 
 import click
 import pyarrow as pa
-from pydantic import Field
 
 from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.request_options import TEXT_OR_JSON, takes
-from jobs.console.requests import Option, RunUrl, Seed, Url, checked_request
+from jobs.console.requests import Option, RunUrl, Url, checked_request
 from jobs.console.terminal import write_document, wrote_json
 from reports.calibration.compute import calibrated
 from reports.calibration.results import CalibrationReport
@@ -20,7 +19,6 @@ from reports.labels.agreed import agreed, num_undecided_of
 from reports.labels.joining import labelled_rows
 from reports.report.opened import open_run
 from scoring.labels.table import contradictions, read_judged
-from scoring.taxonomy import KEYS
 
 
 @checked_request
@@ -31,14 +29,8 @@ class CalibrateRequest:
     labels: Annotated[Url, Option(metavar="FILE")]
     """Labels as Parquet or CSV, of one or several people."""
 
-    at: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Calibrated probability from which an attribute is present."""
-
     drawn: Literal["audit", "evenly"] | None = None
     """How the labelled pictures were drawn. [default: audit if all are of the audit sample]"""
-
-    seed: Seed = 0
-    """Seed of the folds."""
 
 
 def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
@@ -50,7 +42,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
     with open_run(request.run) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
     rows = labelled_rows(run, record, labels, ROW_COLUMNS, request.drawn)
-    subjects, without = calibrated(rows, record, request.at, request.seed)
+    subjects, without = calibrated(rows, record)
     return CalibrationReport(
         run=printable(request.run),
         engine=engine_name(record.engine),
@@ -62,8 +54,6 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
         num_labelled=len(rows.one_per_picture),
         num_open=truth_of(rows.joined.labels.take(pa.array(rows.one_per_picture))).num_open,
         num_undecided=num_undecided_of(rows.undecided[rows.one_per_picture]),
-        at=request.at,
-        seed=request.seed,
         subjects=subjects,
         without=without,
     )
@@ -71,18 +61,11 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
 
 @click.command()
 @takes(CalibrateRequest)
-@click.option(
-    "--reliability",
-    multiple=True,
-    type=click.Choice(["private", *KEYS]),
-    metavar="ATTRIBUTE",
-    help="Show the reliability table of this attribute, or of private; may be given several times.  [default: private]",
-)
 @TEXT_OR_JSON
-def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: str) -> None:
+def calibrate(request: CalibrateRequest, output: str) -> None:
     """Compare the probabilities of RUN with labels, and choose thresholds.
 
-    Reliability, Brier score and expected calibration error, before and after a map that is fitted on the labels.
+    Brier score and expected calibration error, before and after a map that is fitted on the labels.
 
     RUN must hold probabilities: those of vision-language models read with slots, json or binary. The engine detectors
     gives none; evaluate judges its answers, and audit corrects its rates.
@@ -90,4 +73,4 @@ def calibrate(request: CalibrateRequest, reliability: tuple[str, ...], output: s
     report = run_calibrate(request)
     if wrote_json(report, output):
         return
-    write_document(document(report, reliability or ("private",)))
+    write_document(document(report))

@@ -5,7 +5,6 @@ import click
 from jobs.console.request_options import TEXT_OR_JSON, takes
 from jobs.console.terminal import write_document, write_json, write_line
 from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
-from jobs.runtime.progress import on_terminal
 from reports.evaluation.results import as_json
 from reports.evaluation.words import document
 
@@ -19,7 +18,7 @@ def evaluate(request: EvaluateRequest, output: str) -> None:
     Labels are joined by sha256, else by key. A picture without an answer (quarantined, or unknown to the run) counts as
     answered wrong; a column shows the figures of the answered pictures alone. All intervals are 95 % intervals.
     """
-    evaluation = run_evaluate(request, on_terminal(quiet=True))
+    evaluation = run_evaluate(request)
     if output == "json":
         write_json(as_json(evaluation), indent=1)
         return

@@ -76,8 +76,7 @@ def consensus(request: ConsensusRequest) -> None:
     num_rows = result.labels.num_rows
     write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {result.num_shared} with a row of every annotator")
     write_line(f"method {result.method}, {len(result.annotators)} annotators: {', '.join(result.annotators)}")
-    for what, counts in (("values of attributes", result.num_values), ("private", result.num_private)):
-        write_line(f"{what}: " + ", ".join(f"{count:,} are {value}" for value, count in counts.items() if count))
+    write_line(f"next: privsieve labels describe {request.out}")
 
 
 @labels.command()

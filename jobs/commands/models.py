@@ -11,7 +11,7 @@ from jobs.console.terminal import write_line, write_rows, write_table
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
 from jobs.runtime.weights import cached_weights, fetch_weights, remove_weights, verify_weights
-from scoring.weights.cache import in_bytes
+from scoring.weights.files import in_bytes
 
 
 @click.group(cls=Commands)
@@ -19,7 +19,8 @@ def models() -> None:
     """Fetch, list, check and remove the weights on this machine.
 
     Scans fetch what they need by themselves, once on each machine: names of the hub into its own cache (HF_HOME), URLs
-    into PRIVSIEVE_CACHE. With PRIVSIEVE_OFFLINE=1 nothing is fetched.
+    into PRIVSIEVE_CACHE. With PRIVSIEVE_OFFLINE=1 nothing is fetched. list, verify and rm are about URLs; for names of
+    the hub, hf cache has commands of the same names.
     """
 
 
@@ -43,7 +44,7 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
 @models.command("list")
 @click.option("--format", "output", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
 def list_(output: str) -> None:
-    """List what this machine holds, the last used first."""
+    """List what this machine holds of URLs, the last used first."""
     cached = cached_weights()
     states = ["whole" if weights.is_whole else "a part" for weights in cached]
     if output != "table":
@@ -67,7 +68,7 @@ def list_(output: str) -> None:
 def verify(weights: str | None) -> None:
     """Read every file and compare its hash with that of the file that was fetched.
 
-    WEIGHTS: a hub name or URL; default all. Files that differ are fetched again when they are next needed. Exit code 1
+    WEIGHTS: a URL; default all. Files that differ are fetched again when they are next needed. Exit code 1
     if there are any.
     """
     verified = verify_weights(weights)
@@ -88,7 +89,7 @@ def verify(weights: str | None) -> None:
 def rm(weights: str) -> None:
     """Remove a model or an adapter from this machine, in all its versions.
 
-    WEIGHTS: a hub name or URL.
+    WEIGHTS: a URL.
     """
     for cached in remove_weights(weights):
         write_line(f"removed {cached.source}, {in_bytes(cached.num_bytes)}")

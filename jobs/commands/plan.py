@@ -7,7 +7,7 @@ import click
 
 from jobs.console.request_options import QUIET, TEXT_OR_JSON, takes
 from jobs.console.terminal import write_line, write_table, wrote_json
-from jobs.planning.planning import ALL_SCANNED, Figure, PlanRequest, PlanResult, run_plan
+from jobs.planning.planning import ALL_SCANNED, PlanRequest, PlanResult, run_plan
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
 from jobs.scanning.request import ScanRequest, ScanResources
@@ -34,7 +34,7 @@ def plan(request: ScanRequest, resources: ScanResources, plan: PlanRequest, outp
         result = run_plan(request, resources, plan, on_terminal(quiet))
     if wrote_json(result, output):
         return
-    write_table(["", "estimate", "range 5–95 %", "how"], list(_lines(result)), {1, 2})
+    write_table(["", "estimate", "how"], list(_lines(result)), {1})
     if not quiet:
         run = quote(request.run)
         is_done = result.images_origin == ALL_SCANNED
@@ -42,43 +42,32 @@ def plan(request: ScanRequest, resources: ScanResources, plan: PlanRequest, outp
         write_line(f"next: {todo}", to_stderr=True)
 
 
-def _lines(result: PlanResult) -> Iterator[tuple[str, str, str, str]]:
-    yield "shards", f"{result.num_shards:,}", "", "listed"
-    yield "images", *shown(result.images, ",.0f"), result.images_origin
+def _lines(result: PlanResult) -> Iterator[tuple[str, str, str]]:
+    yield "shards", f"{result.num_shards:,}", "listed"
+    yield "images", f"{result.num_images:,}", result.images_origin
     if result.quarantined_share is not None:
         reach = result.quarantined_range
         of_all = "" if reach is None else f", {spread(*reach)} of all (95 %)"
-        of_them = f"{percent(result.quarantined_share)} of them quarantined{of_all}"
-        yield "scanned", f"{result.num_done:,}", "", of_them
-    yield "speed", *shown(result.images_per_s, ",.3g", " images/s"), result.speed_origin
+        yield "scanned", f"{result.num_done:,}", f"{percent(result.quarantined_share)} of them quarantined{of_all}"
+    yield "speed", f"{_digits(result.images_per_s)} images/s", result.speed_origin
     if result.hours is None:
-        yield "time", "unknown", "", "no image was scanned"
+        yield "time", "unknown", "no image was scanned"
     else:
-        yield "time", *in_unit(result.hours, TIMES), "of the whole scan"
+        yield "time", in_unit(result.hours, TIMES), "of the whole scan"
     if result.hours_left is not None and result.num_done:
-        yield "left", *in_unit(result.hours_left, TIMES), "of it"
-    if result.cost is not None:
-        yield "cost", *_cost(result.cost), "hours × price"
+        yield "left", in_unit(result.hours_left, TIMES), "of it"
+    if result.cost is not None:  # a source of a few pictures costs less than a cent, not nothing
+        yield "cost", "< 0.01" if 0 < result.cost < 0.01 else f"{result.cost:,.2f}", "hours × price"
     if result.result_gigabytes is not None:
-        yield "results", in_unit(Figure(result.result_gigabytes), SIZES)[0], "", "from rows of the run"
+        yield "results", in_unit(result.result_gigabytes, SIZES), "from rows of the run"
 
 
-def in_unit(figure: Figure, units: Sequence[tuple[str, float]]) -> tuple[str, str]:
-    """Return the figure in the largest unit of which it is at least one, and the range in the same unit."""
-    unit, size = next((pair for pair in units if figure.value >= pair[1]), units[-1])
-    return shown(figure.times(1 / size), ",.3g", f" {unit}")
+def in_unit(number: float, units: Sequence[tuple[str, float]]) -> str:
+    """Return the number in the largest unit of which it is at least one."""
+    unit, size = next((pair for pair in units if number >= pair[1]), units[-1])
+    return f"{_digits(number / size)} {unit}"
 
 
-def shown(figure: Figure, form: str, unit: str = "") -> tuple[str, str]:
-    low, high, value = (_plain(number, form) for number in (figure.low, figure.high, figure.value))
-    return f"{value}{unit}", "" if figure.low == figure.high else f"{low} – {high}"
-
-
-def _plain(number: float, form: str) -> str:
+def _digits(number: float) -> str:
     """Return three digits without an exponent: `1,230`, never `1.23e+03`."""
-    return f"{number:,.0f}" if form == ",.3g" and abs(number) >= 999.5 else format(number, form)
-
-
-def _cost(figure: Figure) -> tuple[str, str]:
-    """Return cost and range. A source of a few pictures costs less than a cent, not nothing."""
-    return ("< 0.01", "") if figure.value > 0 and figure.high < 0.01 else shown(figure, ",.2f")
+    return f"{number:,.0f}" if number >= 999.5 else f"{number:,.3g}"

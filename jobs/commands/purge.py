@@ -26,8 +26,8 @@ def purge(request: PurgeRequest, quiet: bool) -> None:
         write_line(f"  {verb}  {name}  {number_of(num_files, 'file')}")
     for name in result.left:
         write_line(f"  not of privsieve, so it stays: {name}")
-    if result.purged_before is not None and not result.deleted:
-        write_line(f"{request.run} was purged on {result.purged_before}")
+    if result.was_begun and not result.deleted:
+        write_line(f"{request.run} was purged before; {PURGED} says when")
     elif not request.yes:
         write_line("nothing is deleted; --yes does it, and the run cannot be read then")
     else:

@@ -22,7 +22,7 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     """Compare ORIGINALS with CHANGED pictures of the same keys.
 
     Each CHANGED is a set with a row of figures: how many pictures can be found again among all originals, SemSim, SSIM,
-    PSNR, MSE and FID.
+    PSNR and MSE.
 
     Example: privsieve similarity compare photos/ release/
     """
@@ -34,6 +34,5 @@ def compare(request: CompareRequest, output: str, quiet: bool) -> None:
     from reports.similarity.words import document
 
     write_document(document(similarity))
-    for what, where in (("rows", request.out), ("page", request.html)):
-        if where is not None:
-            write_line(f"{what} written to {where}")
+    if request.out is not None:
+        write_line(f"rows written to {request.out}")

@@ -4,20 +4,17 @@ The command line wins, then variables, then the file.
 """
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from ingest.errors import PrivsieveError, StorageError, did_you_mean
 from ingest.storage.web import named, refuse_credentials
 
 PREFIX = "PRIVSIEVE"
-_CREDENTIAL = re.compile(r"key|secret|password|token|credential", re.IGNORECASE)
 
 
 def add_settings(command: click.Command, words: Sequence[str], examples: Sequence[str] = ()) -> None:
@@ -41,42 +38,21 @@ def add_settings(command: click.Command, words: Sequence[str], examples: Sequenc
         f"Options can also be set by variables ({shown}) and in a YAML file of names and values (--config). The "
         "command line wins, then variables, then the file."
     )
-    command.callback = _naming_variables(command.callback)
+    if command.callback is not None and not hasattr(command.callback, "names_urls"):
+        command.callback = _naming(command.callback)
     lines = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples) if examples else ""
     command.epilog = "\n\n".join(text for text in (command.epilog or "", lines, explained) if text)
 
 
-def by_variables(message: str, ctx: click.Context | None) -> str:
-    """Return what to add to an error: the variables that set the options which it names. Empty if none did."""
-    if ctx is None:
-        return ""
-    origins = []
-    for parameter in ctx.command.params:
-        if ctx.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT:
-            names = [name for name in parameter.opts if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", message)]
-            origins += [f"{name} was set by the variable {parameter.envvar}" for name in names]
-    return f" ({'; '.join(origins)})" if origins else ""
-
-
-def _naming_variables(callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """Return the function of a command, with errors that name the variables which set an option.
-
-    The function gets names in place of the queries of URLs (`ingest.storage.web`), since it may write and print them.
-    """
-    if callback is None:
-        return None
+def _naming(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a command, which gets names in place of the queries of URLs (`ingest.storage.web`), since
+    it may write and print them."""
 
     @wraps(callback)
-    def naming(*args: Any, **kwargs: Any) -> Any:
-        try:
-            if not hasattr(callback, "names_urls"):
-                kwargs = {name: _named(value) for name, value in kwargs.items()}
-            return callback(*args, **kwargs)
-        except PrivsieveError as error:
-            error.args = (f"{error}{by_variables(str(error), click.get_current_context(silent=True))}",)
-            raise
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return callback(*args, **{name: _named(value) for name, value in kwargs.items()})
 
-    return naming
+    return called
 
 
 def _named(value: Any) -> Any:
@@ -140,10 +116,6 @@ def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in settings.items():
         if name not in parameters:
-            if _CREDENTIAL.search(str(name)):
-                raise PrivsieveError(
-                    f'--config {path}: "{name}" is no option of {verb}; credentials belong in the environment'
-                )
             near = did_you_mean(str(name), parameters)
             raise PrivsieveError(f'--config {path}: "{name}" is no option of {verb}{near}')
         values[str(parameters[name].name)] = _value(parameters[name], value, f'--config {path}: "{name}"')

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reports.words import Document
 
 MIN_WORDS = 16
-"""Columns of words are folded down to this width on a narrow screen; numbers never are."""
+"""Columns of words are folded down to this width on a narrow screen."""
 _PADDINGS = ((1, 1), (0, 1), (0, 0))
 """Left and right of a cell, the roomiest first."""
 
@@ -107,7 +107,7 @@ def write_document(document: "Document") -> None:
 
 
 def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:
-    """Write a table to stdout, or a paragraph per row on a narrow screen. numbers: indices of columns of numbers.
+    """Write a table to stdout. numbers: indices of columns of numbers, which are never folded.
 
     Cells are escaped, and are `Text`, which takes no markup: a category named "[bold]" is shown as it is.
     """
@@ -124,8 +124,7 @@ def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Co
         if needed + len(heads) * (left + right + 1) + 1 <= out.width:
             break
     else:
-        _write_paragraphs(heads, rows, out.width)
-        return
+        out.width = sum(folded) + len(heads) + 1  # the screen breaks the lines
     table = Table(box=box.SIMPLE, padding=(0, right, 0, left))
     for index, head in enumerate(heads):
         is_number = index in numbers
@@ -133,26 +132,6 @@ def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Co
     for row in rows:
         table.add_row(*map(Text, row))
     out.print(table)
-
-
-def _write_paragraphs(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> None:
-    """Write each row as its first cell, and below it the others, several on a line where they fit."""
-    from rich.cells import cell_len
-
-    write_line()
-    for row in rows:
-        first, *others = (f"{head} {cell}" for head, cell in zip(heads, row, strict=True))
-        write_line(first)
-        line = ""
-        for cell in others:
-            longer = f"{line} · {cell}" if line else f"  {cell}"
-            if line and cell_len(longer) > width:
-                write_line(line)
-                longer = f"  {cell}"
-            line = longer
-        if line:
-            write_line(line)
-    write_line()
 
 
 def console(num_columns: int = 8) -> "Console":

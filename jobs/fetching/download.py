@@ -160,7 +160,7 @@ def _settings(out: Place, selection: Selection, resources: FetchResources) -> di
             "processes_count": resources.processes or os.cpu_count() or 1,
             "thread_count": resources.threads,
             "timeout": given["timeout_seconds"],
-            "retries": given["retries"],
+            "retries": 0,
             "user_agent_token": given["user_agent_token"],
             "disallowed_header_directives": list(OPT_OUT),
             "disable_all_reencoding": True,

@@ -57,9 +57,6 @@ class FetchRequest:
     timeout_seconds: Annotated[float, Field(ge=0.1, allow_inf_nan=False), Option("--timeout"), REQUESTS] = 10
     """Seconds per URL, redirections included."""
 
-    retries: Annotated[int, Field(ge=0, lt=2**63), REQUESTS] = 0
-    """How often a failed URL is tried again."""
-
     max_bytes: Annotated[Count, REQUESTS] = 20_000_000
     """Bytes per image."""
 

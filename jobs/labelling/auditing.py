@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import quote
 
 import numpy as np
@@ -39,8 +39,6 @@ from scoring.runs.audit_files import (
     has_sample,
     keep_as_earlier,
     read_sample,
-    read_stored,
-    remove_corrected_rates,
     write_corrected_rates,
     write_sample,
 )
@@ -102,18 +100,6 @@ class AuditApplyRequest:
 
 
 @dataclass(frozen=True)
-class Replaced:
-    """What became of the sample that was replaced, and of its corrected rates."""
-
-    kept_as: str
-    """Path of a copy of the sample."""
-
-    rates: Literal["none", "kept", "removed"]
-    """The corrected rates: `kept` until `audit apply` replaces them, since they are of the rows that the run has;
-    `removed` if they were of other rows, or damaged."""
-
-
-@dataclass(frozen=True)
 class AuditSampleResult:
     sample: AuditSample
     num_pictures: int
@@ -132,8 +118,8 @@ class AuditSampleResult:
     """Images that a screen left out, which cannot be drawn either."""
 
     expected: Expected
-    earlier: Replaced | None
-    """What became of another sample that the run had; None if it had none."""
+    kept_as: str | None
+    """Path of a copy of another sample that the run had; None if it had none."""
 
     left_out: str | None = None
     """How many drawn pictures the hash list keeps out of the labels file, in words; None if none."""
@@ -156,8 +142,7 @@ def run_audit_sample(request: AuditSampleRequest, feedback: Feedback = SILENT) -
     refuse_as_output(request.out, (request.run, *request.also))
     hash_list = hash_list_of(request.hash_list)
     run = open_warehouse(request.run)
-    if has_sample(run.root):  # else a command that was killed may have left them
-        refuse_existing(request.out, f"{stem}.second.csv" if extension == ".csv" else f"{stem}.xml")
+    refuse_existing(request.out, f"{stem}.second.csv" if extension == ".csv" else f"{stem}.xml")
     with OpenRun(run) as opened, lease(run.root.at(AUDIT_LEASE), request.run, takeover=None) as own_lease:
         return _sampled(request, run, opened, hash_list, own_lease, feedback)
 
@@ -178,7 +163,6 @@ def _sampled(
     if not sample.table.num_rows:
         raise RunError(f"no picture was drawn, since so few were asked for; raise --n {request.n}")
     of_others = [(other, _alike(request, sample, run, other)) for other in map(open_warehouse, request.also)]
-    has_rates_of_now = _has_rates_of_now(run)
     pictures = _pictures(sample.table)
     is_clear, left_out = clear_of(opened, pictures, hash_list, "drawn picture", feedback)
     shown = pictures.filter(pa.array(is_clear, pa.bool_()))
@@ -199,22 +183,13 @@ def _sampled(
         asked: Asked | None = None if request.purpose == "both" else request.purpose
         prefix = f"{LOCAL_FILES}{quote(folder.name)}/"
         files = {interface_url: interface(asked), request.out: tasks(labels, names, prefix)}
-    for url in filter(None, (request.out, second_list, interface_url)):
-        if not _holds(place(url), files.get(url)):
-            refuse_existing(url)
     own_lease.confirm()
-    _refuse_drawn_meanwhile(request, run.root, earlier)
-    # First, since its path can be wrong: the run keeps its sample and its rates until then.
+    # First, since its path can be wrong: the run keeps its sample until then.
     for url, content in files.items():
         place(url).write(content)
-    replaced = None
-    if has_sample(run.root) and not is_same:
-        kept = keep_as_earlier(run.root).path
-        replaced = Replaced(kept, "none" if has_rates_of_now is None else "kept" if has_rates_of_now else "removed")
+    kept_as = keep_as_earlier(run.root).path if has_sample(run.root) and not is_same else None
     if earlier is None or earlier.design != sample.design:
         write_sample(run.root, sample)
-    if has_rates_of_now is False:
-        remove_corrected_rates(run.root)
     for other, alike in of_others:
         with lease(other.root.at(AUDIT_LEASE), other.url, takeover=None):
             before = _earlier(other.root, is_replaced=True)
@@ -229,7 +204,7 @@ def _sampled(
         num_quarantined,
         run.num_images() - sample.design.num_scored - num_quarantined,
         expected,
-        replaced,
+        kept_as,
         left_out,
         for_second.num_rows,
         second_list if for_second.num_rows else None,
@@ -256,27 +231,10 @@ def _alike(request: AuditSampleRequest, sample: AuditSample, run: Run, other: Ru
     return alike
 
 
-def _refuse_drawn_meanwhile(request: AuditSampleRequest, root: Place, earlier: AuditSample | None) -> None:
-    """Raise RunError if another process has replaced the sample that was read. Two processes that begin at the same
-    moment can both take the lease; the later one finds the first one's sample here."""
-    now = _earlier(root, request.replace)
-    if (now and now.design) != (earlier and earlier.design):
-        raise RunError(f"{request.run} got an audit sample from another command meanwhile; ask again")
-
-
 def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
     """Return whether the same pictures were drawn from the same rows, in the same way."""
     before, now = (item.design.model_dump(exclude={"privsieve"}) for item in (earlier, sample))
     return before == now and earlier.table.equals(sample.table)
-
-
-def _has_rates_of_now(run: Run) -> bool | None:
-    """Return whether the corrected rates of the run are of its rows; None if it has none."""
-    try:
-        stored = read_stored(run.root)
-    except RunError:
-        return False
-    return None if stored is None else run.has_rows_of(stored[1])
 
 
 def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
@@ -298,11 +256,6 @@ def _pictures(drawn: pa.Table) -> pa.Table:
     return drawn.take(pa.array(np.array(first, dtype=np.int64)))
 
 
-def _holds(file: Place, content: bytes | None) -> bool:
-    """Return whether a file has this content already, as a command that was killed leaves it."""
-    return content is not None and file.exists() and file.size() == len(content) and file.read() == content
-
-
 def _template(rows: pa.Table) -> pa.Table:
     """Return a labels table of these rows without any answer, not even the run's: people are to decide alone."""
     keys, names = rows["key"].to_pylist(), rows["name"].to_pylist()
@@ -320,7 +273,11 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     Raise errors in one line; the run then keeps the rates of an earlier audit.
     """
     run = open_warehouse(request.run)
-    _refuse_without_answers(request, run.root)
+    for url in request.labels:
+        if place(url).is_same(run.root.at(REVIEWS)) and not is_reviews(place(url)):
+            raise LabelsError(
+                f"{url}: there are no answers yet; give some with privsieve review {request.run} --queue audit"
+            )
     labels = _read(request.labels)
     with OpenRun(run) as opened:
         sizes = _sizes(request.category_sizes, run, opened)
@@ -342,15 +299,6 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     )
     write_corrected_rates(run.root, as_table(audit), state)
     return audit
-
-
-def _refuse_without_answers(request: AuditApplyRequest, root: Place) -> None:
-    """Raise LabelsError for RUN/reviews before the first answer."""
-    for url in request.labels:
-        if place(url).is_same(root.at(REVIEWS)) and not is_reviews(place(url)):
-            raise LabelsError(
-                f"{url}: there are no answers yet; give some with privsieve review {request.run} --queue audit"
-            )
 
 
 def _read(urls: Sequence[str]) -> JudgedLabels:

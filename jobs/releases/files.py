@@ -55,7 +55,7 @@ if the picture is dropped, since a URL with a reason would lead to it; null with
 nothing else in the release says them then. `unseen`: kinds of content in the scanned picture that were not scanned;
 null if there are none, or if it is dropped or covered. `pdq`: PDQ hashes of a covered picture as it was scanned, as
 `jobs.releases.matching` gives them, so that its owner finds it by another copy; null for other pictures. `colours`:
-converted or removed, if `ingest.images.rewriting` could not keep the colour profile; else null."""
+removed, if `ingest.images.rewriting` could not keep the colour profile; else null."""
 
 REDACTIONS_SCHEMA = pa.schema(
     {

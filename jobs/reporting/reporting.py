@@ -17,8 +17,6 @@ from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from jobs.reporting.request import ReportRequest
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import COLUMNS as OF_PICTURES
-from jobs.runtime.pictures import clear_of
 from jobs.runtime.progress import SILENT, Feedback
 from reports.pages import write_page
 from reports.report.compute import MAX_GROUPS
@@ -107,8 +105,10 @@ def _refuse_sizes(report: Report, request: ReportRequest) -> None:
 def _without_listed(opened: OpenRun, report: Report, hash_list: HashList, feedback: Feedback) -> Report:
     """Leave out the images that the list does not allow to name. SourceError if pictures must be compared with it and
     cannot be read."""
+    from jobs.runtime.pictures import COLUMNS, clear_of  # load the decoders, which no other report needs
+
     listed = ", ".join(literal(image.sha256) for image in report.severest) or "NULL"
-    columns = ", ".join(f'"{name}"' for name in OF_PICTURES)
+    columns = ", ".join(f'"{name}"' for name in COLUMNS)
     rows = opened.sql(f"SELECT {columns} FROM scored WHERE sha256 IN ({listed})")
     places = {sha256: place for place, sha256 in enumerate(rows[Col.SHA256].to_pylist())}  # of any copy
     rows = rows.take([places[image.sha256] for image in report.severest])

@@ -89,7 +89,11 @@ def ray_session(address: str | None) -> Iterator[None]:
         session.callback(_shut_down)
         try:
             with _stdout_hidden():
-                _connect(address)
+                if address == "local":
+                    _start()
+                else:
+                    with default_variable(PORT_WAIT_VARIABLE, "1"):  # one try: something answers already
+                        _join(address)
                 signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
                 _quiet()
                 yield
@@ -145,14 +149,6 @@ def _check_answers(address: str, origin: str) -> None:
         raise PrivsieveError(
             f'Ray address "{address}"{origin}: nothing answers there ({error}); check --ray-address and RAY_ADDRESS'
         ) from None
-
-
-def _connect(address: str) -> None:
-    if address == "local":
-        _start()
-        return
-    with default_variable(PORT_WAIT_VARIABLE, "1"):  # one try: something answers already
-        _join(address)
 
 
 @contextmanager
@@ -220,7 +216,11 @@ def _join(address: str) -> None:
             if refused is not None:
                 raise refused from None
             if not isinstance(error, RuntimeError) or time.monotonic() - begun_s > JOIN_LIMIT_S:
-                raise _not_joined(address, error) from None
+                raise PrivsieveError(
+                    f'Ray address "{address}": no cluster that this machine belongs to ({_reason(error)}); run the '
+                    "command on a machine of the cluster or submit it with `ray job submit --address URL -- python -m "
+                    "jobs ...`"
+                ) from None
         time.sleep(JOIN_PAUSE_S)
 
 
@@ -273,13 +273,6 @@ def _refused(address: str, error: Exception) -> PrivsieveError | None:
             f'Ray address "{address}": the cluster refuses the token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH'
         )
     return None
-
-
-def _not_joined(address: str, error: Exception) -> PrivsieveError:
-    return PrivsieveError(
-        f'Ray address "{address}": no cluster that this machine belongs to ({_reason(error)}); run the command on a '
-        "machine of the cluster or submit it with `ray job submit --address URL -- python -m jobs ...`"
-    )
 
 
 def _reason(error: Exception) -> str:

@@ -15,13 +15,11 @@ from functools import partial
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, Task, TextColumn
-from rich.progress_bar import ProgressBar
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column
 
 from jobs.console.terminal import write_line
-from scoring.weights.cache import in_bytes
-from scoring.weights.fetching import Listener, with_listener
+from scoring.weights.files import Listener, in_bytes, with_listener
 
 RATE_WINDOW_S = 30.0
 """Seconds over which the shown rate is measured."""
@@ -35,7 +33,6 @@ MIN_GAP_S = 0.5
 MAX_ESTIMATED_SHARE = 0.99
 
 LINE_EVERY_S = 60.0
-MAX_BAR_WIDTH = 20
 
 
 class _Mark(NamedTuple):
@@ -274,45 +271,17 @@ class _BarMeter(Meter):
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float], progress: Progress):
         super().__init__(label, num_images, clock)
         self._progress = progress
-        progress.add_task(label, total=None, meter=self)
+        self._task = progress.add_task(label, total=None, meter=self)
+
+    @property
+    def line(self) -> str:
+        return ", ".join(self.facts())
 
     def _show(self) -> None:
-        """Show a phase before it blocks anything. All else is read by the columns, several times a second."""
-        if self._phase:
-            self._progress.refresh()
-
-
-class _Bar(ProgressColumn):
-    """A bar as wide as the other columns allow."""
-
-    def __init__(self, console: Console):
-        self._console = console
-        super().__init__()
-
-    def render(self, task: Task) -> ProgressBar | Text:
-        meter = _meter_of(task)
-        width = self._console.width - len(meter.label) - len(", ".join(meter.facts())) - 3
-        if width < 1:
-            return Text("")
-        share = meter.share
-        return ProgressBar(
-            total=None if share is None else 1.0,
-            completed=share or 0.0,
-            width=min(width, MAX_BAR_WIDTH),
-            pulse=share is None,
-            animation_time=task.get_time(),
-        )
-
-
-class _Facts(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(", ".join(_meter_of(task).facts()), no_wrap=True)
-
-
-def _meter_of(task: Task) -> Meter:
-    meter = task.fields["meter"]
-    assert isinstance(meter, Meter)
-    return meter
+        share = self.share
+        total = None if share is None else 1.0
+        # A phase is shown before it blocks anything, all else several times a second.
+        self._progress.update(self._task, total=total, completed=share or 0.0, refresh=bool(self._phase))
 
 
 @contextmanager
@@ -328,7 +297,10 @@ def meter(
         with (
             _console() as console,
             Progress(
-                TextColumn("{task.description}", markup=False), _Bar(console), _Facts(), console=console
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[meter].line}", markup=False, table_column=Column(no_wrap=True)),
+                console=console,
             ) as progress,
         ):
             shown = _BarMeter(label, num_images, clock, progress)

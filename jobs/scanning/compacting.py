@@ -1,8 +1,8 @@
 """The end of a scan: many small result files of a finished run become few large ones, sorted.
 
 First the large files are written. Then `compact.json` names them, and from that moment they are the rows of the run.
-At last the small files are removed. A scan that is killed before the second step leaves the run as it was, and the next
-scan keeps the large files that are whole; after it, the next scan removes the rest.
+At last the small files are removed. A scan that is killed before the second step leaves the run as it was; after it,
+the next scan removes the rest.
 """
 
 import hashlib
@@ -105,12 +105,7 @@ def _join(run: Place, listed: RunListing, shards: Sequence[str], settings: str, 
     for slices in _grouped(_slices(run, listed, shards, settings)):
         own_lease.check()
         place = run.at(COMPACT, f"{len(files):05d}-{_hash_of(slices)[:NAMED_DIGITS]}.parquet")
-        if _is_made_of(place, slices):
-            last = RowRange(posixpath.join(COMPACT, place.name), sum(s.num_rows for s in slices) - 1, 1)
-            [row] = rows_at(run, [last], [Col.SHARD, Col.INDEX]).to_pylist()
-            end = row[Col.SHARD], row[Col.INDEX]
-        else:
-            end = _write(run, slices, place, end)
+        end = _write(run, slices, place, end)
         parts += _parts_of(slices, len(files))
         files.append(CompactFile(name=place.name, num_rows=sum(s.num_rows for s in slices), num_bytes=place.size()))
         total += sum(slice_.mark for slice_ in slices)
@@ -165,18 +160,6 @@ def _parts_of(slices: Sequence[SliceFile], file: int) -> Iterator[ResultPart]:
         same_blocks = blocks.pop() if len(blocks) == 1 else ""
         yield ResultPart(shard_id, len(of_shard), file, first_row, num_rows, same_blocks)
         first_row += num_rows
-
-
-def _is_made_of(place: Place, slices: Sequence[SliceFile]) -> bool:
-    """Return whether an earlier attempt has made this file of the same slices, and it is whole."""
-    if not place.exists():
-        return False
-    try:
-        with place.open() as stream:
-            marks = pq.read_metadata(stream).metadata or {}
-    except pa.ArrowInvalid:
-        return False
-    return bool(marks.get(b"privsieve.slices") == _hash_of(slices).encode())
 
 
 def _write(run: Place, slices: Sequence[SliceFile], place: Place, end: tuple[str, int]) -> tuple[str, int]:

@@ -112,20 +112,12 @@ def with_executor(resources: ScanResources, request: ScanRequest) -> ScanResourc
     """Return the resources with the executor that was chosen, or that follows from the others and from the machine."""
     if resources.executor is not None:
         return resources
-    is_ray = resources.processes is None and (
-        names_cluster(resources.ray_address) or resources.of_ray is not None or _has_gpus_for_several(request)
-    )
-    return replace(resources, executor="ray" if is_ray else "inline")
-
-
-def _has_gpus_for_several(request: ScanRequest) -> bool:
-    """Return whether this machine has GPUs for more than one engine."""
+    is_ray = names_cluster(resources.ray_address) or resources.of_ray is not None
     model = engine_module(request.engine).requirements(request.options).local_model
-    if model is None:
-        return False
-    with suppress(ProblemError):  # the engine says what is wrong with the driver
-        return len(gpus()) >= 2 * model.num_gpus
-    return False
+    if not is_ray and model is not None:
+        with suppress(ProblemError):  # the engine says what is wrong with the driver
+            is_ray = len(gpus()) >= 2 * model.num_gpus  # this machine has GPUs for more than one engine
+    return replace(resources, executor="ray" if is_ray and resources.processes is None else "inline")
 
 
 def is_on_cluster(resources: ScanResources) -> bool:
@@ -197,36 +189,24 @@ def num_samples(source: Source, shard: str) -> int:
     return sum(len(slice_.locators) for slice_ in source.slices(shard))
 
 
-def check_category(source: Source) -> str | None:
-    """Return a line if the samples give two categories that differ, else None.
-
-    SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as the source is
-    opened, and folder trees take no category.
-    """
-    if source.format != "webdataset" or source.class_list is not None or source.keyword_list is not None:
-        return None
-    probes = _probes(source, 1 if source.category is None else NUM_SHARDS)
+def check_category(source: Source) -> None:
+    """Raise SourceError if none of the probed samples has what `--category` names. Parquet columns are checked as the
+    source is opened, and folder trees take no category."""
+    if source.format != "webdataset" or source.category is None:
+        return
+    probes = _probes(source)
     num_samples = sum(probe.num_samples for probe in probes)
     fields = list(dict.fromkeys(name for probe in probes for name in probe.fields))
-    if source.category is None:
-        num_contradicting = sum(probe.num_contradicting for probe in probes)
-        if not num_contradicting:
-            return None
-        return (
-            f"the .cls member and the JSON field category differ in {num_contradicting} of the first "
-            f"{number_of(num_samples, 'sample')}; .cls is taken: choose with --category cls or --category category"
-        )
     named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
     is_there = any(probe.num_with_category for probe in probes) or any(printable(name) in fields for name in named)
     if not num_samples or is_there:
-        return None
+        return
     probed = f"none of the {number_of(num_samples, 'sample')} probed"
     if source.category == "cls":
         raise SourceError(f"--category cls: {probed} has a .cls member that holds anything")
     near = did_you_mean(source.category, fields)
-    raise SourceError(
-        f'--category "{source.category}": {probed} has that JSON field{near}; {_fields_in_words(fields, "their")}'
-    )
+    there = f"their fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
+    raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {there}')
 
 
 def unread_notice(source: Source) -> str | None:
@@ -243,28 +223,11 @@ def own_names_notice(source: Source) -> str | None:
     return f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
 
 
-def no_category(source: Source, category: str) -> str:
-    """Return why no sample has a category, as far as its name shows; it names fields, never their content."""
-    if source.format != "webdataset":
-        return f'the column "{category}" holds nothing'
-    if category == "cls":
-        return "no sample has a .cls member that holds anything"
-    fields = [name for probe in _probes(source, 1) for name in probe.fields]
-    near = "" if category in fields else did_you_mean(category, fields)
-    missing = f'no sample has a text or whole number in the JSON field "{category}"{near}'
-    return "; ".join([missing, _fields_in_words(fields, "the first samples'")])
-
-
-def _fields_in_words(fields: list[str], whose: str) -> str:
-    return f"{whose} fields are: {', '.join(fields[:MAX_FIELDS])}" if fields else "the first have no JSON"
-
-
-def _probes(source: Source, num_shards: int) -> list[CategoryProbe]:
-    """Probe the first shard, or shards spread from the first to the last; the scan reports unreadable ones."""
+def _probes(source: Source) -> list[CategoryProbe]:
+    """Probe shards spread from the first to the last; the scan reports unreadable ones."""
     last = len(source.shards) - 1
-    numbers = sorted({last * n // max(1, num_shards - 1) for n in range(num_shards)})
     probes = list[CategoryProbe]()
-    for number in numbers:
+    for number in sorted({last * n // (NUM_SHARDS - 1) for n in range(NUM_SHARDS)}):
         with suppress(StorageError):
             probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
     return probes

@@ -35,7 +35,6 @@ from jobs.scanning.prepared import (
     cpus_per_engine,
     gpus_per_engine,
     is_on_cluster,
-    no_category,
     num_samples,
     own_names_notice,
     prepare,
@@ -139,7 +138,12 @@ class _Scan:
             self._description = self._described()
             self._record = record_of(self._prepared, self._description)
             if refuse_other(self._run, self._record) is None and not self._on_cluster:
-                self._refuse_new_run()  # on a cluster, `checked_description` has done it
+                # on a cluster, `checked_description` has done it
+                if isinstance(self._prepared.module, RemoteEngineModule):
+                    self._prepared.module.check(self._request.options)
+                if self._prepared.screen is not None:
+                    refuse_other_features(self._prepared.screen)
+                self._refuse_source()
             own_lease = stack.enter_context(
                 lease(self._run.at(RUN_LEASE), self._request.run, self._supervision.takeover)
             )
@@ -165,18 +169,9 @@ class _Scan:
             self._request.engine, self._engine_options(), cpus, gpus, self._feedback, self._progress, new_run=new_run
         )
 
-    def _refuse_new_run(self) -> None:
-        """Raise EngineError if a new run would get no answer, or its screen cannot be used here; SourceError if it
-        would get no picture."""
-        if isinstance(self._prepared.module, RemoteEngineModule):
-            self._prepared.module.check(self._request.options)
-        if self._prepared.screen is not None:
-            refuse_other_features(self._prepared.screen)
-        self._refuse_source()
-
     def _refuse_source(self) -> None:
         refuse_without_pictures(self._prepared.source, self._request.source)
-        self._notice(check_category(self._prepared.source))
+        check_category(self._prepared.source)
 
     def _scanned(self, own_lease: Lease, in_random_order: bool) -> ScanResult:
         refuse_foreign_list(self._prepared.source)
@@ -199,7 +194,8 @@ class _Scan:
         num_chosen = None if chosen is None else sum(len(indices) for indices in chosen.values())
         failures: list[str] = []
         if unfinished and self._prepared.screen is not None:
-            self._guard = self._counted_before(before, begun.settings_hash())
+            earlier = all_footers(self._run, before.listed, begun.settings_hash())
+            self._guard = sum((GuardCounts.parsed(footer.screen) for footer in earlier), GuardCounts())
             self._check_guard()
         if unfinished:
             self._progress.resume(self._num_rows(before, begun.settings_hash()), num_chosen)
@@ -231,11 +227,6 @@ class _Scan:
         except (RunError, StorageError):
             return 0  # the end of the scan says which file is damaged
 
-    def _counted_before(self, before: Results, settings_hash: str) -> GuardCounts:
-        """Return what the screen did in earlier scans into this run."""
-        found = all_footers(self._run, before.listed, settings_hash)
-        return sum((GuardCounts.parsed(footer.screen) for footer in found), GuardCounts())
-
     def _check_guard(self) -> None:
         """Raise IncompleteError if people's answers about guarded pictures contradict the bound of the screen; say once
         if only those of the engine do."""
@@ -253,13 +244,6 @@ class _Scan:
         if not self._is_doubted and (doubted := doubted_bound(*given)):
             self._is_doubted = True
             self._notice(doubted)
-
-    def _notice_drift(self, guard: GuardCounts) -> None:
-        if self._prepared.screen is None or not self._num_new:
-            return
-        from reports.screening.bounds import drifted_share
-
-        self._notice(drifted_share(guard, self._prepared.screen.record))
 
     def _notice(self, line: str | None) -> None:
         if line is not None:
@@ -373,7 +357,10 @@ class _Scan:
             images_per_s=self._progress.overall_images_per_s,
             num_screened=tally_.guard.num_screened,
         )
-        self._notice_drift(tally_.guard)
+        if self._prepared.screen is not None and self._num_new:
+            from reports.screening.bounds import drifted_share
+
+            self._notice(drifted_share(tally_.guard, self._prepared.screen.record))
         changed = [printable(s) for s in missing if now.ledger.last.get(shard_id_of(s)) == CONFLICT]
         why = incomplete(self._request.run, shards, missing, [*changed, *tally_.changed], tally_, num_chosen, failures)
         if why is not None:
@@ -437,7 +424,7 @@ def category_notices(source: Source, tally: Tally) -> Iterator[str]:
         without = number_of(num_named - tally.num_with_category, "image")
         yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
     if source.category is not None and num_named and not tally.num_with_category:
-        yield f"the category is null in every row: {no_category(source, source.category)}"
+        yield f"the category is null in every row: no sample has a text or whole number in {source.category}"
 
 
 def travels(run: str, checkout: Path = CHECKOUT) -> str | None:

@@ -25,7 +25,7 @@ from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Locator, Sample, Slice, printable
 from jobs.runtime.hash_list import HashList
 from reports.similarity.compute import PairFigures
-from reports.statistics.likeness import Features, distance, mean_squared_error, psnr, ssim
+from reports.similarity.likeness import Features, distance, mean_squared_error, psnr, ssim
 from scoring.picture_encoders import PictureEncoder
 
 CELL_PX = 16

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ingest.errors import PrivsieveError
-from jobs.console.requests import HashListUrl, LocalFile, Option, PagePath, Seed, Url, Urls, checked_request
+from jobs.console.requests import HashListUrl, LocalFile, Option, Seed, Url, Urls, checked_request
 
 MAX_PAIRS_PER_SET = 10_000_000
 
@@ -32,9 +32,6 @@ class CompareRequest:
 
     hash_list: HashListUrl = None
     """File of hashes (sha256 or PDQ, one a line); pairs with a picture on it are counted and not named."""
-
-    html: PagePath | None = None
-    """Write one self-contained page as well, to this file."""
 
     out: Url | None = None
     """Write a row of each pair to this Parquet file."""

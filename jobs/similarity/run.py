@@ -19,10 +19,8 @@ from jobs.similarity.comparing import (
     read_picture,
 )
 from jobs.similarity.request import CompareRequest
-from reports.pages import write_page
 from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.results import PairState, Similarity
-from reports.similarity.words import render
 from scoring.picture_encoders import PictureEncoder, frozen_encoder, trained_encoder
 
 
@@ -40,7 +38,7 @@ def _pair(
 
 
 def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similarity:
-    """Compare every changed picture with its original. Nothing is written but the page and the rows.
+    """Compare every changed picture with its original. Nothing is written but the rows.
 
     SourceError or StorageError of a corpus, or if no changed picture has an original; EngineError if an encoder or
     model cannot be loaded; LabelsError of the hash list.
@@ -52,7 +50,7 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     originals = Corpus(request.originals)
     wanted = drawn(originals.places, request.sample, request.seed)
     corpora = corpora_of(request.changed)
-    sets = [(corpus, SetPairs(name, encoder.num_dimensions)) for name, corpus in corpora.items()]
+    sets = [(corpus, SetPairs(name)) for name, corpus in corpora.items()]
     with feedback.meter("compare", len(wanted) * len(sets)) as meter:
         for place_ in wanted:
             picture = read_picture(originals, place_, hash_list)
@@ -67,7 +65,9 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
                     pairs.add(originals.key_of(place_), *pair)
                 meter.advance(1)
     for corpus, pairs in sets:
-        _add_strangers(pairs, corpus, originals)
+        for place_ in corpus.places:
+            if originals.partner_of(place_, corpus) is None:  # of no original at all, drawn or not
+                pairs.add(corpus.key_of(place_), "no_original")
     collected = [pairs.result() for _, pairs in sets]
     similarity = Similarity(
         num_originals=len(originals.places),
@@ -87,13 +87,4 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
         )
     if request.out is not None:
         write_checked(place(request.out), pa.concat_tables([table for _, table in collected]))
-    if request.html is not None:
-        write_page(render(similarity), request.html)
     return similarity
-
-
-def _add_strangers(pairs: SetPairs, corpus: Corpus, originals: Corpus) -> None:
-    """Count the changed pictures that belong to no original at all, drawn or not."""
-    for place_ in corpus.places:
-        if originals.partner_of(place_, corpus) is None:
-            pairs.add(corpus.key_of(place_), "no_original")

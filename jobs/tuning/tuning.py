@@ -57,10 +57,6 @@ SAID = {
 """A fact of a request -> its name on the command line."""
 
 
-MAX_SHOWN = 60
-"""Limit on the characters of a value in a message."""
-
-
 COLLAPSED = 0.1
 """A model whose most frequent answer exceeds its right share by this much has learnt to give only one answer."""
 
@@ -227,19 +223,9 @@ def _refuse_another(before: dict[str, object], content: dict[str, object], where
         former = before.get(name)
         if former == wanted or (name == "micro_batch_size" and name not in before):
             continue
-        difference = f"another {SAID[name]}"
-        if isinstance(former, dict) and isinstance(wanted, dict):
-            field = other_setting(former, wanted)
-            if field is None:
-                continue
-            difference = f"another recipe: {field} {_short(former.get(field))}, not {_short(wanted.get(field))}"
-        elif isinstance(former, int):
-            difference = f"{SAID[name]} {former}, not {wanted}"
-        raise LabelsError(f"{where} with {difference}; give the same, or name another --out")
-
-
-def _short(value: object) -> str:
-    return json.dumps(value)[:MAX_SHOWN]
+        if isinstance(former, dict) and isinstance(wanted, dict) and not other_setting(former, wanted):
+            continue
+        raise LabelsError(f"{where} with another {SAID[name]}; give the same, or name another --out")
 
 
 def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, feedback: Feedback) -> "Trained":

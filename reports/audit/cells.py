@@ -39,8 +39,6 @@ CATEGORY = f"coalesce(category, '{NO_GROUP}')"
 ALL = "NULL"
 """SQL of groups: one for each category, or one for the whole run."""
 
-_IS_GUARDED = f"coalesce(stage = '{GUARD}', false)"
-
 
 @dataclass(frozen=True)
 class AuditSql:
@@ -61,15 +59,11 @@ class AuditSql:
 
     @property
     def columns(self) -> str:
-        """Return the cells as columns `SQL AS cell_…`."""
         return ", ".join(f"{cell}::TINYINT AS cell_{subject}" for subject, cell in self.cells.items())
 
 
 def audit_sql(run: Run, private: str) -> AuditSql:
-    """Return the SQL for an audit of the run.
-
-    private: SQL condition. QueryError if it is not a condition over the rows.
-    """
+    """Return the SQL for an audit. private: SQL condition; QueryError if it is not one over the rows of the run."""
     engine = run.record.engine
     (row,) = run.ask("audit_guard")
     num_screened, num_guarded = row["num_screened"], row["num_guarded"]
@@ -91,16 +85,13 @@ def audit_sql(run: Run, private: str) -> AuditSql:
 
 
 def _cell_sql(probability: str, is_yes: str, others: Sequence[str]) -> str:
-    """Return the SQL of a row's cell.
-
-    others: branches for rows without a probability that are not answered with yes.
-    """
+    """Return the SQL of a row's cell. others: branches for rows without a probability that are not answered yes."""
     bins = " ".join(f"WHEN {probability} < {edge} THEN {number}" for number, edge in enumerate(EDGES))
     # `<= 1` leaves out NaN, which a damaged file may hold: DuckDB treats it as the largest number.
     binned = f"CASE {bins} WHEN {probability} <= 1 THEN {NUM_BINS - 1} END"
     shift = f"CASE WHEN {is_yes} THEN {NUM_BINS} ELSE 0 END"
     plain = f"CASE WHEN {is_yes} THEN {PRESENT} {' '.join(others)} ELSE {ABSENT} END"
-    guard = f"CASE WHEN {_IS_GUARDED} THEN {GUARDED} ELSE 0 END"
+    guard = f"CASE WHEN coalesce(stage = '{GUARD}', false) THEN {GUARDED} ELSE 0 END"
     return f"(coalesce({binned} + {shift}, {plain}) + {guard})"
 
 
@@ -181,10 +172,7 @@ def cell_counts(run: Run, sql: AuditSql, by_category: bool = False) -> CellCount
 
 
 def counts_by(run: Run, sql: AuditSql, group: str) -> tuple[tuple[str, ...], dict[str, Numbers]]:
-    """Count the images of each group: the groups, sorted; subject -> shape (groups, 4 answers, NUM_CELLS).
-
-    group: SQL value.
-    """
+    """Count images: the groups, sorted; subject -> shape (groups, 4 answers, NUM_CELLS). group: SQL value."""
     cells = []
     for subject, answer in sql.answers.items():
         number = f"CASE WHEN {answer} IS NULL THEN {NO_ANSWER} WHEN {answer} = 0 THEN {NO} WHEN {answer} = 1 THEN {YES}"

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
 
+import numpy as np
+
 from ingest.errors import LabelsError, RunError, number_of
 from reports.audit.cells import MAX_CATEGORIES, CellCounts, RawCounts, audit_sql, cell_counts, counts_by
 from reports.audit.fitting import Basis, fitted, labelled, looks_of, weighted
-from reports.audit.population import DrawnShards, category_weights, with_unscored
+from reports.audit.population import DrawnShards, category_weights
 from reports.audit.results import (
     ALL_LABELLED,
     ASSUMED,
@@ -18,21 +20,19 @@ from reports.audit.results import (
     ONLY_PRESENT,
     SCORED,
     SCREENED,
-    TOO_FEW_FOR_CATEGORIES,
     UNDECIDED,
     Audit,
-    CategoryRates,
     SubjectRates,
     of_shards,
 )
 from reports.audit.words import label_gaps
+from reports.labels.agreed import in_words, num_undecided_of
 from reports.run.design import SAMPLES, Kind
 from reports.run.warehouse import STALE_AUDIT, Run
 from reports.statistics.category_rates import MIN_LABELS
-from reports.statistics.estimates import Estimate, Rates
+from reports.statistics.estimates import Estimate
 from reports.statistics.shares import SMALL_GROUP
 from scoring.labels.table import JudgedLabels
-from scoring.privacy import follows_taxonomy
 from scoring.runs.audit_files import PRIVATE, SUBJECTS, AuditSample
 
 
@@ -64,21 +64,19 @@ def audit_of_sample(
     sql = audit_sql(run, design.private)
     counts = cell_counts(run, sql, by_category=True)
     if of_source is not None and not counts.categories:
-        why = (
-            "a screen left images out of it" if sql.num_screened else f"it has more than {MAX_CATEGORIES:,} categories"
+        raise RunError(
+            f"--category-sizes: {run.url} cannot be weighted, since it has a screen or more than {MAX_CATEGORIES:,} "
+            "categories; leave the option out"
         )
-        raise RunError(f"--category-sizes: {run.url} cannot be weighted, since {why}; leave the option out")
     shards = None
     if kind == "shards" and run.record.shard_draw is not None:
         shards = DrawnShards(run.record.shard_draw, *counts_by(run, sql, "shard"))
     basis = Basis(sample, labels, counts, kind, of_source, shards)
-    subjects, categories = list[SubjectRates](), list[CategoryRates]()
+    subjects, categories = list[SubjectRates](), list[SubjectRates]()
     for subject in SUBJECTS:
         rates, of_categories = _corrected(subject, basis)
         subjects.append(rates)
         categories += of_categories
-    if run.damage.num_parts:  # the number of images is unknown
-        subjects = [replace(rates, with_quarantined=None) for rates in subjects]
     in_source = f"{IN_SOURCE}{' that could be read' if run.damage.num_parts else ''}"
     return Audit(
         run=run.url,
@@ -97,8 +95,7 @@ def audit_of_sample(
 
 
 def private_rate(sample: AuditSample, counts: CellCounts, judged: JudgedLabels) -> Estimate:
-    """Estimate the share of the images of the run that is private, from these labels. Without values if no label is
-    usable."""
+    """Estimate the share of the images of the run that is private; without values if no label is usable."""
     try:
         labels = labelled(sample.table, judged, sample.design.private)
     except LabelsError:  # no label is of a drawn picture
@@ -110,15 +107,16 @@ def private_rate(sample: AuditSample, counts: CellCounts, judged: JudgedLabels) 
     return rates.prevalence if rates else Estimate()
 
 
-def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryRates]]:
+def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[SubjectRates]]:
+    """Return the rates of the whole run, and of its categories if the labels are enough."""
     labels, places = weighted(subject, basis)
     raw, num_labels = basis.raw(subject), len(places)
     num_undecided = int(basis.labels.undecided[subject].sum())
     rates = SubjectRates(
         subject=subject,
+        num_scored=round(raw.num_scored),
         num_labels=num_labels,
         num_positive=int(labels.is_there.sum()),
-        num_ambiguous=basis.labels.num_ambiguous[subject],
         num_undecided=num_undecided,
         second_looks=looks_of(subject, basis),
         raw_rate=raw.rate,
@@ -133,13 +131,25 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
     names = basis.counts.categories
     whole, *of_categories = fitted(subject, basis, with_categories=bool(names) and not is_complete)
     assert whole is not None
-    categories = [
-        _category(subject, name, RawCounts(counts), estimate)
-        for name, counts, estimate in zip(
-            names, basis.counts.of_answers[subject].sum(axis=2), of_categories, strict=False
+    categories = list[SubjectRates]()
+    for name, counts, known in zip(names, basis.counts.of_answers[subject].sum(axis=2), of_categories, strict=False):
+        if known is None:
+            continue
+        answers = RawCounts(counts)
+        assumed = ASSUMED if known.method == "fay-herriot" else None
+        one = SubjectRates(
+            subject=subject,
+            category=name,
+            num_scored=round(answers.num_scored),
+            num_labels=known.num_labels,
+            raw_rate=answers.rate,
+            is_raw_lower_bound=answers.is_lower_bound,
+            corrected=known.prevalence,
+            sensitivity=known.sensitivity if answers.num_answered else Estimate(),
+            method=known.method,
+            note=FEW_IMAGES if answers.num_scored < SMALL_GROUP else assumed,
         )
-        if estimate is not None
-    ]
+        categories.append(one)
     note = None
     if is_complete:
         note = ALL_LABELLED
@@ -147,40 +157,17 @@ def _corrected(subject: str, basis: Basis) -> tuple[SubjectRates, list[CategoryR
         note = FEW_LABELS
     elif num_undecided:
         note = UNDECIDED
-    elif names and not categories:
-        note = TOO_FEW_FOR_CATEGORIES
-    corrected = replace(
-        rates,
-        corrected=whole.prevalence,
-        with_quarantined=with_unscored(whole.prevalence, *basis.num_scored_of_all()),
-        # An engine that never answers is neither sensitive nor specific.
-        sensitivity=whole.sensitivity if raw.num_answered else Estimate(),
-        specificity=whole.specificity if raw.num_answered else Estimate(),
-        note=note,
-    )
+    corrected = replace(rates, corrected=whole.prevalence, note=note)
+    if raw.num_answered:  # an engine that never answers is neither sensitive nor specific
+        corrected = replace(corrected, sensitivity=whole.sensitivity, specificity=whole.specificity)
     return corrected, categories
 
 
-def _category(subject: str, category: str, raw: RawCounts, rates: Rates) -> CategoryRates:
-    note = ASSUMED if rates.method == "fay-herriot" else None
-    return CategoryRates(
-        subject=subject,
-        category=category,
-        num_scored=int(raw.num_scored),
-        raw_rate=raw.rate,
-        is_raw_lower_bound=raw.is_lower_bound,
-        corrected=rates.prevalence,
-        sensitivity=rates.sensitivity if raw.num_answered else Estimate(),
-        method=rates.method,
-        num_labels=rates.num_labels,
-        note=FEW_IMAGES if raw.num_scored < SMALL_GROUP else note,
-    )
-
-
-def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple[str, ...]:
-    labels, counts, private, notes = basis.labels, basis.labels.counts, basis.sample.design.private, list[str]()
-    notes += label_gaps(counts.num_drawn, counts.num_empty + counts.num_without_row, labels.undecided_in_words)
-    if labels.undecided_in_words:
+def _notes(run: Run, basis: Basis, categories: Sequence[SubjectRates]) -> tuple[str, ...]:
+    labels, counts, notes = basis.labels, basis.labels.counts, list[str]()
+    undecided = in_words(num_undecided_of(np.stack(list(labels.undecided.values()), axis=1)))
+    notes += label_gaps(counts.num_drawn, counts.num_empty + counts.num_without_row, undecided)
+    if undecided:
         notes.append(
             f"The majority counts, so one more person decides: privsieve review {quote(run.url)} --queue audit --as "
             f"NAME, then apply {quote(run.url)}/reviews."
@@ -190,15 +177,11 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
             f"Not used, since chance did not choose their pictures from this run: "
             f"{number_of(counts.num_outside, 'label')}."
         )
-    if not follows_taxonomy(private):
-        notes.append(f'Of the labels only the column "private" says what is private, since that means here: {private}.')
     if run.record.per_category and basis.of_source is None:
         notes.append(
             "The run has as many images of each category, whatever its size in the source, so rates of the whole run "
             "are no rates of the source; --category-sizes FILE weights them. Rates of categories hold for the source."
         )
-    if sum(labels.num_ambiguous.values()):
-        notes.append(f"{sum(labels.num_ambiguous.values()):,} attributes are labelled 0.5; they count as absent.")
     if any(category.method != "difference" for category in categories):
         notes.append(
             f"Rates of categories with fewer than {MIN_LABELS} labels of their own assume that the true rates scatter "
@@ -210,8 +193,6 @@ def _notes(run: Run, basis: Basis, categories: Sequence[CategoryRates]) -> tuple
             f"Each guarded image counts as {basis.counts.guard_mass:,.0f}, for those that the screen left out. There "
             "are no rates of categories, since few images of each are guarded."
         )
-    elif not basis.counts.categories:
-        notes.append(f"There are no rates of categories: the run has more than {MAX_CATEGORIES:,}, or a screen.")
     if basis.shards is not None:
         notes.append(
             f"Intervals of the source hold {of_shards(len(basis.shards.names))}. Rates of categories are of the run."

@@ -39,8 +39,7 @@ PRIVATE_SHARE: Mapping[Purpose, float] = {"both": 0.4, "private": 0.7, "attribut
 
 @dataclass(frozen=True)
 class Expected:
-    """What labels of a sample can show, guessed before there are any. In four simulated settings the width was right
-    within a factor of 0.86 to 1.25."""
+    """What labels of a sample can show, guessed before there are any."""
 
     half_width: float | None
     """Half of the 95 % interval of the private rate of the scored images, 0–1, if every label is given and right."""
@@ -79,9 +78,7 @@ def draw(
     density = _density_sql(of_cells, num_images, weights)
     buckets = run.ask("audit_densities", density=density, scored=sql.scored, cells=sql.columns)
     histogram = np.array([[bucket["num_images"], bucket["total"]] for bucket in buckets], dtype=np.float64)
-    densest = sum(float(of_cells[subject][num_images[subject] > 0].max()) for subject in of_cells)
-    most = EVEN_SHARE + max(weights.values(), default=1.0) * densest
-    scale = scale_of(num_wanted, num_scored, most, histogram)
+    scale = scale_of(num_wanted, num_scored, histogram)
     design = AuditDesign(
         num_wanted=num_wanted,
         seed=seed,
@@ -155,9 +152,9 @@ def _drawn(run: Run, sql: AuditSql, probability: str, design: AuditDesign) -> Au
 def _half_width(
     sample: AuditSample, num_images: Numbers, weights: Mapping[str, float], guard_mass: float
 ) -> float | None:
-    """Return half of the interval of the private rate if the guesses about the cells are right; None without a drawn
-    picture. num_images: in each cell, as the rates count them. weights: category -> how often an image of it counts;
-    once without any. guard_mass: images that a guarded one represents."""
+    """Return half of the interval of the private rate if the guesses about the cells are right; None without a picture.
+    num_images: in each cell, as the rates count them. weights: as in `_density_sql`. guard_mass: images that a guarded
+    one represents."""
     guess, table = guesses(num_images), sample.table
     if not table.num_rows:
         return None
@@ -215,22 +212,23 @@ def densities(num_images: Mapping[str, Numbers], purpose: Purpose, guard_mass: f
     return densities_
 
 
-def scale_of(num_wanted: int, num_images: int, largest: float, histogram: Numbers) -> float:
-    """Return the factor that turns a density into a probability, so that `num_wanted` images are expected.
+def scale_of(num_wanted: int, num_images: int, histogram: Numbers) -> float:
+    """Return the factor that turns a density into a probability, so that `num_wanted` images are expected; infinity if
+    every image is to be drawn.
 
-    largest: an upper bound of all densities. histogram: number of images and sum of densities of each bucket of similar
-    densities, shape (B, 2).
-    Infinity if every image is to be drawn.
+    histogram: number of images and sum of densities of each bucket of similar densities, shape (B, 2).
     """
     if num_wanted >= num_images:
         return np.inf
-    plain = num_wanted / num_images
-    if plain * largest <= 1:
-        return plain
     count, total = histogram.T
     from scipy.optimize import brentq
 
     def missing(scale: float) -> float:
         return num_wanted - float((count * np.minimum(1, scale * total / count)).sum())
 
-    return float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15)) if missing(plain) > 0 else plain
+    plain = num_wanted / num_images
+    return (
+        float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15))
+        if missing(plain) > 1e-9 * num_wanted
+        else plain
+    )

@@ -13,7 +13,7 @@ from ingest.errors import LabelsError
 from reports.audit.cells import CellCounts, RawCounts
 from reports.audit.population import CategoryWeights, DrawnShards, rates_of_source
 from reports.audit.results import LabelCounts
-from reports.labels.agreed import agreed, in_words, num_undecided_of
+from reports.labels.agreed import agreed
 from reports.labels.joining import join
 from reports.run.design import SAMPLES, Kind
 from reports.statistics.agreement import NONE, SecondLooks, allowing_for, second_looks
@@ -39,9 +39,6 @@ class LabelledSample:
     truth: dict[str, Numbers]
     """Subject -> 1, 0 or NaN (not labelled), shape (m,). An attribute's 0.5 is 0."""
 
-    num_ambiguous: dict[str, int]
-    """Subject -> labels of 0.5."""
-
     undecided: dict[str, Flags]
     """Subject -> whether people differ on it, cannot say, or skipped it, shape (m,); then the truth is NaN."""
 
@@ -50,18 +47,13 @@ class LabelledSample:
     """Subject -> people who say yes, and who say no, shape (m,)."""
     counts: LabelCounts
 
-    @property
-    def undecided_in_words(self) -> str:
-        """Return the number of undecided pictures of each subject that has any; empty if none has."""
-        return in_words(num_undecided_of(np.stack(list(self.undecided.values()), axis=1)))
-
     def says_only_where(self, subject: str) -> bool:
         """Return whether the labels name the subject where it is present, and leave the other pictures that were seen
         open: as a data set whose classes name what a picture shows, or a list that was filled in with 1 only."""
         answers = np.stack(list(self.truth.values()))
         has_label: Flags = ~np.isnan(self.truth[subject])
         is_seen: Flags = ~np.isnan(answers).all(axis=0) | self.undecided[subject]
-        if self.num_ambiguous[subject] or self.num_no[subject].any() or (answers[:, has_label] == 0).any():
+        if self.num_no[subject].any() or (answers[:, has_label] == 0).any():
             return False
         return bool((is_seen & ~has_label).sum() > OPEN_SHARE * is_seen.sum())
 
@@ -87,11 +79,7 @@ def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSa
     of_attributes = attribute_values(joined.labels).astype(np.float64)
     undecided = dict(zip(SUBJECTS, answers.undecided[joined.label_places].T, strict=True))
     truth = {PRIVATE: private_of_labels(numbers_of(joined.labels, "private"), of_attributes, private)}
-    ambiguous = {PRIVATE: 0}
-    for index, key in enumerate(KEYS):
-        values = of_attributes[:, index]
-        truth[key] = np.where(values == 0.5, 0.0, values)
-        ambiguous[key] = int(((values == 0.5) & ~undecided[key]).sum())
+    truth |= dict(zip(KEYS, np.where(of_attributes == 0.5, 0.0, of_attributes).T, strict=True))
     truth = {subject: np.where(undecided[subject], np.nan, answer) for subject, answer in truth.items()}
     is_undecided: Flags = np.asarray(np.stack(list(undecided.values())).any(axis=0), dtype=np.bool_)
     has_answer: Flags = np.asarray(~np.isnan(np.stack(list(truth.values()))).all(axis=0), dtype=np.bool_)
@@ -101,14 +89,13 @@ def labelled(sample: pa.Table, judged: JudgedLabels, private: str) -> LabelledSa
         num_undecided=int((~has_answer & is_undecided).sum()),
         num_empty=int((~has_answer & ~is_undecided).sum()),
         num_without_row=rows.num_rows - len(has_answer),
-        num_rows=judged.labels.num_rows,
         num_outside=joined.counts.num_labels_without_row,
     )
     places = joined.rows["place"].to_numpy().astype(np.int64)
     num_yes, num_no = (
         dict(zip(SUBJECTS, votes[joined.label_places].T, strict=True)) for votes in (answers.num_yes, answers.num_no)
     )
-    return LabelledSample(places, truth, ambiguous, undecided, num_yes, num_no, counts)
+    return LabelledSample(places, truth, undecided, num_yes, num_no, counts)
 
 
 def _with_hashes(rows: pa.Table, labels: pa.Table) -> pa.Table:
@@ -179,19 +166,9 @@ class Basis:
         """Return the run's own answers for the same images."""
         return self.counts.raw(subject, self.weights)
 
-    def num_scored_of_all(self) -> tuple[float, float]:
-        """Return the number of scored or screened images, and of all images, of the population of the rates."""
-        num_all = float(self.sample.design.num_rows)
-        if self.of_source is not None:
-            num_all = float(self.of_source.num_images @ self.of_source.weights)
-        return float(self.num_images(PRIVATE).sum()), num_all
-
 
 def weighted(subject: str, basis: Basis, undecided: float | None = None) -> tuple[Labels, Counts]:
-    """Return the labels of a subject, and the rows of the sample that they are of.
-
-    undecided: value that undecided pictures get, 0 or 1; None leaves them out.
-    """
+    """Return the labels of a subject, and their rows of the sample. undecided: 0 or 1 for such pictures; None: none."""
     labels, drawn = basis.labels, basis.sample.table
     truth = labels.truth[subject]
     if undecided is not None:

@@ -53,17 +53,6 @@ def rates_of_source(rates: Rates, num_images: float) -> Rates:
     )
 
 
-def with_unscored(corrected: Estimate, num_scored: float, num_images: float) -> tuple[float, float] | None:
-    """Return the interval of the rate with images that have no score: low if none of them is positive, high if all are.
-
-    None if `corrected` has no interval.
-    """
-    if corrected.low is None or corrected.high is None or not num_images:
-        return None
-    num_unscored = num_images - num_scored
-    return corrected.low * num_scored / num_images, (corrected.high * num_scored + num_unscored) / num_images
-
-
 @dataclass(frozen=True)
 class DrawnShards:
     """The m shards that were drawn."""
@@ -134,11 +123,8 @@ class CategoryWeights:
     def with_error_of_draw(
         self, estimate: Estimate, names: Sequence[str], rates: Numbers, num_scored: Numbers
     ) -> Estimate:
-        """Add the error of the run's draw to an estimate.
-
-        names: categories with a scored image. rates: corrected rate of each of them. num_scored: images of it with a
-        score.
-        """
+        """Add the error of the run's draw to an estimate. names: categories with a scored image. rates: the corrected
+        rate of each. num_scored: its images with a score."""
         value, low, high = estimate.value, estimate.low, estimate.high
         if value is None or low is None or high is None:
             return estimate
@@ -157,22 +143,15 @@ def category_weights(run: Run, sizes: Mapping[str, int]) -> CategoryWeights:
     if the run has more images of one.
     """
     drawn = {row["category"]: int(row["num_images"]) for row in run.ask("category_counts")}
-    if unnamed := sorted(drawn.keys() - sizes.keys()):
-        raise _wrong_sizes(f"{_categories(unnamed)} no size there")
-    if missing := sorted(sizes.keys() - drawn.keys()):
-        raise _wrong_sizes(f"{_categories(missing)} no image in the run")
-    if larger := sorted(name for name, num in drawn.items() if num > sizes[name]):
-        name = larger[0]
-        raise _wrong_sizes(f'of "{name:.60}" the run has {drawn[name]:,} images, and {sizes[name]:,} are given')
+    wrong = "--category-sizes: {}; give the images of each category of the run in the source"
+    unlike = ((drawn.keys() - sizes.keys(), "size there"), (sizes.keys() - drawn.keys(), "image in the run"))
+    for others, lacks in unlike:
+        if others:
+            has = "category has" if len(others) == 1 else "categories have"
+            raise QueryError(wrong.format(f'{len(others):,} {has} (such as "{min(others):.60}") no {lacks}'))
+    for name in sorted(name for name, num in drawn.items() if num > sizes[name]):
+        number = f'of "{name:.60}" the run has {drawn[name]:,} images, and {sizes[name]:,} are given'
+        raise QueryError(wrong.format(number))
     names = tuple(sorted(drawn))
     in_source, in_run = (np.array([numbers[name] for name in names], dtype=np.float64) for numbers in (sizes, drawn))
     return CategoryWeights(names, in_source, in_run)
-
-
-def _categories(names: Sequence[str]) -> str:
-    has = "category has" if len(names) == 1 else "categories have"
-    return f'{len(names):,} {has} (such as "{names[0]:.60}")'
-
-
-def _wrong_sizes(why: str) -> QueryError:
-    return QueryError(f"--category-sizes: {why}; give the images of each category of the run in the source")

@@ -20,7 +20,6 @@ NO_LABELS = "no labels"
 ONLY_PRESENT = "labels say only where it is present"
 UNDECIDED = "the interval covers undecided labels"
 FEW_LABELS = f"fewer than {MIN_LABELS} labels"
-TOO_FEW_FOR_CATEGORIES = "too few labels for categories"
 FEW_IMAGES = f"fewer than {SMALL_GROUP} images"
 ASSUMED = "by a model of all categories"
 ALL_LABELLED = "every image is labelled"
@@ -43,23 +42,33 @@ class LabelCounts:
     """How many of these have no answer although people saw them: people differ, cannot say, or skipped them."""
 
     num_without_row: int
-    num_rows: int
-    """Rows of the labels."""
-
     num_outside: int
-    """How many of these are of pictures that were not drawn from the run. They are not used: chance did not choose
-    them."""
+    """Labels of pictures that were not drawn from the run; not used, since chance did not choose them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RatesOfSubject:
-    """The private decision or an attribute. Shares are 0–1, of the images that `Audit` names."""
+class SubjectRates:
+    """The private decision or an attribute, in the whole run or a category. Shares are 0–1, of the images that `Audit`
+    names."""
 
     subject: str
     """`private`, or the key of an attribute."""
 
+    category: str | None = None
+    """None for the whole run."""
+
+    num_scored: int
     num_labels: int
     """Labelled pictures that the correction rests on; of a category, those in it."""
+
+    num_positive: int = 0
+    """How many of these are private or show the attribute; not counted in categories, like the next two."""
+
+    num_undecided: int = 0
+    """Drawn pictures without an answer that people saw. Intervals cover both: all of them positive, and none."""
+
+    second_looks: SecondLooks = NONE
+    """Pictures that at least two people judged, and how far they agree."""
 
     raw_rate: float | None
     """Rate by the run's answers; a share of the images with an answer."""
@@ -70,43 +79,15 @@ class RatesOfSubject:
     corrected: Estimate = field(default_factory=Estimate)
 
     sensitivity: Estimate = field(default_factory=Estimate)
-    """Share of the positive images that the run answers with yes; an unknown answer is not a yes."""
+    """Share of the positive images that the run answers with yes; an unknown answer is not a yes. Of a category only
+    with enough labels of its own."""
+
+    specificity: Estimate = field(default_factory=Estimate)
+    """Share of the other images that the run does not answer with yes; not known of categories."""
 
     method: Method = "difference"
     note: str | None
     """Why there is no corrected rate, or what a reader must know of it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SubjectRates(RatesOfSubject):
-    """Rates of the whole run."""
-
-    num_positive: int
-    """How many of the labelled pictures are private or show the attribute."""
-
-    num_ambiguous: int
-    """How many of these are labelled 0.5; they count as absent."""
-
-    num_undecided: int
-    """Drawn pictures without an answer that people saw. Intervals cover both: all of them positive, and none."""
-
-    second_looks: SecondLooks = NONE
-    """Pictures that at least two people judged, and how far they agree."""
-
-    with_quarantined: tuple[float, float] | None = None
-    """The corrected interval if quarantined images count too: low if none of them is positive, high if all are. None if
-    shards are damaged, so that the number of images is not known."""
-
-    specificity: Estimate = field(default_factory=Estimate)
-    """Share of the other images that the run does not answer with yes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CategoryRates(RatesOfSubject):
-    """Rates of one category. The sensitivity is only of a category with enough labels of its own."""
-
-    category: str
-    num_scored: int
 
 
 @dataclass(frozen=True)
@@ -133,7 +114,7 @@ class Audit:
     subjects: tuple[SubjectRates, ...]
     """The private decision first, then the attributes."""
 
-    categories: tuple[CategoryRates, ...]
+    categories: tuple[SubjectRates, ...]
     """Rates per category, of subjects for which the labels are enough."""
 
     cautions: tuple[str, ...]
@@ -157,10 +138,9 @@ def as_table(audit: Audit) -> pa.Table:
     rows: list[dict[str, object]] = []
     for rates in (*audit.subjects, *audit.categories):
         row: dict[str, object] = {name: getattr(rates, name) for name in CORRECTED_SCHEMA.names if hasattr(rates, name)}
-        of_category = isinstance(rates, CategoryRates)
-        row["population"] = audit.category_population if of_category else audit.population
+        row["population"] = audit.population if rates.category is None else audit.category_population
         for name in ("corrected", "sensitivity", "specificity"):
-            estimate: Estimate = getattr(rates, name, Estimate())
+            estimate: Estimate = getattr(rates, name)
             prefix = "" if name == "corrected" else f"{name}_"
             row |= {f"{prefix}low": estimate.low, f"{prefix}high": estimate.high}
             row["corrected_rate" if name == "corrected" else name] = estimate.value

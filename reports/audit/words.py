@@ -10,15 +10,14 @@ from reports.audit.results import (
     FEW_LABELS,
     NO_LABELS,
     ONLY_PRESENT,
-    TOO_FEW_FOR_CATEGORIES,
     Audit,
-    CategoryRates,
     LabelCounts,
+    SubjectRates,
 )
 from reports.statistics.agreement import MIN_TWICE
-from reports.statistics.category_rates import MIN_CATEGORIES, MIN_LABELS
+from reports.statistics.category_rates import MIN_LABELS
 from reports.statistics.estimates import Estimate
-from reports.statistics.shares import SMALL_GROUP, num_needed
+from reports.statistics.shares import num_needed
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
 from scoring.runs.audit_files import PRIVATE, SUBJECTS
 
@@ -30,15 +29,9 @@ SENTENCES: Mapping[str, str] = {
     ONLY_PRESENT: "No corrected rate, since the labels say only where it is present, and leave other pictures open: "
     "{subjects}.",
     FEW_LABELS: f"Corrected by fewer than {MIN_LABELS} labels, so label more before you rely on it: {{subjects}}.",
-    TOO_FEW_FOR_CATEGORIES: f"No rates of categories, since none has {MIN_LABELS} labels of its own, and fewer than "
-    f"{MIN_CATEGORIES} have {SMALL_GROUP} images: {{subjects}}.",
     ALL_LABELLED: "Every image is labelled, so the corrected rate is that of the labels: {subjects}.",
 }
 """Note -> what it means for the reader. The notes of the whole audit explain the others."""
-
-
-PROMISES = (0.95, 0.99)
-"""Shares of private pictures, of which the labels that a promise needs are said beforehand."""
 
 
 def expectations(expected: Expected) -> Iterator[str]:
@@ -48,7 +41,7 @@ def expectations(expected: Expected) -> Iterator[str]:
             f"all labels together: expect about ± {100 * expected.half_width:.1f} points for the corrected private "
             "rate, a guess from the answers; people who differ widen it"
         )
-    needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in PROMISES)
+    needed = ", ".join(f"{num_needed(share, 0.95)} for {100 * share:g} %" for share in (0.95, 0.99))
     yield (
         f"about {expected.num_private_even:,.0f} private pictures are expected for the guarantee of a policy and "
         f"screen fit, where with 95 % confidence a promise needs {needed}"
@@ -72,7 +65,6 @@ def headlines(audit: Audit) -> tuple[str, ...]:
 
 
 def _counted(counts: LabelCounts) -> str:
-    """Return the counts of labels in words, without those that are 0."""
     others = {
         "undecided": counts.num_undecided,
         "without an answer": counts.num_empty,
@@ -104,18 +96,12 @@ def tables(audit: Audit) -> Iterator[Table]:
     if any(subject.is_raw_lower_bound for subject in audit.subjects if subject.num_labels):
         title += "; ≥: never ruled out, so at least"
     yield table(title, heads, rows)
-    with_rate = [
-        category
-        for category in audit.categories
-        if category.subject == PRIVATE and category.corrected.value is not None
-    ]
+    with_rate = [each for each in audit.categories if each.subject == PRIVATE and each.corrected.value is not None]
     if with_rate:
         ranked = sorted(with_rate, key=lambda category: (-(category.corrected.low or 0), category.category))
         shown = ranked[:MAX_CATEGORIES_SHOWN]
         more = (
-            f"; the first {len(shown)} of {len(with_rate):,}, --format csv gives all"
-            if len(with_rate) > len(shown)
-            else ""
+            f"; the first {len(shown)} of {len(ranked):,}, --format csv gives all" if len(ranked) > len(shown) else ""
         )
         title = f"Private share of the {audit.category_population} by category, highest lower end first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "sensitivity", "note"]
@@ -132,15 +118,10 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
         SENTENCES[note].format(subjects=_listed(subjects)) for note, subjects in of_notes.items() if note in SENTENCES
     ]
     lines += map(printable, audit.notes)
-    private = audit.subjects[0]
-    if audit.num_quarantined and private.with_quarantined is not None:
-        low, high = private.with_quarantined
-        lines.append(
-            "In no rate and not drawn, since most cannot be shown: "
-            f"{number_of(audit.num_quarantined, 'quarantined image')}. With all of these the private rate is between "
-            f"{percent(low)} (none private) and {percent(high)} (all)."
-        )
-    looks = private.second_looks
+    if audit.num_quarantined:
+        images = number_of(audit.num_quarantined, "quarantined image")
+        lines.append(f"In no rate and not drawn, since most cannot be shown: {images}; report says what they change.")
+    looks = audit.subjects[0].second_looks
     lines.append(label_errors(looks.num_pictures, looks.share_differing, looks.kappa, bool(looks.reach_high)))
     return tuple(lines)
 
@@ -154,14 +135,10 @@ def _listed(subjects: Sequence[str]) -> str:
     return ", ".join(subjects)
 
 
-def _category(rates: CategoryRates) -> list[Cell]:
-    cells = [
-        percent(rates.raw_rate, rates.is_raw_lower_bound),
-        _cell(rates.corrected),
-        _cell(rates.sensitivity),
-        rates.note or "",
-    ]
-    return [shortened(printable(rates.category)), rates.num_scored, rates.num_labels, *cells]
+def _category(rates: SubjectRates) -> list[Cell]:
+    name, note = shortened(printable(rates.category or "")), rates.note or ""
+    raw = percent(rates.raw_rate, rates.is_raw_lower_bound)
+    return [name, rates.num_scored, rates.num_labels, raw, _cell(rates.corrected), _cell(rates.sensitivity), note]
 
 
 def _cell(estimate: Estimate) -> str:
@@ -191,11 +168,8 @@ def label_gaps(num_drawn: int, num_without_label: int, undecided: str) -> Iterat
 
 
 def label_errors(num_pictures: int, differing: float | None, kappa: float | None, is_allowed_for: bool) -> str:
-    """Explain how wrong labels affect the rates, as far as that is known.
-
-    num_pictures: pictures that at least two people judged. is_allowed_for: whether the intervals are wider by these
-    errors.
-    """
+    """Explain how wrong labels affect the rates. num_pictures: those that at least two people judged. is_allowed_for:
+    whether the intervals are wider by these errors."""
     if num_pictures < MIN_TWICE or differing is None:
         few = f" (so far {num_pictures:,})" if num_pictures else ""
         return (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from reports.labels.joining import Drawn, JoinCounts
-from reports.statistics.calibration import Calibration, Method
+from reports.statistics.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,6 @@ class SubjectCalibration:
     subject: str
     """"private", or the attribute's key."""
 
-    level: int | None
     probability: str
     """Which number of the row was calibrated."""
 
@@ -25,12 +24,6 @@ class SubjectCalibration:
 
     num_effective: float
     """Number of equally drawn pictures that show it and tell as much as these; `num_present` without weights."""
-
-    method: Method | None
-    """None if there are too few labels."""
-
-    pooled_with: tuple[str, ...]
-    """Rare attributes of the same level that share the map."""
 
     before: Calibration
     """Calibration of the probabilities as they were given."""
@@ -74,10 +67,6 @@ class CalibrationReport:
     num_undecided: dict[str, int]
     """Subject -> pictures on which people differ, or which none could judge; they are in no figure of it."""
 
-    at: float
-    """Calibrated probability from which an attribute is present."""
-
-    seed: int
     subjects: tuple[SubjectCalibration, ...]
     """The private decision first, then attributes in their order."""
 

@@ -1,17 +1,22 @@
 """A calibration as tables of text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from reports.calibration.results import CalibrationReport, SubjectCalibration
 from reports.labels.agreed import in_words
-from reports.statistics.calibration import ReliabilityBin
-from reports.words import Cell, Document, Table, number, table
+from reports.words import Cell, Document, number, table
 from scoring.table import Col
 
 
-def document(report: CalibrationReport, reliability_of: Sequence[str]) -> Document:
-    """Return the calibration as text. reliability_of: subjects that get a reliability table."""
-    return Document(tuple(headlines(report)), tuple(tables(report, reliability_of)), tuple(notes(report)))
+def document(report: CalibrationReport) -> Document:
+    present = "present" if report.has_attributes else "private"
+    subjects = table(
+        "Before → after. After: each picture by a map fitted on the other four fifths. "
+        f"Threshold: {present} with a probability of 0.5 or more",
+        ["subject", "pictures", present, "Brier", "ECE", "by chance", "wrong answers", "threshold"],
+        [_row(subject) for subject in report.subjects],
+    )
+    return Document(tuple(headlines(report)), (subjects,), tuple(notes(report)))
 
 
 def headlines(report: CalibrationReport) -> Iterator[str]:
@@ -29,36 +34,14 @@ def headlines(report: CalibrationReport) -> Iterator[str]:
         yield f"drawn   {report.num_labelled:,} labelled pictures, each weighted the same; copies of one count once"
 
 
-def tables(report: CalibrationReport, reliability_of: Sequence[str]) -> Iterator[Table]:
-    """Yield the table of all subjects, then the reliability tables.
-
-    reliability_of: subjects that get a reliability table.
-    """
-    present = "present" if report.has_attributes else "private"
-    yield table(
-        "Before → after. After: each picture by a map fitted on the other four fifths. "
-        f"Threshold: {present} with a probability of {report.at:g} or more",
-        ["subject", "pictures", present, "map", "Brier", "ECE", "by chance", "wrong answers", "threshold"],
-        [_row(subject) for subject in report.subjects],
-        (0, 3),
-    )
-    for subject in report.subjects:
-        if subject.subject in reliability_of:
-            yield _reliability(subject)
-
-
 def notes(report: CalibrationReport) -> Iterator[str]:
     """Yield notes on single subjects, one line each."""
     for subject in report.subjects:
-        if subject.pooled_with:
-            yield f"{subject.subject}: rare, so it shares its map with {', '.join(subject.pooled_with)}"
         if subject.note:
             yield f"{subject.subject}: {subject.note}"
         if subject.subject == "private" and subject.threshold is not None:
             threshold = f"{subject.threshold:g}"
-            use = (
-                f"use it in evaluate --threshold {threshold}, or in a policy as when: {Col.PROB_PRIVATE} >= {threshold}"
-            )
+            use = f"use it in a policy as when: {Col.PROB_PRIVATE} >= {threshold}"
             yield f"private: {subject.probability} from {threshold} on{'' if report.has_attributes else f'; {use}'}"
     if report.num_open:
         yield (
@@ -82,7 +65,6 @@ def _row(subject: SubjectCalibration) -> list[Cell]:
         subject.subject,
         subject.num_pictures,
         subject.num_present,
-        f"{subject.method or '–'}{', pooled' if subject.pooled_with else ''}",
         _change(subject.before.brier, after.brier if after else None),
         _change(subject.before.ece, after.ece if after else None),
         _change(subject.before.ece_by_chance, after.ece_by_chance if after else None),
@@ -93,19 +75,3 @@ def _row(subject: SubjectCalibration) -> list[Cell]:
 
 def _change(before: float | None, after: float | None) -> str:
     return f"{number(before)} → {number(after)}"
-
-
-def _reliability(subject: SubjectCalibration) -> Table:
-    after: Sequence[ReliabilityBin | None] = subject.after.bins if subject.after else [None] * len(subject.before.bins)
-    return table(
-        f"Reliability of {subject.subject} ({subject.probability})",
-        ["probability", "pictures", "mean", "share so", "pictures after", "mean after", "share so after"],
-        [
-            [f"{before.low:.1f}–{before.high:.1f}", *_cells(before), *_cells(later)]
-            for before, later in zip(subject.before.bins, after, strict=True)
-        ],
-    )
-
-
-def _cells(bin_: ReliabilityBin | None) -> list[Cell]:
-    return [None] * 3 if bin_ is None else [bin_.num_pictures, bin_.mean_probability, bin_.share]

@@ -7,14 +7,13 @@ DuckDB counts the pictures of the table `compared`, so that no rows are held in 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 
 from ingest.sample import printable
-from reports.diff.results import AttributeChange, GroupChange, GroupScores, MeanChange, PairedRate, ScoreChange
+from reports.diff.results import AttributeChange, GroupChange, MeanChange, PairedRate, ScoreChange
 from reports.statistics.binary import kappa_of
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.statistics.paired import adjusted_p_values, interval_of_mean, seldom_denies
@@ -129,12 +128,9 @@ def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared
 
 
 def private_shares(
-    database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
+    database: duckdb.DuckDBPyConnection, is_tested: bool
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
-    """Compare the private shares of all pictures, with Cohen's κ, and of each group that may be named.
-
-    unnamed: groups that may not be named; the tests are adjusted for them too.
-    """
+    """Compare the private shares of all pictures, with Cohen's κ, and of each group."""
     counts = ", ".join(f"count(*) FILTER ({condition})" for condition in _COUNTED.values())
     rows = database.execute(
         f"SELECT a_category, count(*), {counts} FROM compared GROUP BY ALL ORDER BY a_category"
@@ -146,7 +142,6 @@ def private_shares(
         for row, (paired, p_holm) in zip(
             rows, _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested), strict=True
         )
-        if row[0] not in unnamed
     ]
     groups.sort(key=lambda group: (_last(group.p_holm), _last(group.p_value), -abs(group.change or 0), group.group))
     kappa = None if whole.seldom_denied_in else kappa_of(*table[:, :4].sum(axis=0).tolist())
@@ -188,71 +183,25 @@ def _last(p_value: float | None) -> float:
     return 2.0 if p_value is None else p_value
 
 
-def score_changes(
-    database: duckdb.DuckDBPyConnection, unnamed: Collection[str], is_tested: bool
-) -> tuple[ScoreChange, ...]:
-    """Return the change of each score column that some picture has in both runs.
-
-    unnamed: groups that may not be named.
-    """
-    return tuple(
-        change
-        for column in SCORE_COLUMNS
-        if (change := _score_change(database, column, unnamed, is_tested)) is not None
-    )
-
-
-def _score_change(
-    database: duckdb.DuckDBPyConnection, column: str, unnamed: Collection[str], is_tested: bool
-) -> ScoreChange | None:
-    whole = _moments(database, column, "NULL")
-    if not whole:
-        return None
-    ((_, *moments),) = whole
-    groups = [
-        GroupScores(**vars(mean_change(is_tested, *of_group)), group=printable(group))
-        for group, *of_group in _moments(database, column, "category")
-        if group not in unnamed
-    ]
-    groups.sort(key=lambda group: (-abs(group.change), group.group))
-    return ScoreChange(
-        **vars(mean_change(is_tested, *moments)),
-        column=column,
-        spearman=_spearman(database, column),
-        groups=tuple(groups),
-    )
-
-
-def _scores(column: str) -> str:
-    """Return the SQL of the scores that pictures have in both runs, with the number of pictures of each pair."""
-    return (
-        f"SELECT a_category AS category, a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b, count(*) AS num "
-        f"FROM compared WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"
-    )
-
-
-def _moments(database: duckdb.DuckDBPyConnection, column: str, by: str) -> list[tuple[Any, ...]]:
-    """Return per group: name, number of pictures, means of a, b and b − a, standard deviation (n − 1) of b − a, and
-    number of pictures whose scores differ.
-
-    by: SQL over `_scores`.
-    """
-    return database.execute(f"""
-        WITH counted AS (
-            SELECT {by} AS category, a, b, sum(num) AS num FROM ({_scores(column)}) GROUP BY ALL
-        ),
-        means AS (
-            SELECT category, sum(num) AS num, sum(num * a) / sum(num) AS a, sum(num * b) / sum(num) AS b,
-                sum(num * (b - a)) / sum(num) AS change, coalesce(sum(num) FILTER (a <> b), 0) AS num_changed
-            FROM counted GROUP BY category
-        ),
-        spread AS (
-            SELECT counted.category, sum(counted.num * pow(counted.b - counted.a - change, 2)) AS squares
-            FROM counted JOIN means ON counted.category IS NOT DISTINCT FROM means.category
-            GROUP BY counted.category
-        )
-        SELECT means.category, num::BIGINT, a, b, change, sqrt(squares / nullif(num - 1, 0)), num_changed::BIGINT
-        FROM means JOIN spread ON means.category IS NOT DISTINCT FROM spread.category""").fetchall()
+def score_changes(database: duckdb.DuckDBPyConnection, is_tested: bool) -> tuple[ScoreChange, ...]:
+    """Return the change of each score column that some picture has in both runs."""
+    changes = list[ScoreChange]()
+    for column in SCORE_COLUMNS:
+        # The scores that pictures have in both runs, with the number of pictures of each pair.
+        pairs = f"""SELECT a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b, count(*) AS num FROM compared
+            WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"""
+        (moments,) = database.execute(f"""
+            WITH pairs AS ({pairs}), means AS (
+                SELECT sum(num) AS n, sum(num * a) / n AS a, sum(num * b) / n AS b, sum(num * (b - a)) / n AS change,
+                    coalesce(sum(num) FILTER (a <> b), 0) AS num_changed FROM pairs
+            )
+            SELECT means.n::BIGINT, means.a, means.b, change,
+                (SELECT sqrt(sum(num * pow(b - a - change, 2)) / nullif(means.n - 1, 0)) FROM pairs),
+                num_changed::BIGINT FROM means""").fetchall()
+        if moments[0]:
+            change = mean_change(is_tested, *moments)
+            changes.append(ScoreChange(**vars(change), column=column, spearman=_spearman(database, pairs)))
+    return tuple(changes)
 
 
 def mean_change(
@@ -267,11 +216,11 @@ def mean_change(
     return MeanChange(num, mean_a, mean_b, change, interval if is_tested else None)
 
 
-def _spearman(database: duckdb.DuckDBPyConnection, column: str) -> float | None:
-    """Return the rank correlation, with mean ranks for ties, from the distinct pairs of scores; None if one run is
-    constant."""
+def _spearman(database: duckdb.DuckDBPyConnection, scores: str) -> float | None:
+    """Return the rank correlation, with mean ranks for ties; None if one run is constant. scores: SQL of the distinct
+    pairs of scores a and b, with their number."""
     ((both, of_a, of_b),) = database.execute(f"""
-        WITH pairs AS (SELECT a, b, sum(num) AS num FROM ({_scores(column)}) GROUP BY a, b),
+        WITH pairs AS ({scores}),
         total AS (SELECT sum(num) AS num FROM pairs),
         ranks_a AS (SELECT a, sum(sum(num)) OVER (ORDER BY a) - (sum(num) + (FROM total)) / 2 AS place
             FROM pairs GROUP BY a),

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError, QueryError
 from ingest.sample import printable
@@ -33,8 +32,6 @@ _PRIVATE = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screen
 _SEVERITY = "(CASE WHEN {0}_level = 0 THEN 0 ELSE 5 - {0}_level END)"
 _MOST_CHANGED = f"""ORDER BY change DESC, least(nullif(a_level, 0), nullif(b_level, 0)), "key", shard, "index"
     LIMIT {MAX_PICTURES}"""
-FASTER = 8
-"""Factor by which each further turn asks for more pictures of each group."""
 
 
 def compare_runs(url_a: str, url_b: str, by: str = "category", may_name: MayName = all_named) -> RunDifference:
@@ -61,12 +58,9 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
     pairs = match(database)
     if single_number(database, "SELECT count(DISTINCT a_category) FROM compared") > MAX_GROUPS:
         raise QueryError(f"--by makes more than {MAX_GROUPS:,} groups; choose something coarser")
-    named = named_groups(database, a, may_name)
-    every = database.execute("SELECT DISTINCT a_category FROM compared").fetchall()
-    unnamed = frozenset(category for (category,) in every) - named
     drawn_in = tuple(name for name, run in (("a", a), ("b", b)) if run.record.shard_draw is not None)
     is_tested = not drawn_in
-    private, private_kappa, groups = private_shares(database, unnamed, is_tested)
+    private, private_kappa, groups = private_shares(database, is_tested)
     pictures, num_unnamed = _pictures(database, a, may_name)
     declared_a, declared_b = (presence_only(run.record.engine) for run in (a, b))
     return RunDifference(
@@ -84,9 +78,8 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
         private=private,
         private_kappa=private_kappa,
         attributes=attribute_changes(database, declared_a, declared_b, is_tested),
-        scores=score_changes(database, unnamed, is_tested),
+        scores=score_changes(database, is_tested),
         groups=groups,
-        num_unnamed_groups=len(unnamed),
         pictures=pictures,
         num_unnamed=num_unnamed,
     )
@@ -133,32 +126,3 @@ def _pictures(
         ChangedPicture(printable(row["key"]), printable(row["a_category"]), row["a_level"], row["b_level"])
         for row in named.to_pylist()
     ), rows.num_rows - named.num_rows
-
-
-def named_groups(database: duckdb.DuckDBPyConnection, run: OpenRun, may_name: MayName) -> frozenset[str]:
-    """Return the groups with a picture that may be named.
-
-    One such picture is enough, so few groups need more than one picture to be checked. run: the first.
-    """
-    unnamed = pa.table({"name": database.sql("SELECT DISTINCT a_category FROM compared").to_arrow_table()[0]})
-    every = frozenset(unnamed["name"].to_pylist())
-    if may_name is all_named:
-        return every
-    database.execute(
-        'CREATE TEMP TABLE of_groups AS SELECT a_category, shard, "index", sha256, "key", '
-        "row_number() OVER (PARTITION BY a_category ORDER BY a_n) AS turn FROM compared"
-    )
-    first, num = 1, 1
-    while unnamed.num_rows:
-        database.register("unnamed", unnamed)
-        rows = database.sql(
-            f"SELECT * FROM of_groups WHERE turn BETWEEN {first} AND {first + num - 1} "
-            "AND a_category IN (SELECT name FROM unnamed)"
-        ).to_arrow_table()
-        database.unregister("unnamed")
-        if not rows.num_rows:
-            break
-        named = rows.filter(pa.array(may_name(run, rows), pa.bool_()))["a_category"]
-        unnamed = unnamed.filter(pc.invert(pc.is_in(unnamed["name"], named.combine_chunks())))
-        first, num = first + num, num * FASTER
-    return every - frozenset(unnamed["name"].to_pylist())

@@ -150,20 +150,12 @@ class MeanChange:
 
 
 @dataclass(frozen=True)
-class GroupScores(MeanChange):
-    group: str
-
-
-@dataclass(frozen=True)
 class ScoreChange(MeanChange):
     column: str
     """holistic_score: the model's own; score: by the formula from the attributes."""
 
     spearman: float | None
     """Rank correlation of the two runs, −1…1; None if one of them is constant."""
-
-    groups: tuple[GroupScores, ...]
-    """Largest change first."""
 
 
 @dataclass(frozen=True)
@@ -213,10 +205,6 @@ class RunDifference:
     scores: tuple[ScoreChange, ...]
     groups: tuple[GroupChange, ...]
     """Smallest adjusted p-value first, then largest change."""
-
-    num_unnamed_groups: int
-    """Groups left out of `groups`: they hold only pictures on the operator's hash list, or not to be compared with it,
-    so that their names could name these."""
 
     pictures: tuple[ChangedPicture, ...]
     """Some pictures whose level changed most."""

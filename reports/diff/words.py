@@ -52,8 +52,13 @@ def findings(difference: RunDifference) -> Iterator[str]:
         yield _groups_in_words(difference)
     for score in difference.scores:
         yield _score_in_words(score)
-    if difference.shards_drawn_in:
-        yield _no_tests(difference.shards_drawn_in)
+    if drawn_in := difference.shards_drawn_in:
+        are = "is" if len(drawn_in) == 1 else "are"
+        yield (
+            f"No tests and no intervals: {' and '.join(map(str.upper, drawn_in))} {are} of random shards (--shards), "
+            "and pictures of one shard are alike, which the tests here do not allow for. Intervals of each run: "
+            "privsieve report."
+        )
     flipped = sum(attribute.num_appeared + attribute.num_vanished for attribute in difference.attributes.values())
     yield f"Attributes present in one run only: {flipped:,}, over all pictures and attributes that both assessed."
 
@@ -84,26 +89,15 @@ def _private(difference: RunDifference) -> str:
     return f"Private: {rates}; {tested}, κ {number(difference.private_kappa)}.{more}"
 
 
-def _no_tests(drawn_in: Sequence[str]) -> str:
-    """Explain why there are no tests and no intervals. drawn_in: "a", "b" or both."""
-    are = "is" if len(drawn_in) == 1 else "are"
-    return (
-        f"No tests and no intervals: {' and '.join(map(str.upper, drawn_in))} {are} of random shards (--shards), and "
-        "pictures of one shard are alike, which the tests here do not allow for. Intervals of each run: privsieve "
-        "report."
-    )
-
-
 def _groups_in_words(difference: RunDifference) -> str:
     if difference.shards_drawn_in:
         return f"Rate by {difference.by}: no group has a test."
     tested = [group for group in difference.groups if not group.seldom_denied_in]
     untested = len(difference.groups) - len(tested)
-    listed = "listed " if difference.num_unnamed_groups else ""
     if untested and not tested:
         return f"Rate by {difference.by}: no group has a test, since the same is true of each."
     changed = sum(item.p_holm is not None and item.p_holm < SIGNIFICANCE for item in tested)
-    of_groups = f"{changed:,} of {len(tested):,} {listed}groups by {difference.by}"
+    of_groups = f"{changed:,} of {len(tested):,} groups by {difference.by}"
     more = f"; {untested:,} more have no test" if untested else ""
     return f"Rate changed (Holm-adjusted p < {SIGNIFICANCE}) in {of_groups}{more}."
 
@@ -162,8 +156,6 @@ def tables(difference: RunDifference, most_groups: int | None = None) -> Iterato
     yield _transitions("Private in A (rows) and in B (columns)", PRIVATE_STATES, difference.private_states, {})
     yield _attributes(difference)
     yield _groups(difference, most_groups)
-    for score in difference.scores:
-        yield _scores(difference, score, most_groups)
     if difference.pictures:
         yield table(
             "Pictures whose level changed most",
@@ -207,13 +199,7 @@ def notes(difference: RunDifference) -> Iterator[str]:
             f"{number_of(difference.num_unnamed, 'picture')} of those whose level changed most {are} not named: on the "
             "hash list, or not to be compared with it. All counts include such pictures."
         )
-    if difference.num_unnamed_groups:
-        groups = "group is" if difference.num_unnamed_groups == 1 else "groups are"
-        yield (
-            f"{difference.num_unnamed_groups:,} {groups} not listed, with only pictures on the hash list, or not to be "
-            "compared with it. Their names could name these."
-        )
-    if any(item.interval and item.interval.is_few for score in difference.scores for item in (score, *score.groups)):
+    if any(score.interval and score.interval.is_few for score in difference.scores):
         yield (
             f"few: fewer than {NUM_FEW} pictures have another score in B than in A. The interval holds, but more "
             "pictures would make it much narrower."
@@ -321,9 +307,11 @@ def _reason_cells(num_open_b: int, num_open_a: int, seldom_denied_in: Sequence[s
 
 def _groups(difference: RunDifference, most_groups: int | None) -> Table:
     shown = difference.groups[:most_groups]
+    num_more = len(difference.groups) - len(shown)
+    more = f"; {num_more:,} more are not listed" if num_more else ""
     has_reasons = any(item.seldom_denied_in for item in shown)
     return table(
-        f"Share of private pictures by {difference.by}, smallest p first{_more(difference.groups, shown)}",
+        f"Share of private pictures by {difference.by}, smallest p first{more}",
         [shortened(difference.by), "pictures", "known", "in A", "in B", "only A", "only B", "p", "p (Holm)"]
         + list(_REASON_HEADS) * has_reasons,
         [
@@ -340,31 +328,6 @@ def _groups(difference: RunDifference, most_groups: int | None) -> Table:
                 *_reason_cells(
                     item.num_private_a_open_b, item.num_private_b_open_a, item.seldom_denied_in, has_reasons
                 ),
-            ]
-            for item in shown
-        ],
-    )
-
-
-def _more(groups: Sequence[object], shown: Sequence[object]) -> str:
-    num_more = len(groups) - len(shown)
-    return f"; {num_more:,} more are not listed" if num_more else ""
-
-
-def _scores(difference: RunDifference, score: ScoreChange, most_groups: int | None) -> Table:
-    shown = score.groups[:most_groups]
-    return table(
-        f"Mean severity ({SCORES[score.column]}) by {difference.by}, largest change first, of pictures that both scored"
-        + _more(score.groups, shown),
-        [shortened(difference.by), "pictures", "mean in A", "mean in B", "B − A", "95 % interval"],
-        [
-            [
-                shortened(item.group),
-                item.num_pictures,
-                item.mean_a,
-                item.mean_b,
-                number(item.change, "+.3f"),
-                interval_cell(item.interval, "+.3f"),
             ]
             for item in shown
         ],

@@ -9,9 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ingest.images.phash import near_duplicate_groups
-from ingest.sample import printable
 from reports.evaluation.metrics import Levels, band_of
-from reports.evaluation.results import WrongAnswer
 from reports.labels.joining import Joined
 from reports.statistics.binary import Numbers
 from scoring import severity
@@ -109,27 +107,17 @@ def truth_of(labels: pa.Table) -> Truth:
     )
 
 
-def answers_of(rows: pa.Table, engine: Mapping[str, Any], threshold: float | None = None) -> RunAnswers:
-    """Return the answers of a run.
-
-    rows: with the columns `ROW_COLUMNS`. engine: as run.json describes it. threshold: a picture is private from this
-    prob_private on; None for the answers as they are.
-    """
-    values = np.stack([numbers_of(rows, key) for key in KEYS], axis=1)
-    prob_private = numbers_of(rows, Col.PROB_PRIVATE)
+def answers_of(rows: pa.Table, engine: Mapping[str, Any]) -> RunAnswers:
+    """Return the answers of a run. rows: with the columns `ROW_COLUMNS`. engine: as run.json describes it."""
     holistic_score = numbers_of(rows, Col.HOLISTIC_SCORE)
-    if threshold is not None:
-        private = np.where(np.isnan(prob_private), np.nan, prob_private >= threshold)
-    else:
-        private = private_of_rows(rows, engine)
     return RunAnswers(
-        values=values,
+        values=np.stack([numbers_of(rows, key) for key in KEYS], axis=1),
         probabilities=np.stack([numbers_of(rows, Col.prob(key)) for key in KEYS], axis=1),
-        private=private,
-        says_private=threshold is not None or judges_private(engine, private_condition(engine)),
+        private=private_of_rows(rows, engine),
+        says_private=judges_private(engine, private_condition(engine)),
         says_severity=protocol_name(engine) == "severity" or not np.isnan(holistic_score).all(),
         says_attributes=bool(engine["assessed"]),
-        prob_private=prob_private,
+        prob_private=numbers_of(rows, Col.PROB_PRIVATE),
         holistic_score=holistic_score,
         score=numbers_of(rows, Col.SCORE),
         levels=np.nan_to_num(numbers_of(rows, Col.LEVEL)).astype(np.int64),
@@ -164,29 +152,3 @@ class JudgedRun:
     answers: RunAnswers
     is_screened: npt.NDArray[np.bool_]
     """Shape (n,): labelled pictures that the screen of the scan left out; they count as answered public."""
-
-
-def wrong_answers(judged: JudgedRun) -> list[WrongAnswer]:
-    """Return the wrong answers, surest first, each picture once. Pictures without an answer, among them those that a
-    screen left out, or without bytes are left out."""
-    given, truth = judged.answers.private, judged.truth.private
-    is_wrong = ~np.isnan(given) & ~np.isnan(truth) & (given != truth) & ~judged.is_screened
-    score = np.where(np.isnan(judged.answers.holistic_score), judged.answers.score, judged.answers.holistic_score)
-    of_private = np.nan_to_num(np.where(np.isnan(judged.answers.prob_private), score, judged.answers.prob_private))
-    confidence = np.where(given == 1, of_private, 1 - of_private)
-    by_hash = dict[str, WrongAnswer]()
-    rows = judged.joined.rows.select([Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256])
-    for index in sorted(np.flatnonzero(is_wrong).tolist(), key=lambda index: (-confidence[index], index)):
-        row = rows.slice(index, 1).to_pylist()[0]
-        if row[Col.SHA256] is None or row[Col.SHA256] in by_hash:
-            continue
-        by_hash[row[Col.SHA256]] = WrongAnswer(
-            row[Col.SHARD],
-            row[Col.INDEX],
-            printable(row[Col.KEY]),
-            row[Col.SHA256],
-            bool(truth[index]),
-            float(confidence[index]),
-            tuple(key for key, value in zip(KEYS, judged.answers.values[index], strict=True) if value == 1),
-        )
-    return list(by_hash.values())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,42 +12,16 @@ import pyarrow.compute as pc
 from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
 from reports.evaluation.answers import ROW_COLUMNS, JudgedRun, answers_of, near_duplicates, truth_of
-from reports.evaluation.metrics import (
-    Ambiguous,
-    as_four_levels,
-    attribute_metrics,
-    band_of,
-    score_metrics,
-)
-from reports.evaluation.results import (
-    Comparison,
-    Evaluation,
-    Flips,
-    GroupResult,
-    PrivateResult,
-    ScoreResult,
-)
+from reports.evaluation.metrics import as_four_levels, attribute_metrics, band_of, score_metrics
+from reports.evaluation.results import Comparison, Evaluation, Flips, GroupResult, PrivateResult, ScoreResult
 from reports.labels.joining import join
 from reports.report.opened import open_run
-from reports.statistics import binary
-from reports.statistics.binary import (
-    FRACTIONS,
-    Numbers,
-    binary_metrics,
-    cells,
-    classwise,
-    per_class,
-    rejections_as_wrong,
-    stability,
-)
-from reports.statistics.calibration import calibration
+from reports.statistics.binary import Numbers, binary_metrics, cells, classwise, per_class, rejections_as_wrong
 from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_private, of_scores, of_shares
 from reports.statistics.paired import difference, mcnemar
 from reports.words import NO_GROUP
 from scoring.table import SCREENED, Col
 from scoring.taxonomy import KEYS
-
-By = Literal["class", "category"]
 
 MAX_GROUPS = 10_000
 MAX_MODELS = 2
@@ -61,61 +35,39 @@ OF_BOTH_SIDES: dict[str, Any] = dict.fromkeys(["mcc", "balanced_accuracy", "f1",
 
 
 @dataclass(frozen=True)
-class EvaluationOptions:
-    """Options of an evaluation, in addition to the labels."""
+class Groups:
+    """Labels whose class is the group of a picture."""
 
-    seed: int = 0
-    """Seed of the bootstrap, of the batches per class and of the parts of the benchmark."""
+    name: str
+    """What the groups are, such as the name of their file."""
 
-    num_draws: int = 1000
-    """Number of draws of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
-
-    threshold: float | None = None
-    """A picture is private from this prob_private on, 0–1; None for the answers as they are."""
-
-    by: By | None = None
-    """Also per class of the labels, or per category of the corpus."""
-
-    groups: tuple[str, pa.Table] | None = None
-    """Also per group of another table of labels, whose class is the group: what the groups are, and the table."""
-
-    ambiguous: Ambiguous = "absent"
-    """What an attribute's 0.5 counts as, in labels and answers."""
+    labels: pa.Table
 
 
-DEFAULTS = EvaluationOptions()
-
-
-def evaluate_run(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+def evaluate_run(run: str, labels: pa.Table, groups: Groups | None = None) -> Evaluation:
     """Judge the answers of a run by labels.
 
     run: folder or URL. labels: of `scoring.labels.table.read_labels`.
     LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
     """
-    return evaluation_of(judged(run, labels, options), options)
+    return evaluation_of(judged(run, labels), groups)
 
 
-def judged(run: str, labels: pa.Table, options: EvaluationOptions = DEFAULTS) -> JudgedRun:
+def judged(run: str, labels: pa.Table) -> JudgedRun:
     """Join a run with labels. Errors as with `evaluate_run`."""
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
-        name = engine_name(opened.record.engine)
     joined = join(rows, labels)
-    answers = answers_of(joined.rows, engine, options.threshold)
-    if options.threshold is not None and np.isnan(answers.prob_private).all():
-        raise LabelsError(
-            f"{run}: there is no {Col.PROB_PRIVATE} to compare with the threshold; only some engines give one"
-        )
-    truth = truth_of(joined.labels)
+    answers = answers_of(joined.rows, engine)
     is_screened = pc.equal(joined.rows[Col.STATUS], SCREENED).fill_null(False).to_numpy()
     answers = replace(answers, private=np.where(is_screened, 0, answers.private))
-    return JudgedRun(run, name, cautions, joined, truth, answers, is_screened)
+    return JudgedRun(run, engine_name(engine), cautions, joined, truth_of(joined.labels), answers, is_screened)
 
 
-def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) -> Evaluation:
+def evaluation_of(judged_run: JudgedRun, grouping: Groups | None = None) -> Evaluation:
     """Compute every figure of one run."""
-    draws = Draws(near_duplicates(judged_run.joined.rows), options.num_draws, options.seed)
+    draws = Draws(near_duplicates(judged_run.joined.rows))
     answers = judged_run.answers
     columns = {"holistic_score": answers.says_severity, "score": answers.says_attributes}
     scores = [
@@ -123,44 +75,34 @@ def evaluation_of(judged_run: JudgedRun, options: EvaluationOptions = DEFAULTS) 
         for column, is_judged in columns.items()
         if is_judged and (score := _score(judged_run, column, getattr(answers, column), draws)) is not None
     ]
-    attributes, summary = attribute_metrics(
-        judged_run.truth.values, answers.values, answers.probabilities, options.ambiguous, draws
-    )
+    attributes, summary = attribute_metrics(judged_run.truth.values, answers.values, draws)
     has_attributes = bool(attributes) and answers.says_attributes
-    groups = _groups(judged_run, _group_names(judged_run, options), draws)
+    groups = () if grouping is None else _groups(judged_run, grouping, draws)
     return Evaluation(
         run=printable(judged_run.run),
         engine=judged_run.engine,
         cautions=judged_run.cautions,
         annotators=tuple(sorted(map(printable, judged_run.joined.labels["annotator"].unique().to_pylist()))),
         join=judged_run.joined.counts,
-        private=_private(judged_run, draws, options),
+        private=_private(judged_run, draws),
         score=scores[0] if scores else None,
         formula_score=scores[1] if len(scores) > 1 else None,
         attributes=attributes if has_attributes else {},
         attribute_summary=summary if has_attributes else None,
-        by=options.by if options.groups is None else options.groups[0],
+        by=None if grouping is None else grouping.name,
         groups=groups,
         notes=(*_notes(judged_run), *_notes_of_groups(groups)),
-        seed=options.seed,
-        num_draws=options.num_draws,
     )
 
 
-def _private(judged_run: JudgedRun, draws: Draws, options: EvaluationOptions) -> PrivateResult | None:
+def _private(judged_run: JudgedRun, draws: Draws) -> PrivateResult | None:
     labelled = ~np.isnan(judged_run.truth.private)
     if not judged_run.answers.says_private or not labelled.any():
         return None
     truth, answers = judged_run.truth.private[labelled] == 1, judged_run.answers.private[labelled]
     predicted, is_answered = rejections_as_wrong(truth, answers), ~np.isnan(answers)
     counted = cells(truth, predicted)
-    counts = counted.sum(axis=0)
-    classes, batches = (
-        judged_run.joined.labels[column].filter(pa.array(labelled)).to_pylist() for column in ("class", "split")
-    )
-    parts = (stability(counts, fraction, seed=options.seed) for fraction in FRACTIONS)
-    given = judged_run.answers.prob_private[labelled]
-    has_given = ~np.isnan(given)
+    classes = judged_run.joined.labels["class"].filter(pa.array(labelled)).to_pylist()
     metrics, answered = binary_metrics(truth, predicted), binary_metrics(truth[is_answered], predicted[is_answered])
     intervals = of_private(counted, draws.of(labelled))
     if judged_run.truth.is_one_sided:
@@ -172,11 +114,8 @@ def _private(judged_run: JudgedRun, draws: Draws, options: EvaluationOptions) ->
         num_unlabelled=int((~labelled).sum()),
         answered=answered,
         intervals=intervals,
-        classwise=None if judged_run.truth.is_one_sided else classwise(counts),
-        per_class=() if judged_run.truth.is_one_sided else per_class(truth, predicted, classes, options.seed, batches),
-        stability=() if judged_run.truth.is_one_sided else tuple(part for part in parts if part is not None),
-        calibration=calibration(truth[has_given], given[has_given]),
-        threshold=options.threshold,
+        classwise=None if judged_run.truth.is_one_sided else classwise(counted.sum(axis=0)),
+        per_class=() if judged_run.truth.is_one_sided else per_class(truth, predicted, classes),
     )
 
 
@@ -198,23 +137,12 @@ def _score(judged_run: JudgedRun, column: str, predicted: Numbers, draws: Draws)
     )
 
 
-def _group_names(judged_run: JudgedRun, options: EvaluationOptions) -> npt.NDArray[np.object_] | None:
-    """Return the group of each joined row, shape (n,); None without groups. LabelsError if no row has one."""
-    joined = judged_run.joined
-    if options.groups is not None:
-        numbered = joined.rows.append_column("row", pa.array(range(joined.rows.num_rows), pa.int64()))
-        grouped = join(numbered, options.groups[1])
-        names = np.full(joined.rows.num_rows, NO_GROUP, dtype=object)
-        names[grouped.rows["row"].to_numpy()] = [name or NO_GROUP for name in grouped.labels["class"].to_pylist()]
-        return names
-    if options.by is None:
-        return None
-    table = joined.labels if options.by == "class" else joined.rows
-    return np.array([NO_GROUP if name is None else name for name in table[options.by].to_pylist()], dtype=object)
-
-
-def _groups(judged_run: JudgedRun, names: npt.NDArray[np.object_] | None, draws: Draws) -> tuple[GroupResult, ...]:
-    distinct = [] if names is None else sorted(set(names))
+def _groups(judged_run: JudgedRun, grouping: Groups, draws: Draws) -> tuple[GroupResult, ...]:
+    rows = judged_run.joined.rows
+    grouped = join(rows.append_column("row", pa.array(range(rows.num_rows), pa.int64())), grouping.labels)
+    names = np.full(rows.num_rows, NO_GROUP, dtype=object)
+    names[grouped.rows["row"].to_numpy()] = [name or NO_GROUP for name in grouped.labels["class"].to_pylist()]
+    distinct = sorted(set(names))
     if len(distinct) > MAX_GROUPS:
         raise LabelsError(f"there are {len(distinct):,} groups; an evaluation shows at most {MAX_GROUPS:,}")
     return tuple(_group(judged_run, printable(name), names == name, draws) for name in distinct)
@@ -300,15 +228,18 @@ METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity
 """Metrics whose differences a comparison gives."""
 
 
-def compare(after: JudgedRun, before: JudgedRun, options: EvaluationOptions) -> Comparison:
+def compare(after: JudgedRun, before: JudgedRun) -> Comparison:
     """Compare two runs that were judged by the same labels table.
 
     after: the evaluated run. If a run holds copies of a picture, only the first one counts.
     LabelsError if the runs have no labelled picture in common.
     """
-    labels, rows_after, rows_before = _same_pictures(after, before)
-    if not len(labels):
+    labels_after, rows_after = np.unique(after.joined.label_places, return_index=True)
+    labels_before, rows_before = np.unique(before.joined.label_places, return_index=True)
+    both, in_after, in_before = np.intersect1d(labels_after, labels_before, assume_unique=True, return_indices=True)
+    if not len(both):
         raise LabelsError(f"{before.run} and {after.run} have no labelled picture in common")
+    rows_after, rows_before = rows_after[in_after], rows_before[in_before]
     truth = after.truth.private[rows_after]
     known = ~np.isnan(truth)
     result, tested = {}, None
@@ -317,39 +248,17 @@ def compare(after: JudgedRun, before: JudgedRun, options: EvaluationOptions) -> 
         new = rejections_as_wrong(actual, after.answers.private[rows_after][known])
         old = rejections_as_wrong(actual, before.answers.private[rows_before][known])
         tested = mcnemar(new == actual, old == actual)
-        groups = near_duplicates(after.joined.rows.take(pa.array(rows_after[known])))
-        draws = Draws(groups, options.num_draws, options.seed)
+        draws = Draws(near_duplicates(after.joined.rows.take(pa.array(rows_after[known]))))
         metrics = [metric for metric in METRICS if not after.truth.is_one_sided or metric not in OF_BOTH_SIDES]
         result = {metric: difference(metric, actual, new, old, draws) for metric in metrics}
-    return Comparison(
-        run=printable(before.run),
-        num_pictures=len(labels),
-        mcnemar=tested,
-        private=result,
-        attributes=_flips(
-            after.truth.values[rows_after],
-            after.answers.values[rows_after],
-            before.answers.values[rows_before],
-            options.ambiguous,
-        ),
-    )
+    values = after.truth.values[rows_after], after.answers.values[rows_after], before.answers.values[rows_before]
+    return Comparison(printable(before.run), len(both), tested, result, _flips(*values))
 
 
-def _same_pictures(after: JudgedRun, before: JudgedRun) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the places of the labels that both runs have, and of the first row of each label in either run."""
-    labels_after, rows_after = np.unique(after.joined.label_places, return_index=True)
-    labels_before, rows_before = np.unique(before.joined.label_places, return_index=True)
-    both, in_after, in_before = np.intersect1d(labels_after, labels_before, assume_unique=True, return_indices=True)
-    return both, rows_after[in_after], rows_before[in_before]
-
-
-def _flips(
-    truth: binary.Numbers, after: binary.Numbers, before: binary.Numbers, ambiguous: Ambiguous
-) -> dict[str, Flips]:
+def _flips(truth: Numbers, after: Numbers, before: Numbers) -> dict[str, Flips]:
     """Count the flips of attributes that have a picture with a label and both answers; shape (n, attributes)."""
-    bound = 1.0 if ambiguous == "absent" else 0.5
     is_known = ~(np.isnan(truth) | np.isnan(after) | np.isnan(before))
-    is_right, was_right = ((answers >= bound) == (truth >= bound) for answers in (after, before))
+    is_right, was_right = ((answers == 1) == (truth == 1) for answers in (after, before))
     fixed, broken = (is_known & ~was_right & is_right).sum(axis=0), (is_known & was_right & ~is_right).sum(axis=0)
     nums = is_known.sum(axis=0)
     return {

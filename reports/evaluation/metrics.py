@@ -1,8 +1,8 @@
 """The metrics that know the taxonomy: how well a run finds each attribute, and how close its severity scores
 are to the true ones.
 
-A value of 0.5 is ambiguous. It counts as absent, in labels and answers, or as present on request; Tsaprazlis et al.,
-section 4, count it as absent. Values that were not labelled or not answered (null) count only for the coverage.
+A value of 0.5 counts as absent, in labels and answers, as in Tsaprazlis et al., section 4. Values that were not
+labelled or not answered (null) count only for the coverage.
 
 Source of the metrics of severity: Tsaprazlis et al., "Rethinking Visual Privacy", section 6: Spearman ρ, Pearson r,
 MAE, bias, level accuracy, pairwise accuracy, confusion of levels.
@@ -10,13 +10,11 @@ MAE, bias, level accuracy, pairwise accuracy, confusion of levels.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from reports.statistics.binary import BinaryMetrics, Numbers, cells, known, of_counts, rates
-from reports.statistics.calibration import Calibration, calibration
 from reports.statistics.correlation import (
     PairwiseAccuracy,
     pairwise_by_level,
@@ -26,8 +24,6 @@ from reports.statistics.correlation import (
 from reports.statistics.intervals import Draws, Interval, of_macro_f1, of_shares
 from scoring.severity import BANDS
 from scoring.taxonomy import KEYS
-
-Ambiguous = Literal["absent", "present"]
 
 WITH_INTERVALS = ("f1", "recall", "precision")
 
@@ -53,9 +49,6 @@ class AttributeMetrics(BinaryMetrics):
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """95 % interval of f1, recall and precision."""
 
-    calibration: Calibration | None = None
-    """Calibration of the engine's P(present); None if it gives none."""
-
 
 @dataclass(frozen=True)
 class AttributeSummary:
@@ -68,36 +61,28 @@ class AttributeSummary:
     without_f1: tuple[str, ...]
     """Attributes that have labels, but no F1: neither labelled present nor answered so, or never answered."""
 
-    ambiguous: Ambiguous
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """95 % interval of macro_f1, over the same attributes."""
 
 
 def attribute_metrics(
-    truth: Numbers,
-    answers: Numbers,
-    probabilities: Numbers,
-    ambiguous: Ambiguous = "absent",
-    draws: Draws | None = None,
+    truth: Numbers, answers: Numbers, draws: Draws | None = None
 ) -> tuple[dict[str, AttributeMetrics], AttributeSummary]:
     """Return the metrics of each attribute that has a label, and their summary.
 
-    truth, answers, probabilities: shape (n, attributes) in canonical order; values 0, 0.5, 1 or NaN, probabilities
-    P(present) or NaN. There are no intervals without `draws`.
+    truth, answers: shape (n, attributes) in canonical order; 0, 0.5, 1 or NaN. There are no intervals without `draws`.
     """
-    bound = 1.0 if ambiguous == "absent" else 0.5
     is_both = ~np.isnan(truth) & ~np.isnan(answers)
-    counted = cells(truth >= bound, answers >= bound) * is_both[..., None]  # (n, attributes, 4)
+    counted = cells(truth == 1, answers == 1) * is_both[..., None]  # (n, attributes, 4)
     counts = counted.sum(axis=0)
     by_key = {}
     for index, key in enumerate(KEYS):
         num_labelled = int((~np.isnan(truth[:, index])).sum())
         if not num_labelled:
             continue
-        num_present = int((truth[:, index] >= bound).sum())
+        num_present = int((truth[:, index] == 1).sum())
         metrics = of_counts(counts[index])
         intervals = of_shares(counted[:, index], draws) if draws is not None else {}
-        both = ~np.isnan(truth[:, index]) & ~np.isnan(probabilities[:, index])
         by_key[key] = AttributeMetrics(
             **vars(metrics),
             kappa=known(rates(counts[index])["kappa"]),
@@ -107,7 +92,6 @@ def attribute_metrics(
             num_present_not_answered=num_present - metrics.num_true_positive - metrics.num_false_negative,
             coverage=metrics.num_pictures / num_labelled,
             intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
-            calibration=calibration(truth[both, index] >= bound, probabilities[both, index]),
         )
     scores = [item.f1 for item in by_key.values() if item.f1 is not None]
     interval = None if draws is None else of_macro_f1(counted, draws)
@@ -115,7 +99,6 @@ def attribute_metrics(
         macro_f1=float(np.mean(scores)) if scores else None,
         num_in_macro=len(scores),
         without_f1=tuple(key for key, metrics in by_key.items() if metrics.f1 is None),
-        ambiguous=ambiguous,
         intervals={} if interval is None else {"macro_f1": interval},
     )
 
@@ -123,8 +106,6 @@ def attribute_metrics(
 Levels = npt.NDArray[np.int64]
 
 SEVERITY_METRICS = ("spearman", "pearson", "mae", "bias", "level_accuracy")
-NUM_BINS = 20
-"""Number of bins of the histograms: each is 0.05 wide."""
 
 _EDGES = np.array(sorted(low for low, _ in BANDS if low > 0), dtype=np.float32)
 """As float32, in which scores are stored: as float64, a stored 0.711 could fall below the edge 0.711."""
@@ -157,10 +138,6 @@ class ScoreMetrics:
     confusion: tuple[tuple[int, ...], ...]
     """4 × 4 counts: rows are true levels 1…4, columns predicted levels 1…4."""
 
-    histogram_true: tuple[tuple[int, ...], ...]
-    histogram_predicted: tuple[tuple[int, ...], ...]
-    """4 × 20 counts: per true level, the scores in bins of 0.05."""
-
 
 def band_of(scores: Numbers) -> Levels:
     """Return the level whose band holds the score, 1…4; an edge belongs to the more severe band. Scores without NaN."""
@@ -185,6 +162,7 @@ def score_metrics(
     answered = as_four_levels(band_of(predicted) if predicted_levels is None else predicted_levels)
     inter, intra = pairwise_by_level(truth, predicted, actual)
     equal_weights, errors = np.ones((1, len(truth))), predicted - truth
+    confusion = np.histogram2d(actual, answered, bins=(np.arange(1, 6), np.arange(1, 6)))[0].astype(np.int64)
     return ScoreMetrics(
         num_pictures=len(truth),
         spearman=known(weighted_spearman(truth, predicted, equal_weights)[0]),
@@ -194,23 +172,10 @@ def score_metrics(
         level_accuracy=mean(actual == answered),
         pairwise_inter=inter,
         pairwise_intra=intra,
-        confusion=_table(np.histogram2d(actual, answered, bins=(np.arange(1, 6), np.arange(1, 6)))[0]),
-        histogram_true=_histogram(actual, truth),
-        histogram_predicted=_histogram(actual, predicted),
+        confusion=tuple(map(tuple, confusion.tolist())),
     )
 
 
 def mean(values: npt.NDArray[np.generic]) -> float | None:
     """Return the mean; None without a value."""
     return float(values.mean()) if len(values) else None
-
-
-def _histogram(levels: Levels, scores: Numbers) -> tuple[tuple[int, ...], ...]:
-    places = np.minimum((scores * NUM_BINS + 1e-6).astype(np.int64), NUM_BINS - 1)
-    table = np.zeros((4, NUM_BINS), dtype=np.int64)
-    np.add.at(table, (levels - 1, places), 1)
-    return _table(table)
-
-
-def _table(counts: npt.NDArray[np.generic]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(int(count) for count in row) for row in counts)

@@ -6,8 +6,7 @@ from typing import Any
 
 from reports.evaluation.metrics import AttributeMetrics, AttributeSummary, ScoreMetrics
 from reports.labels.joining import JoinCounts
-from reports.statistics.binary import BinaryMetrics, Classwise, PrivateClass, Stability
-from reports.statistics.calibration import Calibration
+from reports.statistics.binary import BinaryMetrics, Classwise, PrivateClass
 from reports.statistics.intervals import Interval
 from reports.statistics.paired import Difference, McNemar
 
@@ -32,16 +31,7 @@ class PrivateResult(BinaryMetrics):
     """Precision, recall and F1 of both sides, and weighted by support; None where labels are one-sided."""
 
     per_class: tuple[PrivateClass, ...]
-    """Each class of private pictures against batches of as many public ones."""
-
-    stability: tuple[Stability, ...]
-    """The MCC over random halves, and over nine tenths, of the pictures."""
-
-    calibration: Calibration | None
-    """Calibration of prob_private; None if the run has none."""
-
-    threshold: float | None
-    """On prob_private, if one was asked for; None: the answers as they are."""
+    """Each class of private pictures against all public ones."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,7 @@ class ScoreResult(ScoreMetrics):
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The pictures of one class, category or group of people; "none" for pictures without."""
+    """The pictures of one group; "(none)" for pictures without."""
 
     group: str
     num_rejected: int
@@ -109,25 +99,6 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class WrongAnswer:
-    """A picture that the run calls private and the labels public, or the other way round."""
-
-    shard: str
-    index: int
-    key: str
-    sha256: str
-
-    is_private: bool
-    """By the labels; the run says the opposite."""
-
-    confidence: float
-    """How sure the run was of its answer, 0–1: the probability of the answer, else from the severity score."""
-
-    attributes: tuple[str, ...]
-    """What the run found in the picture: attributes with the value 1."""
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """How good the answers of a run are, judged by labels."""
 
@@ -156,22 +127,13 @@ class Evaluation:
     """None if no attribute has labels, or the engine judges none."""
 
     by: str | None
-    """What `groups` are: class, category, or the name of the file of groups."""
+    """What `groups` are: the name of their file; None without groups."""
 
     groups: tuple[GroupResult, ...]
     notes: tuple[str, ...]
     """What a reader must know, one sentence each."""
 
-    seed: int
-    num_draws: int
-    """Number of draws of the bootstrap, for metrics that are no shares; 0 for no intervals of these."""
-
     comparison: Comparison | None = None
-    errors: tuple[WrongAnswer, ...] = ()
-    """The wrong answers that were asked for, the surest first; none of a picture that may not be named."""
-
-    errors_note: str | None = None
-    """How many of these are left out and why; None if none is."""
 
 
 def as_json(evaluation: Evaluation) -> dict[str, Any]:

@@ -1,14 +1,14 @@
-"""An evaluation in words: its findings as sentences, then tables of text, for the terminal and the page."""
+"""An evaluation in words: its findings as sentences, then tables of text; and the page of these."""
 
 from collections.abc import Iterator, Mapping
 
 from ingest.errors import number_of
 from reports.evaluation.metrics import SEVERITY_METRICS
 from reports.evaluation.results import Comparison, Evaluation, PrivateResult, ScoreResult
+from reports.pages import fill
 from reports.statistics import binary
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.words import Document, Table, number, percent, shortened, table
-from scoring.table import Col
 
 NAMES = {
     "mcc": "MCC",
@@ -51,48 +51,23 @@ def tables(evaluation: Evaluation) -> Iterator[Table]:
     if evaluation.private:
         yield from _private(evaluation.private)
     for score in filter(None, (evaluation.score, evaluation.formula_score)):
-        yield _score(score)
+        yield from _score(score)
     if evaluation.attribute_summary and evaluation.attributes:
         yield _attributes(evaluation)
     if evaluation.groups:
         yield _groups(evaluation)
     if evaluation.comparison:
         yield from _comparison(evaluation.comparison)
-    if evaluation.errors or evaluation.errors_note:
-        yield _errors(evaluation)
-
-
-def _errors(evaluation: Evaluation) -> Table:
-    left_out = f"; {evaluation.errors_note}" if evaluation.errors_note else ""
-    return table(
-        f"Wrong answers, the surest first{left_out}",
-        ["picture", "labelled", "answered", "how sure", "attributes found"],
-        [
-            [
-                shortened(f"{error.shard}/{error.key}"),
-                "private" if error.is_private else "public",
-                "public" if error.is_private else "private",
-                number(error.confidence, ".2f"),
-                ", ".join(error.attributes) or "–",
-            ]
-            for error in evaluation.errors
-        ],
-    )
 
 
 def notes(evaluation: Evaluation) -> tuple[str, ...]:
     """Return the notes that follow the figures, one or two sentences each."""
-    return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in _intervals(evaluation))
-
-
-def _intervals(evaluation: Evaluation) -> Iterator[Interval]:
-    parts = (evaluation.private, evaluation.score, evaluation.formula_score, evaluation.attribute_summary)
-    for part in (*parts, *evaluation.attributes.values()):
-        yield from part.intervals.values() if part else ()
-    for group in evaluation.groups:
-        yield from group.intervals.values()
+    of_run = (evaluation.private, evaluation.score, evaluation.formula_score, evaluation.attribute_summary)
+    parts = (*of_run, *evaluation.attributes.values(), *evaluation.groups)
+    intervals = [interval for part in parts if part for interval in part.intervals.values()]
     if evaluation.comparison:
-        yield from filter(None, (difference.interval for difference in evaluation.comparison.private.values()))
+        intervals += filter(None, (difference.interval for difference in evaluation.comparison.private.values()))
+    return evaluation.notes + (FEW_NOTE,) * any(interval.is_few for interval in intervals)
 
 
 def _private(private: PrivateResult) -> Iterator[Table]:
@@ -100,7 +75,6 @@ def _private(private: PrivateResult) -> Iterator[Table]:
     num_private = private.num_true_positive + private.num_false_negative
     num_public = private.num_true_negative + private.num_false_positive
     sides = f"{num_private:,} labelled private, {num_public:,} public"
-    asked = "" if private.threshold is None else f"; private from {Col.PROB_PRIVATE} {private.threshold:g} on"
     unanswered = "none is without an answer"
     if private.num_rejected:
         are, wrong = ("is", "counts") if private.num_rejected == 1 else ("are", "count")
@@ -109,7 +83,7 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             "answered wrong"
         )
     yield table(
-        f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {unanswered}{asked}",
+        f"Private or public: {number_of(private.num_pictures, 'picture')}, {sides}; {unanswered}",
         ["metric", "value", "95 % interval", "of the answered"],
         [
             [_name(metric), getattr(private, metric), _interval(private.intervals, metric), getattr(answered, metric)]
@@ -140,43 +114,33 @@ def _private(private: PrivateResult) -> Iterator[Table]:
         )
     if private.per_class:
         yield table(
-            "Each private class against batches of as many public pictures (means over batches)",
-            ["class", "pictures", "batches", "MCC", "F1", "recall", "precision", "specificity", "MCC, all"],
-            [
-                [
-                    *(shortened(row.name), row.num_pictures, row.num_batches, row.mcc, row.f1, row.recall),
-                    *(row.precision, row.specificity, row.mcc_against_all),
-                ]
-                for row in private.per_class
-            ],
-        )
-    if private.stability:
-        yield table(
-            "MCC over random parts of the pictures, drawn without replacement",
-            ["share of the pictures", "parts", "mean", "standard deviation"],
-            [
-                [f"{100 * row.fraction:.0f} %", row.num_splits, row.mcc_mean, f"{row.mcc_sd:.4f}"]
-                for row in private.stability
-            ],
+            "Each private class against all public pictures",
+            ["class", "pictures", "recall", "F1", "MCC"],
+            [[shortened(row.name), row.num_pictures, row.recall, row.f1, row.mcc] for row in private.per_class],
         )
 
 
-def _score(score: ScoreResult) -> Table:
+def _score(score: ScoreResult) -> Iterator[Table]:
     missing = f"; {score.num_not_scored:,} more have no score" if score.num_not_scored else ""
     rows = [[_name(metric), getattr(score, metric), _interval(score.intervals, metric)] for metric in SEVERITY_METRICS]
     for name, pairs in (("across", score.pairwise_inter), ("inside of", score.pairwise_intra)):
         rows.append([f"pairs {name} levels in order ({pairs.num_pairs:,})", pairs.accuracy, "–"])
-    return table(
+    yield table(
         f"Severity ({score.column}): {number_of(score.num_pictures, 'picture')}{missing}",
         ["metric", "value", "95 % interval"],
         rows,
+    )
+    yield table(
+        f"Levels by {score.column}: true level (rows) against predicted level (columns)",
+        ["level", *map(str, range(1, 5))],
+        [[str(level), *counts] for level, counts in enumerate(score.confusion, 1)],
     )
 
 
 def _attributes(evaluation: Evaluation) -> Table:
     summary = evaluation.attribute_summary
     assert summary is not None
-    title = f"Attributes of the pictures that were answered (0.5 counts as {summary.ambiguous}): "
+    title = "Attributes of the pictures that were answered (0.5 counts as absent): "
     title += f"macro-F1 {number(summary.macro_f1)} ({_interval(summary.intervals, 'macro_f1')}) "
     title += f"over {number_of(summary.num_in_macro, 'attribute')}"
     rows = [
@@ -191,13 +155,11 @@ def _attributes(evaluation: Evaluation) -> Table:
             metrics.f1,
             _interval(metrics.intervals, "f1"),
             metrics.kappa,
-            metrics.calibration.ece if metrics.calibration else None,
-            metrics.calibration.ece_by_chance if metrics.calibration else None,
         ]
         for key, metrics in evaluation.attributes.items()
     ]
     heads = ["attribute", "labelled", "no answer", "present", "of these no answer"]
-    return table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ", "ECE", "by chance"], rows)
+    return table(title, [*heads, "precision", "recall", "F1", "95 % of F1", "κ"], rows)
 
 
 def _groups(evaluation: Evaluation) -> Table:
@@ -338,3 +300,14 @@ def _share(share: float | None, interval: Interval | None) -> str:
         return ""
     within = f"; 95 % interval {100 * interval.low:.0f} – {100 * interval.high:.0f} %" if interval else ""
     return f" ({percent(share, decimals=0)}{within})"
+
+
+def render(evaluation: Evaluation) -> str:
+    """Return the evaluation as one HTML page, which needs no other file, may load none, and runs no script."""
+    return fill(
+        "evaluation/page.html.j2",
+        evaluation=evaluation,
+        tables=list(tables(evaluation)),
+        findings=findings(evaluation),
+        notes=notes(evaluation),
+    )

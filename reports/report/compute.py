@@ -15,7 +15,7 @@ from ingest.sample import printable
 from reports.report import answers
 from reports.report.results import Report, read_audit
 from reports.run.design import RunDesign, SourceSizes, design_of, in_source, overall
-from reports.run.figures import Edge, Pair, Rate, Scores
+from reports.run.figures import Edge, Rate, Scores
 from reports.run.warehouse import Run
 from scoring.privacy import LEVEL_0_ADVICE, MEANINGS, matches_level_0_too, private_condition, private_sql, score_column
 from scoring.runs.coverage import Coverage
@@ -75,7 +75,6 @@ def _summarised(run: Run, by: str, private: str, top: int, sizes: SourceSizes, c
         sizes = replace(sizes, by_category=audited.category_sizes)
     rates = in_source(rates, design, sizes, total.num_images)
     prevalence = {row["attribute"]: row for row in run.ask("prevalence")}
-    pairs = (Pair(**row) for row in run.ask("cooccurrence"))
     report = Report(
         run=printable(run.url),
         source=printable(record.source),
@@ -99,7 +98,6 @@ def _summarised(run: Run, by: str, private: str, top: int, sizes: SourceSizes, c
             answers.prevalence_of(attribute, prevalence.get(attribute.key), presence_only(engine))
             for attribute in ATTRIBUTES
         ),
-        cooccurrence=tuple(sorted(pairs, key=lambda pair: (KEYS.index(pair.attribute), KEYS.index(pair.other)))),
         laws=answers.laws_of(run, total.num_scored),
         left_out=answers.left_out(run),
         severest=answers.severest(run),

@@ -1,8 +1,5 @@
 """Fills the page of a report. Names of the corpus are hostile: Jinja escapes them, and the page may run only its own
-script.
-
-A table shows which attributes appear together: of the images that show one, how many show another.
-"""
+script."""
 
 import base64
 import hashlib
@@ -11,23 +8,15 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 
-from ingest.errors import number_of
 from reports.pages import fill, text_of
 from reports.report import words
 from reports.report.answers import LAWS
 from reports.report.results import HEADS, Report, group_rows
-from reports.run.figures import Pair
-from reports.words import percent, shortened
-from scoring.taxonomy import ATTRIBUTES, Attribute
+from reports.words import shortened
+from scoring.taxonomy import ATTRIBUTES
 
 MAX_GROUPS = 1_000
 """Number of groups on the page, highest first; all of them are in its CSV."""
-
-MAX_BYTES = 1_450_000
-"""Limit of the page. The table has fewer groups if they do not fit."""
-
-FEWEST_GROUPS = 40
-"""Number of groups that the table keeps, whatever the size."""
 
 MEANINGS = {
     1: "identify a person on their own, such as a face or a passport",
@@ -39,9 +28,6 @@ MEANINGS = {
 """What attributes of each level do, after the taxonomy's definitions."""
 
 _TEMPLATES = "report/templates"
-
-FEW = 10
-"""A share of fewer images is grey: it says little."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +41,7 @@ class Digest:
 
 def render(report: Report, digest: Digest | None = None, made_on: date | None = None) -> str:
     """Return the report as one HTML page, which needs no other file: style and script are inside, and it may load
-    nothing.
-
-    It has at most `MAX_BYTES` in UTF-8, unless `FEWEST_GROUPS` alone are more.
-    """
-    most = min(MAX_GROUPS, len(report.rates))
-    page = _filled(report, digest, made_on, most)
-    num_without = 0
-    while len(page.encode()) > MAX_BYTES and most > FEWEST_GROUPS:
-        num_without = num_without or len(_filled(report, digest, made_on, 0).encode())
-        share = (MAX_BYTES - num_without) / (len(page.encode()) - num_without)
-        most = max(FEWEST_GROUPS, int(0.97 * share * most))
-        page = _filled(report, digest, made_on, most)
-    return page
-
-
-def _filled(report: Report, digest: Digest | None, made_on: date | None, most_groups: int) -> str:
-    """Fill the page. most_groups: number of groups in the table."""
+    nothing."""
     from markupsafe import Markup
 
     script = text_of(_TEMPLATES, "page.js")
@@ -82,9 +52,7 @@ def _filled(report: Report, digest: Digest | None, made_on: date | None, most_gr
         made_on=made_on,
         words=words,
         headline=words.headline_of(report),
-        matrix=matrix(report),
-        shown=report.rates[:most_groups],
-        num_in_csv=min(MAX_GROUPS, len(report.rates)),
+        shown=report.rates[:MAX_GROUPS],
         corrected={row.category: row for row in report.corrected_groups},
         corrected_by_key={row.subject: row for row in report.corrected if row.category is None},
         evidence=[(group, list(items)) for group, items in groupby(report.evidence, key=lambda item: item.group)],
@@ -109,54 +77,3 @@ def _figures(report: Report) -> str:
     ]
     # A "<" inside a script element could end it; JSON allows it to be escaped.
     return json.dumps({"heads": HEADS, "rows": rows}, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """How many of the images that show one attribute show another."""
-
-    text: str
-    """The share in whole per cent; empty where there is none."""
-
-    title: str
-    """Numbers and words, for a reader who points at it."""
-
-    kind: str
-    """`share`, `few` (too few images for a colour), `same` or `unknown`."""
-
-    shade: float = 0.0
-    """0–1: how strong the colour is."""
-
-
-Matrix = list[tuple[Attribute, int, list[Cell]]]
-"""The attributes that were found, how many images show each, and a cell for each column."""
-
-
-def matrix(report: Report) -> tuple[list[Attribute], Matrix]:
-    """Return the attributes that were found or assessed, which are the columns, and the lines of the table."""
-    pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
-    counts = {pair.attribute: pair.num_images for pair in report.cooccurrence}
-    columns = [attribute for attribute in ATTRIBUTES if attribute.key in counts or attribute.key in report.assessed]
-    lines = [
-        (row, counts[row.key], [_cell(pairs.get((row.key, column.key)), row, column) for column in columns])
-        for row in ATTRIBUTES
-        if row.key in counts
-    ]
-    return columns, lines
-
-
-def _cell(pair: Pair | None, row: Attribute, column: Attribute) -> Cell:
-    if row.key == column.key:
-        return Cell("", "", "same")
-    if pair is None or pair.share is None:
-        return Cell("", f"{column.title}: not judged in images with {row.title}", "unknown")
-    bound, sign, judged = "", "", ""
-    if pair.is_lower_bound:
-        bound, sign, judged = "at least ", "≥", f"; it was judged in {pair.num_assessed:,} of them"
-    images = f"{number_of(pair.num_images, 'image')} with {row.title}"
-    share = percent(pair.share, decimals=1)
-    title = f"Of {images}, {bound}{pair.num_both:,} ({share}) show {column.title}{judged}"
-    if pair.is_lower_bound and not pair.num_both:
-        return Cell("", title, "unknown")
-    text = f"{sign}{100 * pair.share:.0f}"
-    return Cell(text, title, "few") if pair.num_images < FEW else Cell(text, title, "share", round(pair.share, 3))

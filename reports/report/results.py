@@ -16,7 +16,6 @@ from reports.run.figures import (
     Figure,
     LawCount,
     LeftOut,
-    Pair,
     Prevalence,
     Rate,
     Scores,
@@ -125,7 +124,6 @@ class Report:
     prevalence: tuple[Prevalence, ...]
     """Of every attribute of the taxonomy."""
 
-    cooccurrence: tuple[Pair, ...]
     laws: tuple[LawCount, ...]
     left_out: LeftOut
     severest: tuple[SevereImage, ...]

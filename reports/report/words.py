@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ingest.errors import number_of
 from ingest.sample import printable
-from reports.audit.population import with_unscored
 from reports.audit.results import ALL_LABELLED, IN_SOURCE, of_shards
 from reports.audit.words import label_errors, label_gaps
 from reports.labels.agreed import in_words
@@ -15,7 +14,6 @@ from reports.report.results import Report
 from reports.run.design import Kind
 from reports.run.figures import CorrectedRate, Figure, Rate, Scores
 from reports.statistics.category_rates import MIN_LABELS
-from reports.statistics.estimates import Estimate
 from reports.statistics.shares import SMALL_GROUP
 from reports.words import ROUNDING, percent, percent_within, shortened, spread
 from scoring.privacy import BY_ANSWER, BY_LEVEL, BY_SCORE, MEANINGS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, SHOWS_PRIVATE
@@ -367,11 +365,10 @@ def bounds_of_all(report: Report) -> str | None:
         return None
     if not headline.is_corrected:
         return bounds(total, all_images(report))
-    corrected = Estimate(headline.rate, headline.low, headline.high)
-    ends = with_unscored(corrected, total.num_images - total.num_quarantined, total.num_images)
-    if ends is None or not total.num_quarantined:
+    if headline.low is None or headline.high is None or not total.num_quarantined:
         return None
-    low, high = ends
+    share = total.num_quarantined / total.num_images
+    low, high = headline.low * (1 - share), headline.high * (1 - share) + share
     left_out = _images((total.num_quarantined,), ("quarantined",))
     them = "it" if total.num_quarantined == 1 else "them"
     return (

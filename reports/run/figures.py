@@ -188,23 +188,6 @@ class Prevalence:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """num_images: scored images that show `attribute`. num_assessed: those of them in which `other` was assessed.
-
-    share: num_both / num_images, 0–1; None where `other` was assessed in none of them. is_lower_bound: where it was not
-    assessed in some.
-    """
-
-    attribute: str
-    other: str
-    num_both: int
-    num_images: int
-    num_assessed: int
-    share: float | None
-    is_lower_bound: bool
-
-
-@dataclass(frozen=True)
 class SevereImage:
     """One of the most severe images, in words: no picture and no found text."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from reports.similarity.likeness import Features, is_nearest_to_own
 from reports.similarity.results import MAX_NEAREST, METRICS, PAIRS_SCHEMA, PairState, SetSimilarity
-from reports.statistics.likeness import Features, Moments, frechet_distance, is_nearest_to_own
 from reports.statistics.shares import wilson
 
 
@@ -25,13 +25,11 @@ class PairFigures:
 class SetPairs:
     """Collects the pairs of a set."""
 
-    def __init__(self, name: str, num_dimensions: int):
-        """num_dimensions: length of the features."""
+    def __init__(self, name: str):
         self.name, self.num_originals_without, self._num_other_size = name, 0, 0
         self._columns: dict[str, list[object]] = {column: [] for column in PAIRS_SCHEMA.names}
         self._counts = Counter[PairState]()
         self._originals, self._changed = list[Features](), list[Features]()
-        self._moments = Moments(num_dimensions), Moments(num_dimensions)
 
     def add(self, key: str | None, state: PairState, figures: PairFigures | None = None) -> None:
         """Add a pair. figures: of a compared pair."""
@@ -40,8 +38,6 @@ class SetPairs:
         if figures is not None:
             row |= {**figures.metrics, "num_areas": figures.num_areas}
             self._num_other_size += figures.had_other_size
-            for moments, features in zip(self._moments, (figures.original_features, figures.changed_features)):  # noqa: B905
-                moments.add(features)
             if len(self._originals) < MAX_NEAREST:
                 self._originals.append(figures.original_features)
                 self._changed.append(figures.changed_features)
@@ -64,7 +60,6 @@ class SetPairs:
             counts=dict(self._counts),
             num_originals_without=self.num_originals_without,
             means={metric: _mean(self._known(metric)) for metric in METRICS},
-            fid=frechet_distance(*self._moments),
             num_nearest=num_nearest,
             num_nearest_of=num_asked,
             nearest_low=low,

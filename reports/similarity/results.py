@@ -46,9 +46,6 @@ class SetSimilarity:
     means: Mapping[str, float | None]
     """Name of a metric -> its mean over the compared pairs for which it is defined; None if there are none."""
 
-    fid: float | None
-    """Squared Fréchet distance of the features of originals and changed pictures; None below two pairs."""
-
     num_nearest: int
     """Pairs whose changed picture is nearer to its own original than to those of all others."""
 
@@ -78,7 +75,7 @@ class Similarity:
 
     part: Literal["areas", "whole"]
     encoder: str
-    """Name of what made the features of SemSim, FID and the nearest original."""
+    """Name of what made the features of SemSim and the nearest original."""
 
     sets: tuple[SetSimilarity, ...]
     seed: int

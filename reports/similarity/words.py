@@ -1,9 +1,8 @@
-"""Results of `similarity` as tables of text, for the terminal and the page, and the page itself."""
+"""Results of `similarity` as tables of text."""
 
 from collections.abc import Iterator
 
 from ingest.errors import number_of
-from reports.pages import fill
 from reports.similarity.results import SetSimilarity, Similarity
 from reports.words import Cell, Document, Table, number, percent, shortened, spread, table
 
@@ -37,7 +36,7 @@ def headlines(similarity: Similarity) -> Iterator[str]:
 
 
 def tables(similarity: Similarity) -> Iterator[Table]:
-    heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE", "FID"]
+    heads = ["set", "pairs", "nearest", "95 %", "SemSim", "SSIM", "PSNR dB", "MSE"]
     rows: list[list[Cell]] = [[shortened(of_set.name), *_figures(of_set)] for of_set in similarity.sets]
     yield table("How alike changed pictures and originals are", heads, rows)
     if any(set(of_set.counts) - {"compared"} or of_set.num_originals_without for of_set in similarity.sets):
@@ -64,7 +63,6 @@ def _figures(of_set: SetSimilarity) -> list[Cell]:
         of_set.means["ssim"],
         number(of_set.means["psnr"], ".1f"),
         number(of_set.means["mse"], ".0f"),
-        of_set.fid,
     ]
 
 
@@ -75,26 +73,7 @@ def notes(similarity: Similarity) -> Iterator[str]:
             f"nearest: changed pictures that are nearer to their own original than to any other of up to {asked:,}, by "
             f"SemSim; by chance it would be {percent(1 / asked)}. Such pictures can be found again."
         )
-    yield "SemSim, MSE and FID are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
-    yield (
-        "FID is the Fréchet distance of these features: it is not that of other tools, and only sets of about as many "
-        "pairs can be compared by it."
-    )
+    yield "SemSim and MSE are 0 for equal pictures; SSIM is 1. PSNR falls with the difference."
     if resized := sum(of_set.num_other_size for of_set in similarity.sets):
         yield f"{number_of(resized, 'changed picture')} had another size than the original and was resized to compare."
     yield "A low likeness is no proof: other people, models and attacks may recognise more (privsieve help similarity)."
-
-
-def render(similarity: Similarity) -> str:
-    """Return the results as one HTML page, which needs no other file and may load none. It holds no picture."""
-    shares = [
-        (of_set.name, of_set.num_nearest / of_set.num_nearest_of) for of_set in similarity.sets if of_set.num_nearest_of
-    ]
-    return fill(
-        "similarity/page.html.j2",
-        headlines=list(headlines(similarity)),
-        notes=list(notes(similarity)),
-        tables=list(tables(similarity)),
-        shares=shares,
-        version=similarity.version,
-    )

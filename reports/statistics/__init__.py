@@ -4,7 +4,6 @@
     binary.py, calibration.py, correlation.py   how good answers and probabilities are
     agreement.py, paired.py                     people, or two runs, on the same pictures
     estimates.py, category_rates.py             rates corrected by labels
-    likeness.py                                 how alike two pictures are
 
 May import: nothing of other folders.
 """

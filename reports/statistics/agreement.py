@@ -1,23 +1,17 @@
 """How far annotators agree, the 95 % intervals of κ and α, and how far errors of labels move a rate.
 
-The coefficients are computed from sums over pictures, so that a bootstrap can weight the pictures. Sums have any shape
-(…,), or (…, K) with one sum for each of K answers. A coefficient is NaN where it is not defined, as where all answers
-are the same: chance then explains every agreement.
+The coefficients follow from sums over pictures (…,), or (…, K) for K answers, so that a bootstrap can weight pictures.
+One is NaN where chance explains every agreement, as where all answers are the same. The bootstrap has one more judged
+item at each end: at the lower end two answers that differ, at the upper end two equal ones (`intervals.py`).
 
-The intervals are a bootstrap over pictures with one more judged item at each end: at the lower end it has two answers
-that differ, at the upper end two that are the same. See `reports.statistics.intervals`; the coverage is
-simulated in `benchmarks/statistics_evaluation.py`.
-
-People err, and an error in a label moves a rate as an error of the engine does: 5 % wrong labels of one person turned a
-rate of 10.3 % into 14.3 % (simulated). If two people judged a picture and differ (`SecondLooks`), one of them is wrong.
-Which one is not known, so the interval of a rate allows for as many errors in one direction as in the other. Errors
-that both make alike cannot be seen. If a label is wrong with probability e, two independent labels differ with
-probability 2 e (1 - e). So the share of wrong labels is at least half of the share that differs. This holds for wrong
-"yes" and wrong "no" taken together, and the rate moves most if all wrong labels are of one kind.
+`SecondLooks`: if a label is wrong with probability e, two independent labels differ with probability 2 e (1 - e), so at
+least half of the share that differs is wrong, and the rate moves most if all wrong labels are of one kind. The interval
+of a rate allows for as many in either direction. Assumes that people err independently: errors that both make alike
+cannot be seen.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,25 +23,17 @@ from reports.statistics.estimates import Counts, Estimate, Numbers, Rates
 from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_sums
 from reports.statistics.shares import clopper_pearson, kish_size, with_both_errors
 
-NUM_DRAWS = 1000
-SEED = 0
-
 COEFFICIENTS = ("cohen", "fleiss", "alpha_nominal", "alpha_ordinal")
 """Cohen's κ, its mean over pairs of annotators; Fleiss' κ; Krippendorff's α, in which any difference counts the same,
 or a larger one more."""
 
-MAX_ANNOTATORS_FOR_COHEN = 100
-"""Cohen's κ compares pairs of annotators. It is left out if there are more annotators, mostly crowds."""
-
-MAX_PAIRS_WITH_INTERVAL = 10
-"""Limit on the pairs of annotators: with more, Cohen's κ has no interval, since each pair has sums of its own."""
+MAX_ANNOTATORS_FOR_COHEN = 5
+"""Limit on the annotators for Cohen's κ, of which each pair has sums of its own; the other coefficients are for any."""
 
 
 def share_of_same_pairs(counts: Numbers) -> Numbers:
-    """Return the share of equal answers among the pairs of answers to each item. Shape (N,).
-
-    counts: shape (N, K), how often each answer was given, at least two in all.
-    """
+    """Return the share of equal answers among the pairs of answers to each item, shape (N,). counts: how often each
+    answer was given, shape (N, K), at least two in all."""
     num = counts.sum(axis=1)
     return np.asarray((counts * (counts - 1)).sum(axis=1) / (num * (num - 1)), dtype=np.float64)
 
@@ -61,16 +47,16 @@ def coefficients(
     each item, from 0, shape (N,); a picture is weighted as a whole. has_order: False for no ordinal α.
     """
     known = np.unique(answers[~np.isnan(answers)])
-    kappas = {pair: kappa for pair, kappa in _kappas(answers, known) if kappa is not None}
-    pairs = list(kappas) if len(kappas) <= MAX_PAIRS_WITH_INTERVAL else []
+    pairs = list(itertools.combinations(range(len(answers)), 2)) if len(answers) <= MAX_ANNOTATORS_FOR_COHEN else []
+    kappas = [_cohen(_cohen_terms(answers[list(pair)], known).sum(axis=0), len(known)) for pair in pairs]
+    pairs = [pair for pair, kappa in zip(pairs, kappas, strict=True) if not np.isnan(kappa)]
     of_items = _terms(answers, known, pairs, has_order)
 
     def figures(sums: Numbers) -> Numbers:
         return _of_sums(sums, len(known), len(pairs), has_order)
 
     values = dict(zip(COEFFICIENTS, map(known_number, figures(of_items.sum(axis=0))), strict=True))
-    values["cohen"] = float(np.mean(list(kappas.values()))) if kappas else None
-    names = [name for name in COEFFICIENTS if values[name] is not None and (pairs or name != "cohen")]
+    names = [name for name in COEFFICIENTS if values[name] is not None]
     if not names:
         return values, {}
     low, high = known[[0, -1] if has_order else np.argsort(of_items[:, 3 : 3 + len(known)].sum(axis=0))[-2:]]
@@ -79,21 +65,13 @@ def coefficients(
     of_pictures = np.zeros((int(pictures.max()) + 1, of_items.shape[1]))
     np.add.at(of_pictures, pictures, of_items)
     is_wanted = [name in names for name in COEFFICIENTS]
-    draws, is_few = Draws(np.arange(len(of_pictures)), NUM_DRAWS, SEED), len(of_pictures) < NUM_FEW
 
     def wanted(sums: Numbers) -> Numbers:
         return figures(sums[:, 0])[:, is_wanted]
 
+    draws, is_few = Draws(np.arange(len(of_pictures))), len(of_pictures) < NUM_FEW
     intervals = of_sums(wanted, of_pictures[:, None], lowest, highest, draws, is_few)
     return values, dict(zip(names, intervals, strict=True))
-
-
-def _kappas(answers: Numbers, known: Numbers) -> Iterator[tuple[tuple[int, int], float | None]]:
-    """Yield Cohen's κ of each pair of annotators; nothing if there are too many annotators."""
-    for pair in itertools.combinations(range(len(answers)), 2) if len(answers) <= MAX_ANNOTATORS_FOR_COHEN else ():
-        both = answers[list(pair)]
-        sums = _cohen_terms(both[:, ~np.isnan(both).any(axis=0)], known).sum(axis=0)
-        yield pair, known_number(_cohen(sums, len(known)))
 
 
 def _cohen_terms(answers: Numbers, known: Numbers) -> Numbers:

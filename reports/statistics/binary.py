@@ -1,13 +1,8 @@
 """Yes or no: confusion counts, the rates that follow from them, and how rejections are counted.
 
-Source of the metrics and of the rule for rejections: Samson et al., "Privacy-Aware Visual Language Models", section 4.
-How much a metric moves: their Figure 7 draws parts of the benchmark without replacement; a bootstrap would give larger
-deviations. Table 12 compares runs, such as one per wording of the question; the deviation here is of a sample (n − 1),
-while the paper mixes both kinds.
-
-`per_class` has the private pictures of a class against exclusive batches of as many public ones, as in section 4. The
-paper's Table 3 is another figure: the MCC of a class against all public pictures. `classwise` has precision, recall and
-F1 of private and of public, and their mean weighted by support: Zhao et al., "PrivacyAlert", Tables 3–7.
+Source of the metrics, of the rule for rejections and of the MCC of a class (Table 3): Samson et al., "Privacy-Aware
+Visual Language Models", section 4. `classwise` has precision, recall and F1 of private and of public, and their mean
+weighted by support: Zhao et al., "PrivacyAlert", Tables 3–7.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +19,6 @@ TP, FP, FN, TN = range(4)
 
 METRICS = ("mcc", "balanced_accuracy", "f1", "recall", "precision", "specificity", "accuracy")
 """The rates of `BinaryMetrics`, in its order."""
-
-FRACTIONS = (0.5, 0.9)
-NUM_SPLITS = 1000
 
 
 @dataclass(frozen=True)
@@ -124,85 +116,22 @@ def known(value: float | Numbers) -> float | None:
     return None if np.isnan(number) else number
 
 
-@dataclass(frozen=True)
-class Stability:
-    """The MCC over random parts of the pictures, with its standard deviation (n − 1)."""
-
-    fraction: float
-    """Share of the pictures in each part, 0–1."""
-
-    num_splits: int
-    """Parts drawn in which the MCC is defined."""
-
-    mcc_mean: float
-    mcc_sd: float
-
-
-def stability(counts: Numbers, fraction: float, num_splits: int = NUM_SPLITS, seed: int = 0) -> Stability | None:
-    """Return how much the MCC moves over random parts; None if fewer than two parts have an MCC.
-
-    counts: confusion counts, shape (4,). Drawing pictures without replacement and counting them is drawing counts from
-    the multivariate hypergeometric distribution, which needs no pictures.
-    """
-    whole = np.asarray(counts, dtype=np.int64)
-    size = int(whole.sum() * fraction)
-    drawn = np.random.default_rng(seed).multivariate_hypergeometric(whole, size, size=num_splits, method="marginals")
-    mccs = rates(drawn.astype(np.float64))["mcc"]
-    mccs = mccs[~np.isnan(mccs)]
-    if len(mccs) < 2:
-        return None
-    return Stability(fraction, len(mccs), float(mccs.mean()), float(mccs.std(ddof=1)))
-
-
-@dataclass(frozen=True)
-class Spread:
-    """One metric over several runs."""
-
-    values: tuple[float | None, ...]
-    """One per run, in order; None if it is not defined there."""
-
-    mean: float | None
-    """Mean of the runs in which it is defined; None if it is in none."""
-
-    sd: float | None
-    """Standard deviation (n − 1); None with fewer than two values."""
-
-
-def spread(values: Sequence[float | None]) -> Spread:
-    """Return the spread of a metric over runs; there must be at least one."""
-    known = [value for value in values if value is not None]
-    mean = float(np.mean(known)) if known else None
-    sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
-    return Spread(tuple(values), mean, sd)
-
-
 MAX_CLASSES = 1000
 """More make the table too long to read; the column probably holds names of pictures."""
-
-BATCH = "batch "
-"""Beginning of the column `split` of public pictures whose labels say in which batch they are."""
 
 
 @dataclass(frozen=True)
 class PrivateClass:
-    """One class of private pictures against batches of as many public pictures. Figures are means over the batches,
-    None without one; only recall needs none."""
+    """One class of private pictures, with all public pictures where a figure needs these."""
 
     name: str
     """As the labels give it."""
 
     num_pictures: int
-    num_batches: int
-    """Batches of as many public pictures, without overlap; 0 if there are fewer public pictures than that."""
-
     recall: float | None
-    mcc: float | None
     f1: float | None
-    precision: float | None
-    specificity: float | None
-    balanced_accuracy: float | None
-    mcc_against_all: float | None = None
-    """MCC against all public pictures together, as in the paper's Table 3; None without a public picture."""
+    mcc: float | None
+    """None without a public picture."""
 
 
 @dataclass(frozen=True)
@@ -228,62 +157,20 @@ class Classwise:
     accuracy: float | None
 
 
-def per_class(
-    truth: Flags, predicted: Flags, classes: Sequence[str | None], seed: int = 0, parts: Sequence[str | None] = ()
-) -> tuple[PrivateClass, ...]:
-    """Return the metrics of each class, by name; empty if there are more than `MAX_CLASSES`.
+def per_class(truth: Flags, predicted: Flags, classes: Sequence[str | None]) -> tuple[PrivateClass, ...]:
+    """Return the metrics of each class of private pictures, by name; empty if there are more than `MAX_CLASSES`.
 
-    All of shape (n,). classes: of each picture, None if it has none. seed: of the draw of the batches. parts: of each
-    picture; if all public ones have one that begins with "batch", these are the batches, and none is drawn.
+    All of shape (n,). classes: of each picture, None if it has none.
     """
-    public = np.flatnonzero(~truth)
-    given = _given_batches(public, parts)
-    public = np.random.default_rng(seed).permutation(public)
-    members: dict[str, list[int]] = {}
-    for index, name in enumerate(classes):
-        if truth[index] and name is not None:
-            members.setdefault(name, []).append(index)
-    counted = cells(truth, predicted)
-    if len(members) > MAX_CLASSES:
-        return ()
-    return tuple(_class(name, members[name], public, counted, given) for name in sorted(members))
-
-
-def _given_batches(public: np.ndarray, parts: Sequence[str | None]) -> list[list[int]]:
-    """Return the public pictures of each batch that the labels name; empty unless each public picture has one."""
-    batches: dict[str, list[int]] = {}
-    for index in public.tolist():
-        part = parts[index] if len(parts) else None
-        if part is None or not part.startswith(BATCH):
-            return []
-        batches.setdefault(part, []).append(index)
-    return list(batches.values())
-
-
-def _class(name: str, members: list[int], public: np.ndarray, counted: Numbers, given: list[list[int]]) -> PrivateClass:
-    num = len(members)
-    num_batches = len(given) or len(public) // num
-    of_class = counted[members].sum(axis=0)
-    if given:
-        batches = np.stack([counted[batch].sum(axis=0) for batch in given])
-    else:
-        batches = counted[public[: num_batches * num]].reshape(num_batches, num, 4).sum(axis=1)
-    means = {metric: _mean(values) for metric, values in rates(batches + of_class).items()}
-    wanted = ("mcc", "f1", "precision", "specificity", "balanced_accuracy")
-    return PrivateClass(
-        name,
-        num,
-        num_batches,
-        known(rates(of_class)["recall"]),
-        **{metric: means[metric] for metric in wanted},
-        mcc_against_all=known(rates(of_class + counted[public].sum(axis=0))["mcc"]) if len(public) else None,
-    )
-
-
-def _mean(values: Numbers) -> float | None:
-    """Return the mean over the batches in which the metric is defined."""
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if len(defined) else None
+    counted, names = cells(truth, predicted), np.array(classes, dtype=object)
+    distinct = sorted({name for name in names[truth] if name is not None})
+    found = []
+    for name in distinct if len(distinct) <= MAX_CLASSES else ():
+        of_class = counted[truth & (names == name)].sum(axis=0)
+        metrics = rates(of_class + counted[~truth].sum(axis=0))
+        recall, f1, mcc = (known(metrics[metric]) for metric in ("recall", "f1", "mcc"))
+        found.append(PrivateClass(name, int(of_class.sum()), recall, f1, mcc))
+    return tuple(found)
 
 
 def classwise(counts: Numbers) -> Classwise:

@@ -1,15 +1,14 @@
-"""Calibration of probabilities: of the pictures that were given 0.8, are 80 % positive? Maps make it so.
+"""Calibration of probabilities: of the pictures that were given 0.8, are 80 % positive? A map makes it so.
 
-Maps never fall. How good a map is, is measured on pictures that it was not fitted on.
+The map is Platt's: expit(a logit(p) + b), the most likely a ≥ 0 and b, so it never falls. It assumes that the truth
+rises with the probability as such a curve does. How good it is, is measured on pictures that it was not fitted on.
 
-Sources: Brier, "Verification of forecasts expressed in terms of probability", 1950; Guo et al., "On Calibration of
-Modern Neural Networks", 2017 (expected calibration error over bins of equal width); Platt, "Probabilistic Outputs for
-Support Vector Machines", 1999; Zadrozny and Elkan, "Transforming Classifier Scores into Accurate Multiclass Probability
-Estimates", 2002 (isotonic regression).
+Sources: Platt, "Probabilistic Outputs for Support Vector Machines", 1999; Brier, "Verification of forecasts expressed
+in terms of probability", 1950; Guo et al., "On Calibration of Modern Neural Networks", 2017 (expected calibration error
+over bins of equal width).
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,48 +19,17 @@ from reports.statistics.shares import kish_size
 EDGE = 1e-6
 """Probabilities nearer to 0 or 1 than this count as this near: single precision cannot hold them more exactly."""
 
-TOLERANCE = 1e-9
-"""Shares nearer than this are equal: the mean of 24 pictures that show it and 24 that do not can be 0.5 - 1e-16."""
-
-Method = Literal["isotonic", "platt"]
 Groups = npt.NDArray[np.int64]
 
-MIN_FOR_ISOTONIC = 200
-"""Number of pictures that show it; with fewer, a free curve follows the noise."""
-
 MIN_TO_FIT = 20
-"""Number of pictures that show it, and of pictures that do not; with fewer there is no curve of its own."""
+"""Number of pictures that show it, and of pictures that do not; with fewer there is no map."""
 
 NUM_FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Isotonic:
-    """Straight lines between knots, constant outside of them; free of any shape."""
-
-    given: Numbers
-    """Shape (k,), rising: probabilities that were given."""
-
-    meant: Numbers
-    """Shape (k,), never falling: the share for which they are true."""
-
-    def apply(self, probabilities: Numbers) -> Numbers:
-        return np.asarray(np.interp(probabilities, self.given, self.meant), dtype=np.float64)
-
-    def reaching(self, share: float) -> float | None:
-        """Return the smallest probability given that means at least `share`, 0–1; None if none does."""
-        index = int(np.searchsorted(self.meant, share - TOLERANCE))
-        if index == len(self.meant):
-            return None
-        if index == 0:
-            return 0.0
-        between = self.meant[index - 1 : index + 1], self.given[index - 1 : index + 1]
-        return float(np.interp(share, *between))
-
-
-@dataclass(frozen=True)
 class Platt:
-    """A logistic curve over the logit of the probability given: two numbers, for few labels."""
+    """A logistic curve over the logit of the probability given."""
 
     slope: float
     """0 or more; 0 if the truth does not rise with the probabilities."""
@@ -74,30 +42,13 @@ class Platt:
         return np.asarray(expit(self.slope * logits(probabilities) + self.intercept), dtype=np.float64)
 
     def reaching(self, share: float) -> float | None:
+        """Return the smallest probability given that means at least `share`, 0–1; None if none does."""
         lowest, highest = self.apply(np.array([0.0, 1.0]))
-        if highest < share:
-            return None
-        if lowest >= share:
-            return 0.0
+        if not lowest < share <= highest:
+            return None if highest < share else 0.0
         from scipy.special import expit, logit  # as above
 
         return float(expit((logit(share) - self.intercept) / self.slope))
-
-
-ProbabilityMap = Isotonic | Platt
-
-
-def isotonic(truth: Flags, probabilities: Numbers, weights: Numbers) -> Isotonic:
-    """Return the never falling function with the least weighted squared error; all of shape (n,), n > 0."""
-    given, places = np.unique(probabilities, return_inverse=True)
-    masses = np.bincount(places, weights=weights)
-    shares = np.bincount(places, weights=weights * truth) / masses
-    from scipy.optimize import isotonic_regression  # takes half a second to load
-
-    meant = isotonic_regression(shares, weights=masses).x
-    is_knot = np.ones(len(meant), dtype=np.bool_)
-    is_knot[1:-1] = (meant[1:-1] != meant[:-2]) | (meant[1:-1] != meant[2:])
-    return Isotonic(given[is_knot], np.clip(meant[is_knot], 0.0, 1.0))
 
 
 def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
@@ -107,41 +58,25 @@ def platt(truth: Flags, probabilities: Numbers, weights: Numbers) -> Platt:
     scale = len(truth) / (present + absent)
     weights, present, absent = weights * scale, present * scale, absent * scale
     targets = np.where(truth, (present + 1) / (present + 2), 1 / (absent + 2))
-    columns = np.stack([logits(probabilities), np.ones(len(truth))], axis=1)
-    slope, intercept = _logistic(columns, targets, weights)
+    given = logits(probabilities)
+    from scipy.optimize import minimize  # takes half a second to load
+    from scipy.special import expit
+
+    def loss(curve: Numbers) -> tuple[float, Numbers]:
+        values = curve[0] * given + curve[1]
+        slopes = weights * (expit(values) - targets)
+        return float(weights @ (np.logaddexp(0, values) - targets * values)), np.array([slopes @ given, slopes.sum()])
+
+    slope, intercept = minimize(loss, np.zeros(2), jac=True, options={"gtol": 1e-9 * weights.sum()}).x
     if slope < 0:
-        (intercept,) = _logistic(columns[:, 1:], targets, weights)
-        slope = 0.0
+        return Platt(0.0, float(logits(np.average(targets, weights=weights))))
     return Platt(float(slope), float(intercept))
 
 
 def logits(probabilities: Numbers) -> Numbers:
     """Return the logits, all finite. Shape (n,) -> (n,)."""
-    from scipy.special import logit  # as above
-
     inside = np.clip(probabilities, EDGE, 1 - EDGE)
-    return np.asarray(logit(inside), dtype=np.float64)
-
-
-def _logistic(columns: Numbers, targets: Numbers, weights: Numbers) -> Numbers:
-    """Return the most likely logistic regression; targets in (0, 1). Shape (columns,)."""
-    from scipy.optimize import minimize  # takes half a second to load
-    from scipy.special import expit
-
-    def loss(parameters: Numbers) -> tuple[float, Numbers]:
-        values = columns @ parameters
-        each = np.logaddexp(0, values) - targets * values
-        return float((weights * each).sum()), columns.T @ (weights * (expit(values) - targets))
-
-    def curvature(parameters: Numbers) -> Numbers:
-        shares = expit(columns @ parameters)
-        return np.asarray((columns * (weights * shares * (1 - shares))[:, None]).T @ columns, dtype=np.float64)
-
-    start = np.zeros(columns.shape[1])
-    parameters = minimize(
-        loss, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": TOLERANCE * weights.sum()}
-    )
-    return np.asarray(parameters.x, dtype=np.float64)
+    return np.asarray(np.log(inside / (1 - inside)), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -163,42 +98,24 @@ class Points:
         return Points(self.truth[members], self.probabilities[members], self.weights[members], self.groups[members])
 
 
-def joined(parts: list[Points]) -> Points:
-    """Return the points of all parts; there must be at least one."""
-    return Points(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("truth", "probabilities", "weights", "groups")
-        )
-    )
+def is_enough(points: Points) -> bool:
+    """Return whether there are enough pictures that show it, and that do not, for a map."""
+    sides = (kish_size(points.weights[points.truth]), kish_size(points.weights[~points.truth]))
+    return min(sides) >= MIN_TO_FIT - 1e-9
 
 
-def method_of(points: Points) -> Method | None:
-    """Choose the method by the numbers of pictures that show it and that do not; None if there are too few."""
-    present, absent = kish_size(points.weights[points.truth]), kish_size(points.weights[~points.truth])
-    if min(present, absent) < MIN_TO_FIT - 1e-9:
-        return None
-    return "isotonic" if present > MIN_FOR_ISOTONIC - 1e-9 else "platt"
-
-
-def fitted(points: Points, method: Method) -> ProbabilityMap:
-    fit = isotonic if method == "isotonic" else platt
-    return fit(points.truth, points.probabilities, points.weights)
-
-
-def cross_fitted(points: Points, method: Method, share: float, seed: int) -> tuple[Numbers, Flags] | None:
-    """Return for each point the probability by the map of the other folds, and whether that map calls it present.
-
-    Both of shape (n,); None if nearly all points are copies of each other. share: a point is present from this mapped
-    probability on. Groups are dealt to the folds at random, those that show it first, so that each fold has some.
-    """
+def cross_fitted(points: Points, share: float) -> tuple[Numbers, Flags] | None:
+    """Return for each point the probability by the map of the other folds, and whether that map calls it present, both
+    of shape (n,); None if nearly all points are copies of each other. share: a point is present from this mapped
+    probability on."""
     probabilities, is_present = np.zeros(len(points)), np.zeros(len(points), dtype=np.bool_)
-    folds = folds_of(points, seed)
+    folds = folds_of(points, seed=0)
     if folds.max() < NUM_FOLDS - 1:
         return None
     for fold in range(NUM_FOLDS):
         held = folds == fold
-        others = fitted(points.at(~held), method)
+        rest = points.at(~held)
+        others = platt(rest.truth, rest.probabilities, rest.weights)
         probabilities[held] = others.apply(points.probabilities[held])
         start = others.reaching(share)
         is_present[held] = False if start is None else points.probabilities[held] >= start
@@ -221,22 +138,6 @@ NUM_BINS = 10
 
 
 @dataclass(frozen=True)
-class ReliabilityBin:
-    """The pictures whose probability is in one tenth of [0, 1]."""
-
-    low: float
-    high: float
-    """Included in the last bin only; `low` in each."""
-
-    num_pictures: int
-    """The other fields are None without any."""
-
-    mean_probability: float | None
-    share: float | None
-    """Share of the pictures for which it is true, 0–1."""
-
-
-@dataclass(frozen=True)
 class Calibration:
     """Calibration of pictures with a label and a probability."""
 
@@ -251,9 +152,6 @@ class Calibration:
     """The same error to expect of probabilities that are right, from as few pictures: an error as small shows nothing.
     By the normal approximation, √(2/π) √(Σ w² p (1 − p)) in each bin."""
 
-    bins: tuple[ReliabilityBin, ...]
-    """Ten, from 0 to 1."""
-
 
 def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = None) -> Calibration | None:
     """Return the calibration of probabilities; None without a picture.
@@ -264,27 +162,13 @@ def calibration(truth: Flags, probabilities: Numbers, weights: Numbers | None = 
     if not len(truth):
         return None
     weights = np.ones(len(truth)) if weights is None else weights
-    actual = truth.astype(np.float64)
     edges = np.arange(NUM_BINS + 1) / NUM_BINS
     index = np.clip(np.digitize(probabilities, edges) - 1, 0, NUM_BINS - 1)
-    nums = np.bincount(index, minlength=NUM_BINS)
-    masses = np.bincount(index, weights=weights, minlength=NUM_BINS)
-    given = np.bincount(index, weights=weights * probabilities, minlength=NUM_BINS)
-    real = np.bincount(index, weights=weights * actual, minlength=NUM_BINS)
-    noise = np.bincount(index, weights=weights**2 * probabilities * (1 - probabilities), minlength=NUM_BINS)
+    errors = np.bincount(index, weights * (probabilities - truth))
+    noise = np.bincount(index, weights**2 * probabilities * (1 - probabilities))
     return Calibration(
         num_pictures=len(truth),
-        brier=float((weights * (probabilities - actual) ** 2).sum() / weights.sum()),
-        ece=float(np.abs(given - real).sum() / weights.sum()),
+        brier=float((weights * (probabilities - truth) ** 2).sum() / weights.sum()),
+        ece=float(np.abs(errors).sum() / weights.sum()),
         ece_by_chance=float(np.sqrt(2 / np.pi * noise).sum() / weights.sum()),
-        bins=tuple(
-            ReliabilityBin(
-                low=float(edges[bin_]),
-                high=float(edges[bin_ + 1]),
-                num_pictures=int(num),
-                mean_probability=float(given[bin_] / masses[bin_]) if num else None,
-                share=float(real[bin_] / masses[bin_]) if num else None,
-            )
-            for bin_, num in enumerate(nums)
-        ),
     )

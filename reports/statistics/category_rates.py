@@ -9,12 +9,11 @@
   surer than the others decides it alone. The interval follows from the mean squared error of Prasad and Rao with
   Student's t for K - 2 categories.
 
-It assumes that the true rates scatter around the line alike in all categories. It does not assume that the engine errs
-alike in them, and a category in which it errs in another way only has a longer interval if it has few labels.
+It assumes that the true rates scatter around the line alike in all categories, not that the engine errs alike in them.
+A category in which it errs in another way only has a longer interval if it has few labels.
 
-Sources: R. Fay and R. Herriot, "Estimates of income for small places", JASA 74 (1979); H. Li and P. Lahiri, "An
-adjusted maximum likelihood method for solving small area estimation problems", Journal of Multivariate Analysis 101
-(2010); J. N. K. Rao and I. Molina, "Small Area Estimation", 2nd ed. 2015, sections 6.1 and 6.2.
+Sources: R. Fay and R. Herriot, "Estimates of income for small places", JASA 74 (1979); H. Li and P. Lahiri, Journal of
+Multivariate Analysis 101 (2010); J. N. K. Rao and I. Molina, "Small Area Estimation", 2nd ed. 2015, 6.1 and 6.2.
 """
 
 from dataclasses import replace
@@ -72,8 +71,11 @@ def by_model(whole: Evidence, num_images: Numbers, labels: Labels) -> dict[int, 
     errors = np.bincount(labels.categories, weights * (labels.is_there - rates[labels.cells]), num_categories)
     direct = (num_images @ rates + errors) / sizes
     # The variance by the design, not by the labels that were drawn: a category whose few labels agree is not certain.
-    spread = smoothed * (1 - smoothed)
-    of_draw = np.maximum(num_images @ (spread * _openness(whole, labels)) / sizes**2, _LEAST_VARIANCE)
+    # Openness: the mean of 1 / probability - 1 over the images of a cell, estimated from its labels.
+    totals, squares = (np.bincount(labels.cells, part, len(IS_YES)) for part in (weights, weights * (weights - 1)))
+    shares = (squares / np.where(totals > 0, totals, 1))[whole.donors]
+    spread, openness = smoothed * (1 - smoothed), np.where(whole.is_known, shares, squares.sum() / totals.sum())
+    of_draw = np.maximum(num_images @ (spread * openness) / sizes**2, _LEAST_VARIANCE)
     of_images = num_images @ spread / sizes**2
     lines = np.column_stack([np.ones(num_categories), num_images[:, IS_YES].sum(axis=1) / sizes])
     values, variances = _fay_herriot(*(part[is_large] for part in (direct, of_draw, of_images, lines)))
@@ -82,15 +84,6 @@ def by_model(whole: Evidence, num_images: Numbers, labels: Labels) -> dict[int, 
     reach = float(stdtrit(len(values) - 2, 0.975)) * np.sqrt(variances)
     ends = zip(*(np.clip(end, 0, 1).tolist() for end in (values, values - reach, values + reach)), strict=True)
     return {int(number): Estimate(*three) for number, three in zip(np.flatnonzero(is_large), ends, strict=True)}
-
-
-def _openness(whole: Evidence, labels: Labels) -> Numbers:
-    """Return the mean of 1 / probability - 1 over the images of each cell, estimated from its labels. Shape
-    (NUM_CELLS,)."""
-    weights = 1 / labels.probabilities
-    totals, squares = (np.bincount(labels.cells, part, len(IS_YES)) for part in (weights, weights * (weights - 1)))
-    shares = squares / np.where(totals > 0, totals, 1)
-    return np.where(whole.is_known, shares[whole.donors], squares.sum() / totals.sum())
 
 
 def _fay_herriot(direct: Numbers, of_draw: Numbers, of_images: Numbers, lines: Numbers) -> tuple[Numbers, Numbers]:

@@ -1,10 +1,8 @@
-"""How far two orders agree: correlations, and the share of pairs in order.
+"""How far two orders agree: correlations, weighted so that resamples need no second pass over the values, and the share
+of pairs in order.
 
-Correlations take weights, so that resamples need no second pass over the values.
-
-Source of the pairwise accuracy: Tsaprazlis et al., "Rethinking Visual Privacy", section 6. It is over all pairs, since
-the paper does not say which it chose. A pair whose truths are equal has no order and is left out; a pair whose
-predictions are equal is wrong.
+Pairwise accuracy: Tsaprazlis et al., "Rethinking Visual Privacy", section 6. It is over all pairs, since the paper does
+not say which it chose. A pair whose truths are equal is left out; a pair whose predictions are equal is wrong.
 """
 
 from dataclasses import dataclass

@@ -1,18 +1,16 @@
 """The difference estimator: how often a subject is truly there, from the answers for all images and a few labels.
 
-A cell is a group of rows about which the run says the same of a subject (the private decision, or an attribute), such
-as "shows a face, P from 0.8 on". Every scored row is in one cell of every subject. N_c images are in cell c, of N in
-all. The labels of cell c, each weighted by w = 1 / its inclusion probability, say that the subject is truly there in
-the share r_c = Σ w y / Σ w. The rate is Σ N_c r_c / N: the rate that the run claims minus the weighted mean error of
-its claims (Särndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992, chapters 5 to 7; with machine answers
-also called prediction-powered inference).
+A cell is a group of rows about which the run says the same of a subject (the private decision, or an attribute). Every
+scored row is in one cell of every subject, N_c of N images in cell c. The labels of cell c, each weighted by w = 1 /
+its inclusion probability, say that the subject is truly there in the share r_c = Σ w y / Σ w. The rate is Σ N_c r_c /
+N: the rate that the run claims minus the weighted mean error of its claims (Särndal, Swensson and Wretman, "Model
+Assisted Survey Sampling", 1992, chapters 5 to 7; with machine answers also called prediction-powered inference).
 
-Interval of a rate: its variance by linearisation is V = Σ (N_c / N)² s_c (1 - s_c) / m_c (1 - Σ w / Σ w²). m_c is how
-many labels of equal weight the labels of the cell are worth, the last factor is 0 if all of its images are labelled,
-and s_c is the share r_c with a third of a count added on each side (J. Kerman, 2011), so that a cell without a positive
-label is not taken as certain. Then Clopper and Pearson's exact interval at the effective size s (1 - s) / V, s =
-Σ N_c s_c / N (E. Korn and B. Graubard, "Confidence intervals for proportions with small expected number of positive
-counts", 1998).
+Its variance by linearisation is V = Σ (N_c / N)² s_c (1 - s_c) / m_c (1 - Σ w / Σ w²). m_c is how many labels of equal
+weight the labels of the cell are worth, the last factor is 0 if all of its images are labelled, and s_c is the share
+r_c with a third of a count added on each side (J. Kerman, 2011), so that a cell without a positive label is not taken
+as certain. The interval is Clopper and Pearson's exact one at the effective size s (1 - s) / V, s = Σ N_c s_c / N (E.
+Korn and B. Graubard, "Confidence intervals for proportions with small expected number of positive counts", 1998).
 
 Images that a screen left out are represented by those that its guard sent to the engine, a random 1 / M of them. These
 have cells of their own, in which an image counts M times, and their rate has the variance of this draw too. The rate of
@@ -20,14 +18,12 @@ all images is the sum of two independent parts, whose ends are added up by their
 Donner, "Construction of confidence limits about effect measures", 2008).
 
 Sensitivity and specificity are a / (a + b), with a and b rates of their own among the images that the run answers with
-yes and among the others, such as those that were screened out. Their labels are independent, so the interval of the
-ratio b / a follows from those of a and b (MOVER-R: R. Newcombe, "MOVER-R confidence intervals for ratios and products
-of two independently estimated quantities", 2016).
+yes and among the others. Their labels are independent, so the interval of b / a follows from those of a and b (MOVER-R:
+R. Newcombe, "MOVER-R confidence intervals for ratios and products of two independently estimated quantities", 2016).
 
 A cell without labels takes the share of the most similar cell with the same answer. An answer without a label has
-bounds only: all of its images, or none.
-
-Assumes that chance alone decided which images were labelled, and that labels are right.
+bounds only: all of its images, or none. Assumes that chance alone decided which images were labelled, and that labels
+are right.
 """
 
 import math
@@ -210,8 +206,8 @@ def evidence(num_images: Counts | Numbers, labels: Labels, guard_mass: float = 1
     has_labels = totals > 0
     shares = np.where(has_labels, np.minimum(1, _per(_sums(cells, weights * labels.is_there), totals)), IS_YES)
     # Kish's effective size takes weights and labels as unrelated. If the few positive labels weigh most, it is too
-    # large, so the size p (1 - p) / Σ w² (y - p)² · (Σ w)² by the linearised variance is taken where it is smaller. One
-    # more label of each kind with the largest weight of the cell makes up for kinds with few labels or none.
+    # large, so p (1 - p) / Σ w² (y - p)² · (Σ w)² is taken where it is smaller; one more label of each kind with the
+    # largest weight of the cell makes up for kinds with few labels or none.
     largest = np.zeros(NUM_CELLS)
     np.maximum.at(largest, cells, weights)
     usual = np.zeros(NUM_CELLS)

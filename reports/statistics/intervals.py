@@ -1,18 +1,15 @@
 """95 % intervals of the figures of an evaluation. All of them have a width above 0.
 
 Shares (recall, precision, specificity, accuracy, level accuracy) have the exact interval of Clopper and Pearson. So has
-F1, which follows from a share: with the share q of the true positives among the pictures that are labelled or answered
-private, F1 = 2 q / (1 + q). Near duplicates count as one picture (Kish's effective size; Korn and Graubard, 1998). All
-other figures have a Bayesian bootstrap (`Draws`): each group of near duplicates gets one weight from the exponential
-distribution, where an ordinary bootstrap draws it a whole number of times. An ordinary bootstrap of 38 pictures with
-one error draws no error in a third of its draws, and its intervals of rare errors are far too narrow. Therefore each
-end also has one more picture: at the lower end one that makes the figure as low as it can be, at the upper end one that
-makes it as high. For a share these are the ends of the exact interval of Clopper and Pearson; for other figures the
-coverage was simulated (`benchmarks/statistics_evaluation.py`).
-
-Sources: Rubin, "The Bayesian bootstrap", 1981; for means Gaffke, "Three test statistics for a nonparametric one-sided
-hypothesis on the mean of a nonnegative variable", 2005, and Learned-Miller and Thomas, "A new confidence interval for
-the mean of a bounded random variable", 2019.
+F1 = 2 q / (1 + q), by the share q of the true positives among the pictures that are labelled or answered private. Near
+duplicates count as one picture (Kish's effective size; Korn and Graubard, 1998). All other figures have a Bayesian
+bootstrap (Rubin, 1981): each group of near duplicates gets one weight from the exponential distribution. Each end also
+has one more picture: at the lower end one that makes the figure as low as it can be, at the upper end one that makes it
+as high. Without it intervals of rare errors are far too narrow: an ordinary bootstrap of 38 pictures with one error
+draws no error in a third of its draws. For a share these are the ends of the exact interval (for means: Gaffke, "Three
+test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative variable", 2005; Learned-Miller
+and Thomas, 2019); for other figures the coverage was simulated (`benchmarks/statistics_evaluation.py`). Assumes that
+pictures, near duplicates apart, are independent.
 """
 
 from collections.abc import Callable
@@ -26,8 +23,6 @@ from reports.statistics.binary import FN, FP, TN, TP, Flags, Numbers, rates
 from reports.statistics.correlation import weighted_pearson, weighted_spearman
 from reports.statistics.shares import clopper_pearson, kish_size
 
-LEVEL = 0.95
-
 _CELLS_AT_ONCE = 4_000_000
 """Limit on the draws × pictures that are in memory at a time."""
 
@@ -39,8 +34,8 @@ class Draws:
     groups: npt.NDArray[np.int64]
     """Shape (n,): number of the group of each picture, from 0 and without gaps. Pictures of a group share a weight."""
 
-    num_draws: int
-    seed: int
+    num_draws: int = 1000
+    seed: int = 0
 
     @cached_property
     def sizes(self) -> Numbers:
@@ -57,34 +52,6 @@ class Draws:
         _, groups = np.unique(self.groups[members], return_inverse=True)
         return Draws(groups.astype(np.int64), self.num_draws, self.seed)
 
-    def ends_of_sums(
-        self, metric: Callable[[Numbers], Numbers], pictures: Numbers, lowest: Numbers, highest: Numbers
-    ) -> tuple[Numbers, Numbers]:
-        """Return the ends of the intervals of figures that follow from sums over pictures. Shape (…) each.
-
-        metric: sums, shape (draws, t, k) -> figures, shape (draws, …). pictures: what each picture adds to t tables of
-        k numbers, shape (n, t, k). lowest, highest: what one more picture adds to each of the tables at the lower and
-        at the upper end, shape (m, k); each of m kinds of pictures gets a part of the weight of one picture.
-        """
-        _, num_tables, num_columns = pictures.shape
-        per_group = np.zeros((len(self.sizes), num_tables * num_columns))
-        np.add.at(per_group, self.groups, pictures.reshape(len(pictures), -1))
-        generator = np.random.default_rng(self.seed)
-        # The weights of equal rows add up to a gamma distribution, so each distinct row is drawn once. To compare a
-        # random mixture of the columns is much faster than to compare rows.
-        mixed = (per_group * generator.random(per_group.shape[1])).sum(axis=1)
-        _, first, counts = np.unique(mixed, return_index=True, return_counts=True)
-        rows = per_group[first]
-        at_once = max(1, _CELLS_AT_ONCE // max(1, len(rows)))
-        parts = [
-            generator.standard_gamma(counts, size=(min(at_once, self.num_draws - start), len(rows))) @ rows
-            for start in range(0, self.num_draws, at_once)
-        ]
-        sums = np.concatenate(parts).reshape(self.num_draws, num_tables, num_columns)
-        low = metric(sums + self._one_more(len(lowest), num_tables) @ lowest)
-        high = metric(sums + self._one_more(len(highest), num_tables) @ highest)
-        return _quantiles(low, high)
-
     def ends_of_weights(
         self, metric: Callable[[Numbers, Numbers], Numbers], lowest: Numbers, highest: Numbers
     ) -> tuple[float, float]:
@@ -96,16 +63,15 @@ class Draws:
         generator = np.random.default_rng(self.seed)
         at_once = max(1, _CELLS_AT_ONCE // max(1, len(self.groups)))
         low, high = [], []
-        more_low, more_high = self._one_more(len(lowest))[:, 0], self._one_more(len(highest))[:, 0]
+        more_low, more_high = self.one_more(len(lowest))[:, 0], self.one_more(len(highest))[:, 0]
         for start in range(0, self.num_draws, at_once):
             part = slice(start, min(start + at_once, self.num_draws))
             weights = generator.standard_exponential((part.stop - start, len(self.sizes)))[:, self.groups]
             low.append(metric(lowest, np.concatenate([weights, more_low[part]], axis=1)))
             high.append(metric(highest, np.concatenate([weights, more_high[part]], axis=1)))
-        ends = _quantiles(np.concatenate(low), np.concatenate(high))
-        return float(ends[0]), float(ends[1])
+        return float(np.nanquantile(np.concatenate(low), 0.025)), float(np.nanquantile(np.concatenate(high), 0.975))
 
-    def _one_more(self, num_kinds: int, num_tables: int = 1) -> Numbers:
+    def one_more(self, num_kinds: int, num_tables: int = 1) -> Numbers:
         """Return the weight of one independent picture, dealt to the kinds at random. Shape (draws, tables, kinds).
 
         If pictures come in groups, it is the weight of a group of their mean size, by pictures.
@@ -113,11 +79,6 @@ class Draws:
         generator = np.random.default_rng([self.seed, 1])
         weights = generator.standard_gamma(1 / num_kinds, size=(self.num_draws, num_tables, num_kinds))
         return np.asarray(weights * len(self.groups) / max(1.0, self.num_effective), dtype=np.float64)
-
-
-def _quantiles(low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-    tail = (1 - LEVEL) / 2
-    return np.nanquantile(low, tail, axis=0), np.nanquantile(high, 1 - tail, axis=0)
 
 
 NUM_FEW = 50
@@ -138,6 +99,7 @@ _DRAWN = ("mcc", "balanced_accuracy")
 _WRONG, _RIGHT = np.eye(4)[[FP, FN]], np.eye(4)[[TN, TP]]
 """Shape (2, 4): a public and a private picture, answered wrong and answered right."""
 
+
 Correlation = Callable[[Numbers, Numbers, Numbers], Numbers]
 """Truth and prediction, shape (n,), and weights, shape (draws, n) -> shape (draws,)."""
 
@@ -157,7 +119,7 @@ def of_private(counted: Numbers, draws: Draws) -> dict[str, Interval]:
     """Return the intervals of those `binary.METRICS` that are defined. counted: cells of the pictures, shape (n, 4)."""
     intervals = of_shares(counted, draws)
     private, public = _in(counted, TP, FN), _in(counted, FP, TN)
-    if not draws.num_draws or not private.any() or not public.any():
+    if not private.any() or not public.any():
         return intervals
 
     def drawn(sums: Numbers) -> Numbers:
@@ -178,9 +140,27 @@ def of_sums(
 ) -> list[Interval]:
     """Return the intervals of figures that follow from sums over pictures, each holding the figure itself.
 
-    figures: sums, shape (draws, t, k) -> shape (draws, figures). Others as in `Draws.ends_of_sums`.
+    figures: sums, shape (draws, t, k) -> shape (draws, figures). pictures: what each picture adds to t tables of k
+    numbers, shape (n, t, k). lowest, highest: what one more picture adds to each of the tables at the lower and at the
+    upper end, shape (m, k); each of m kinds of pictures gets a part of the weight of one picture.
     """
-    low, high = draws.ends_of_sums(figures, pictures, lowest, highest)
+    _, num_tables, num_columns = pictures.shape
+    per_group = np.zeros((len(draws.sizes), num_tables * num_columns))
+    np.add.at(per_group, draws.groups, pictures.reshape(len(pictures), -1))
+    generator = np.random.default_rng(draws.seed)
+    # The weights of equal rows add up to a gamma distribution, so each distinct row is drawn once. To compare a random
+    # mixture of the columns is much faster than to compare rows.
+    mixed = (per_group * generator.random(per_group.shape[1])).sum(axis=1)
+    _, first, counts = np.unique(mixed, return_index=True, return_counts=True)
+    rows = per_group[first]
+    at_once = max(1, _CELLS_AT_ONCE // max(1, len(rows)))
+    parts = [
+        generator.standard_gamma(counts, size=(min(at_once, draws.num_draws - start), len(rows))) @ rows
+        for start in range(0, draws.num_draws, at_once)
+    ]
+    sums = np.concatenate(parts).reshape(draws.num_draws, num_tables, num_columns)
+    low = np.nanquantile(figures(sums + draws.one_more(len(lowest), num_tables) @ lowest), 0.025, axis=0)
+    high = np.nanquantile(figures(sums + draws.one_more(len(highest), num_tables) @ highest), 0.975, axis=0)
     values = figures(pictures.sum(axis=0)[None])[0]
     return [_holding(*three, is_few) for three in zip(values, low, high, strict=True)]
 
@@ -216,7 +196,7 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
     """
     behind = _in(counted, TP, FP, FN)
     with_f1 = behind.any(axis=0)
-    if not with_f1.any() or not draws.num_draws:
+    if not with_f1.any():
         return None
 
     def mean_f1(sums: Numbers) -> Numbers:
@@ -230,7 +210,7 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
     """Return the intervals of those metrics of severity that are defined. All of shape (n,), scores in [0, 1]."""
     level = of_share(is_level_right, draws)
     intervals = {} if level is None else {"level_accuracy": level}
-    if level is None or not draws.num_draws:
+    if level is None:
         return intervals
     errors = predicted - truth
     for name, values, least in (("mae", np.abs(errors), 0.0), ("bias", errors, -1.0)):
@@ -258,8 +238,7 @@ def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: 
 def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) -> Interval | None:
     """Return the interval of after − before for one of `binary.METRICS`.
 
-    after, before: cells of the same pictures, shape (n, 4) each. None if one of the metrics is not defined, or without
-    draws.
+    after, before: cells of the same pictures, shape (n, 4) each. None if one of the metrics is not defined.
     """
 
     def differences(sums: Numbers) -> Numbers:
@@ -267,7 +246,7 @@ def of_difference(metric: str, after: Numbers, before: Numbers, draws: Draws) ->
         return np.asarray(of_both[:, :1] - of_both[:, 1:], dtype=np.float64)
 
     both = np.concatenate([after, before], axis=1)
-    if not draws.num_draws or np.isnan(differences(both.sum(axis=0))).any():
+    if np.isnan(differences(both.sum(axis=0))).any():
         return None
     # One more picture that only the run before has right, or only the run after; public or private.
     worse, better = np.concatenate([_WRONG, _RIGHT], axis=1), np.concatenate([_RIGHT, _WRONG], axis=1)

@@ -1,17 +1,14 @@
 """Two runs on the same pictures: whether one answers better, and which changes between them are more than chance.
 
-A run may leave a picture open: it is scored, but has no answer to this question. If a run leaves open what it does not
-find, both runs have an answer only for pictures in which it found something. Then either what appeared or what vanished
-cannot be seen, and McNemar's test calls plain noise a change.
+McNemar's exact test (1947): of the pictures that only one run has right, each has half by chance. Assumes independent
+pictures, and that a run answers whatever a picture shows. A run that leaves open what it does not find answers only
+where it found something, and plain noise looks like a change. So:
 
-- A run that leaves more pictures open than it denies is not compared by a test or by κ. Such are runs that never say
-  no, and those that answer fewer than half of the pictures, always or nearly always with yes.
-- Otherwise the test is made in nine ways: what each of the runs leaves open is left out, or not found, or found. A run
-  may leave pictures open whatever they show, or what it does not find, or what it finds, as a model that refuses does,
-  and the other run for another reason. p is the largest of the nine, and 1 if two of them point in opposite
-  directions. With noise alone it was below 0.05 in at most 5 % of simulated runs that left pictures open in one of
-  these ways (tests/reports/diff/test_testing.py). What both runs leave open is left out, so noise can still look like a
-  change if each of them leaves many pictures open, one what it does not find and the other what it finds.
+- A run that leaves more pictures open than it denies is not compared by a test or by κ.
+- Otherwise the test is made in nine ways: what each run leaves open is left out, or not found, or found, as with a
+  model that refuses. p is the largest of the nine, and 1 if two of them point in opposite directions. With noise alone
+  it was below 0.05 in at most 5 % of simulated runs (tests/reports/diff/test_testing.py). What both runs leave open is
+  left out, so noise can still look like a change if one leaves open what it does not find and the other what it finds.
 """
 
 import math
@@ -24,9 +21,6 @@ import numpy.typing as npt
 from reports.statistics.binary import Flags, cells, known, rates
 from reports.statistics.intervals import Draws, Interval, of_difference
 from reports.statistics.shares import binomial_cdf
-
-LOWEST, HIGHEST = -1.0, 1.0
-"""How far two scores in [0, 1] can differ."""
 
 SIGNIFICANCE = 0.05
 """p-values below it are called significant."""
@@ -91,8 +85,8 @@ def interval_of_mean(num: int, mean: float, deviation: float) -> tuple[float, fl
         half = float(stdtrit(num, 0.975)) * math.sqrt(squares / num / (num + 1))
         return mean + (further - mean) / (num + 1), half
 
-    (low, half_low), (high, half_high) = reach(LOWEST), reach(HIGHEST)
-    return max(LOWEST, low - half_low), min(HIGHEST, high + half_high)
+    (low, half_low), (high, half_high) = reach(-1.0), reach(1.0)
+    return max(-1.0, low - half_low), min(1.0, high + half_high)
 
 
 def holm(p_values: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -145,9 +139,7 @@ def adjusted_p_values(changes: Counts, is_tested: npt.NDArray[np.bool_]) -> list
 def mcnemar_p(only_first: npt.ArrayLike, only_second: npt.ArrayLike) -> Any:
     """Return the two-sided p of McNemar's exact test: an array for arrays of one shape, a number for two numbers.
 
-    By chance each run has half of the pictures that only one of them has right. So p is 2 P(X ≤ the smaller number), at
-    most 1, with X ~ Binomial(their sum, ½). It is 1 without such a picture, where nothing is tested.
-    Source: McNemar, "Note on the sampling error of the difference between correlated proportions", 1947.
+    It is 2 P(X ≤ the smaller number), at most 1, with X ~ Binomial(their sum, ½); 1 without such a picture.
     """
     first, second = np.asarray(only_first), np.asarray(only_second)
     p_values = np.minimum(1.0, 2 * binomial_cdf(np.minimum(first, second), first + second, 0.5))

@@ -1,40 +1,25 @@
 """Intervals of shares: exact ones; of a rate in the source, by how its images were chosen; ranks of groups; and
-thresholds with a promise.
-
-95 % unless another confidence is given.
+thresholds with a promise. 95 % unless another confidence is given.
 
 - A simple random sample: Wilson's interval at the effective size n / (1 - f), where f is the sampled share of the
-  source. This is the finite population correction (Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.6): the
-  interval shrinks to the rate itself as f approaches 1. Without a known size of the source f counts as 0, which is
-  never too narrow.
-- A sample of each category: the overall rate weights each category by its size in the source, with Wilson's interval at
-  the effective size that its variance gives. How many images of a category can be judged is estimated too, so the rate
-  is the ratio of two estimated totals (Cochran chapter 5A; Särndal, Swensson and Wretman, "Model Assisted Survey
-  Sampling", 1992, section 5.8, for the linearised variance of the rate of such a domain).
-- A sample of shards, and of images in them: Wilson's interval at the effective size that the variance between shards
-  gives (`reports.run.drawn_shards`), which is passed as an f below 0.
-- A sample whose rate is corrected by labels of a part of it: both errors together.
+  source (finite population correction; Cochran, "Sampling Techniques", 3rd ed. 1977, section 2.6). f = 0 for a source
+  of unknown size is never too narrow, f = 1 gives the rate itself, and f < 0 stands for the variance between drawn
+  shards (`reports.run.drawn_shards`).
+- A sample of each category: each category is weighted by its size in the source. How many images of it can be judged is
+  estimated too, so the rate is a ratio of two estimated totals (Cochran chapter 5A; Särndal, Swensson and Wretman,
+  "Model Assisted Survey Sampling", 1992, section 5.8), with Wilson's interval at the effective size of its variance.
+- Ranks hold jointly: each of K groups gets an exact interval of confidence 0.95 ** (1 / K), so that all hold in at
+  least 95 of 100 corpora (Šidák; Klein, Wright and Wieczorek, "A joint confidence region for an overall ranking of
+  populations", JRSS C 69, 2020). Where two do not overlap, the order of their groups is sure. Wilson's fails at such a
+  confidence: for 300 groups of 20 images with 0.4 % private, all held together in 43 % of draws.
+- A threshold with a promise (`Bound`): at least a given share of the private pictures is at or above it. It is the (m +
+  1)-th smallest score of n private pictures, drawn at random with one probability. It breaks the promise only if m or
+  fewer of them are among the 1 − recall lowest: with probability P(X ≤ m), X ~ Binomial(n, 1 − recall). m is the
+  largest number for which this is at most 1 − confidence (Wilks, "Determination of sample sizes for setting tolerance
+  limits", 1941). Nothing is assumed of the scores; equal ones, and drawing without replacement, make it safer.
 
-Ranks hold with joint confidence over all groups. Each of K groups gets an exact interval of confidence 0.95 ** (1 / K),
-so that all K hold together in at least 95 of 100 corpora (Šidák). Wilson's interval fails at such a high confidence:
-for 300 groups of 20 images with 0.4 % private, all of its intervals held together in 43 % of draws. Where two intervals
-do not overlap, the order of their groups is sure; a rank can be anything that this order allows.
-
-A threshold with a promise (`Bound`): at least a given share of the private pictures is at or above it. The scores of n
-private pictures, drawn at random, are put in order. The threshold is the (m + 1)-th smallest. It misses more than 1 −
-recall of all private pictures only if m or fewer of the n are among the 1 − recall lowest. This happens with
-probability P(X ≤ m) at most, X ~ Binomial(n, 1 − recall). m is the largest number for which this is at most 1 −
-confidence. Nothing is assumed of how scores are distributed. Equal scores only make the promise safer, and so does
-drawing without replacement. The pictures come from an audit sample, thinned so that each picture of the run had the
-same probability. The audit draws rows, each with a probability of its own, and a picture can have several rows: its
-copies. If a picture were taken because any of them is drawn, pictures with many copies would be taken more often, and
-the promise would hold for rows only. So a picture is taken by its first row alone.
-
-Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927; Klein, Wright and
-Wieczorek, "A joint confidence region for an overall ranking of populations", Journal of the Royal Statistical Society C
-69 (2020), which assumes nothing beyond the intervals; C. Clopper and E. Pearson, "The use of confidence or fiducial
-limits illustrated in the case of the binomial", 1934; Wilks, "Determination of sample sizes for setting tolerance
-limits", 1941.
+An audit draws rows with unequal probabilities, and a picture can have several rows. So a picture is taken by its first
+row alone (if any row counted, those with many copies would be taken more often), and thinned to one probability.
 """
 
 import hashlib
@@ -57,11 +42,10 @@ AnyNumbers = npt.NDArray[np.number]
 
 
 def clopper_pearson(num: npt.ArrayLike, total: npt.ArrayLike, level: float = CONFIDENCE) -> tuple[Numbers, Numbers]:
-    """Return the ends of the exact interval of the share num / total, for each of the given shares.
+    """Return the ends of the exact interval of the share num / total, which holds with the probability `level` or more.
 
-    It holds the true share with at least the probability `level`. num, total: any shapes that fit each other, 0 ≤ num ≤
-    total. Neither must be whole, so that both can be scaled to an effective size. Without anything counted the interval
-    is 0 to 1.
+    num, total: any shapes that fit each other, 0 ≤ num ≤ total; 0 to 1 without anything counted. Neither must be whole,
+    so that both can be scaled to an effective size.
     Sources: Clopper and Pearson, "The use of confidence or fiducial limits", 1934; for effective sizes Korn and
     Graubard, "Confidence intervals for proportions with small expected number of positive counts", 1998.
     """
@@ -85,8 +69,7 @@ def binomial_cdf(num: npt.ArrayLike, total: int | Numbers, share: float) -> Numb
 def kish_size(weights: npt.ArrayLike) -> float:
     """Return Kish's effective size (Σ w)² / Σ w²; 0 without weights.
 
-    weights: shape (n,), not negative: of pictures, if each represents this many; or the sizes of groups whose pictures
-    all answer alike. For equal weights it is n.
+    weights: shape (n,), not negative: of pictures, or the sizes of groups whose pictures all answer alike.
     """
     array = np.asarray(weights, dtype=np.float64)
     squares = float((array**2).sum())
@@ -230,9 +213,8 @@ def bound_of(scores: Numbers, recall: float, confidence: float, undecided: Numbe
     scores: of the labelled private pictures, shape (n,), no NaN; +inf for one that is dropped anyway, −inf for one that
     no threshold can drop.
     undecided: of the pictures that may be private or not, shape (u,). The promise holds whatever they are: the
-    threshold is the lowest of all those that follow if some of them are private and the others are not. With k of them
-    private, the lowest follows if these have the k lowest scores: more private pictures below a score only lower the
-    threshold.
+    threshold is the lowest that follows if any of them are private. With k private ones it follows from the k lowest
+    scores, since more private pictures below a score only lower the threshold.
     """
     ascending = np.sort(undecided)
     if _bound_of(scores, recall, confidence) is None:
@@ -257,16 +239,6 @@ def _bound_of(scores: Numbers, recall: float, confidence: float) -> Bound | None
     )
 
 
-def evenly_thinned(probabilities: Numbers, least: float, lots: Numbers) -> npt.NDArray[np.bool_]:
-    """Return which pictures of an unequal-probability sample to take, so that each of the run has the same probability.
-
-    probabilities: of being drawn, shape (n,), each at least `least`, the smallest in the design. A picture that was
-    drawn with probability p is taken with probability least / p, so that any picture is taken with probability `least`.
-    lots: a number of each picture, uniform in [0, 1), shape (n,).
-    """
-    return np.asarray(lots * probabilities < least, dtype=np.bool_)
-
-
 def evenly_taken(
     rows_of: Mapping[str, Sequence[Row]], probabilities: Mapping[Row, float], least: float, seed: int
 ) -> list[str]:
@@ -279,20 +251,17 @@ def evenly_taken(
     probability p, and stays with probability least / p.
     """
     first_rows = {sha256: min(rows) for sha256, rows in rows_of.items()}
-    drawn = {sha256: row for sha256, row in first_rows.items() if row in probabilities}
-    drawn_with = np.array([probabilities[row] for row in drawn.values()], dtype=np.float64)
-    lots = np.array([lot_of(seed, *row) for row in drawn.values()], dtype=np.float64)
-    is_left = evenly_thinned(drawn_with, least, lots)
-    return [sha256 for sha256, is_taken in zip(drawn, is_left.tolist(), strict=True) if is_taken]
+    return [
+        sha256
+        for sha256, row in first_rows.items()
+        if row in probabilities and lot_of(seed, *row) * probabilities[row] < least
+    ]
 
 
 def lot_of(seed: int, shard: str, index: int) -> float:
-    """Return a number for a row, uniform in [0, 1).
-
-    seed: of the audit sample. The number depends on these alone, so no one can choose a lucky one by leaving out labels
-    of others. Samples of other seeds have other numbers: otherwise a run with unlucky numbers would have them in every
-    audit.
-    """
+    """Return a number for a row, uniform in [0, 1), that follows from these alone: no one can choose a lucky one by
+    leaving out labels of others. seed: of the audit sample; samples of other seeds have other numbers, so that a run is
+    not unlucky in every audit."""
     return lot(f"guarantee/{seed}/{index}/{shard}")
 
 

@@ -34,10 +34,6 @@ class Consensus:
     num_shared: int
     """Number of pictures with a row of every annotator."""
 
-    num_values: dict[str, int]
-    num_private: dict[str, int]
-    """Number of values of attributes, and of `private`, that are "1", "0.5", "0" and "null"."""
-
 
 def consensus(judged: Judgements, method: Method | None = None, *, paper_rule: bool = False) -> Consensus:
     """Join labels to one row per picture; its score is the severity of the consensus values.
@@ -79,8 +75,6 @@ def consensus(judged: Judgements, method: Method | None = None, *, paper_rule: b
         method,
         judged.annotators,
         int(judged.is_listed.all(axis=0).sum()),
-        _counts(values),
-        _counts(private),
     )
 
 
@@ -133,11 +127,6 @@ def _numbered(texts: npt.NDArray[np.object_]) -> tuple[list[str], Floats]:
     known = sorted({text for text in texts.ravel() if text is not None})
     number = {text: index for index, text in enumerate(known)} | {None: np.nan}
     return known, np.array([[number[text] for text in row] for row in texts], np.float32).reshape(texts.shape)
-
-
-def _counts(values: Floats) -> dict[str, int]:
-    counts = {f"{step:g}": int((values == step).sum()) for step in (1, 0.5, 0)}
-    return counts | {"null": int(np.isnan(values).sum())}
 
 
 MIN_PRIVATE_STEP = min(VOTES[vote] for vote in PRIVATE_VOTES)

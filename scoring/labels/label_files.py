@@ -230,15 +230,6 @@ def vote_of(text: str) -> str | None:
     return plain if plain in VOTES else None
 
 
-def vote_of_number(text: str) -> str:
-    """Return the class of one of PrivacyAlert's own numbers, from "0", clearly private, to "1"; other text as it is."""
-    try:
-        step = 1 - float(text)
-    except ValueError:
-        return text
-    return next((vote for vote, of_vote in VOTES.items() if of_vote == step), text)
-
-
 def with_private_of_votes(labels: pa.Table, name: str, num_before: int = 0) -> pa.Table:
     """Fill `private` where it is null and there is a vote. labels: with `private` and `vote`. num_before: rows of the
     file before these.

@@ -41,7 +41,6 @@ from scoring.labels.label_files import (
     refuse_unknown,
     text_batches,
     unescaped,
-    vote_of_number,
     with_private_of_votes,
 )
 from scoring.labels.picture_index import picture_names
@@ -159,7 +158,9 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
         return _as_labels(standing(read_reviews(place(url))).select(LABELS_SCHEMA.names), url), None
     content = labels_content(url)
     if content[:4] != b"PAR1":
-        return labels_from_csv(content, url), None
+        labels = pa.concat_tables(label_batches(io.BytesIO(content), url))
+        _refuse_labelled_twice(labels, url)
+        return labels, None
     what = "is a damaged Parquet file, or holds text that is not UTF-8; write it again"
     with refuse_damage(f"{url}:", what, LabelsError):
         footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {}).get(FOOTER_KEY)
@@ -168,13 +169,6 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     labels = _as_labels(table, url)
     _refuse_labelled_twice(labels, url)
     return labels, origin
-
-
-def labels_from_csv(content: bytes, name: str) -> pa.Table:
-    """Read the content of a CSV file. Errors as in `read_labels`."""
-    labels = pa.concat_tables(label_batches(io.BytesIO(content), name))
-    _refuse_labelled_twice(labels, name)
-    return labels
 
 
 def label_batches(
@@ -211,8 +205,6 @@ def _labels_of_text(
             columns[column] = _numbers(table[column], column, name, num_before)
         elif column in (*LABELS_SCHEMA.names, *more):
             cells = [None if cell is None else unescaped(cell) for cell in table[column].to_pylist()]
-            if column == "vote":
-                cells = [None if cell is None else vote_of_number(cell) for cell in cells]
             columns[column] = pa.array(cells, pa.string())
         else:
             columns[column] = table[column]

@@ -294,11 +294,6 @@ def write_corrected_rates(root: Place, table: pa.Table, state: State) -> None:
     write_table(root.at(AUDIT, CORRECTED_RATES), table.cast(CORRECTED_SCHEMA), footer)
 
 
-def remove_corrected_rates(root: Place) -> None:
-    """Remove corrected rates that describe other rows than the run has now."""
-    root.at(AUDIT, CORRECTED_RATES).remove()
-
-
 def read_stored(root: Place) -> tuple[pa.Table, State] | None:
     """Read rows of `CORRECTED_SCHEMA` and their state; None if there are none. RunError in one line if damaged."""
     path = root.at(AUDIT, CORRECTED_RATES)

@@ -19,7 +19,6 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.file_format import FORMAT, Format, refuse_other_format
 from ingest.storage.place import PART, Place, place
-from ingest.storage.web import without_credentials
 from scoring.runs import ATTEMPTS, CANARY, FIGURES, PROBE, PURGED, RUN_LEASE, RUN_RECORD, SCORES
 from scoring.taxonomy import PUBLISHED, TAXONOMY, TAXONOMY_VARIABLE
 
@@ -255,11 +254,6 @@ def record_in(run: Place) -> RunRecord:
         record = parsed(RunRecord, content)
     except ValueError:
         raise RunError(f"{file} is damaged; scan into a new run") from None
-    if without_credentials(record.source) != record.source:
-        raise RunError(
-            f"{run.url}/{RUN_RECORD} holds the query of a URL, which may be a key and is no longer written; "
-            "scan into a new run, and remove this one"
-        )
     if record.taxonomy != TAXONOMY.version:
         is_published = record.taxonomy.startswith(PUBLISHED)
         remedy = "unset {}" if is_published else "set {} to the file of that taxonomy"

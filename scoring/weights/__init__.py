@@ -1,9 +1,9 @@
 """Weights of models and adapters: a folder, a name on the Hugging Face hub, or any fsspec URL -> a folder here.
 
-    sources.py    a name that the user gave -> a folder of this machine
-    hub.py        a name of the hub -> the cache of its own package, checked
-    fetching.py   the files of a URL that a model may have -> our cache
-    cache.py      the content of our cache
+    sources.py   a name that the user gave -> a folder of this machine
+    hub.py       a name of the hub -> the cache of its own package, checked
+    cache.py     a URL -> our cache
+    files.py     which files a model may have; who is told of fetching
 
 Every machine fetches for itself what it needs, once. Knows files, but not their content.
 May import: `ingest`.

@@ -4,30 +4,35 @@
     CACHE/weights/KEY/NAME/…       the files; one that ends in .part is incomplete
     CACHE/weights/locks/KEY        held by the one process that fetches; the others wait for it
 
-KEY is a hash of the URL and of the versions of its files, so other files are another entry.
+KEY is a hash of the URL and of the versions of its files, so other files are another entry. The time of entry.json is
+that of the last use.
 """
 
 import hashlib
+import itertools
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ingest.errors import StorageError, number_of
-from ingest.storage.place import place, reason_of
+from ingest.errors import StorageError
+from ingest.sample import printable
+from ingest.storage.place import PART, Place, place, reason_of, version_mark_of
+from ingest.storage.removal import remove_tree
+from scoring.weights.files import WEIGHTS_SUFFIX, file_sha256, is_file_name, model_files, notify, progress
 
 CACHE_VARIABLE = "PRIVSIEVE_CACHE"
-RESERVE_BYTES = 2**30
-"""Space on the disk that is left free."""
-
 ENTRY = "entry.json"
-WEIGHTS_SUFFIX = ".safetensors"
+MAX_FILES = 4_096
+REQUEST_BYTES = 32 * 2**20
+NUM_REQUESTS = 4
+"""Requests at once: one connection to an object store is slower than the network. Together they take 128 MiB of
+memory."""
 
 
 class CacheEntry(BaseModel):
@@ -40,9 +45,6 @@ class CacheEntry(BaseModel):
     """URL without credentials."""
 
     name: str
-    begun: float
-    """Unix time in seconds."""
-
     num_bytes: dict[str, int]
     """Name of each file -> its size."""
 
@@ -57,29 +59,19 @@ def cache_root() -> Path:
     return (Path(folder) if folder else Path(home) / "privsieve").expanduser().absolute() / "weights"
 
 
-def slot_of(source: str, versions: Iterable[tuple[str, str]]) -> Path:
-    """Return the folder of an existing or future entry. versions: name and version of each file."""
-    content = json.dumps([source, sorted(versions)])
-    return cache_root() / hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:24]
+def entries(source: str | None = None) -> list[tuple[Path, CacheEntry]]:
+    """Return folder and content of each entry, or of those of a URL, the last used first."""
+    files = sorted(cache_root().glob(f"*/{ENTRY}"), key=lambda file: -file.stat().st_mtime)
+    known = [(file.parent, entry) for file in files if (entry := _read_entry(file.parent)) is not None]
+    return [(slot, entry) for slot, entry in known if source in (None, entry.source)]
 
 
-def read_entry(slot: Path) -> CacheEntry | None:
+def _read_entry(slot: Path) -> CacheEntry | None:
     """Read the entry; None if it does not exist or is damaged."""
     try:
         return CacheEntry.model_validate_json((slot / ENTRY).read_bytes())
     except (OSError, ValidationError):
         return None
-
-
-def write_entry(slot: Path, entry: CacheEntry) -> None:
-    place(str(slot / ENTRY)).write(entry.model_dump_json(indent=1).encode())
-
-
-def entries(source: str | None = None) -> list[tuple[Path, CacheEntry]]:
-    """Return folder and content of each entry, or of those of a URL, the newest first."""
-    pairs = [(file.parent, read_entry(file.parent)) for file in cache_root().glob(f"*/{ENTRY}")]
-    known = [(slot, entry) for slot, entry in pairs if entry is not None and source in (None, entry.source)]
-    return sorted(known, key=lambda pair: -pair[1].begun)
 
 
 @contextmanager
@@ -120,24 +112,103 @@ def changed(slot: Path, entry: CacheEntry) -> list[Path]:
         raise StorageError(f"cannot read {slot}: {reason_of(error)}") from None
 
 
-def file_sha256(path: Path) -> str:
-    with path.open("rb", buffering=0) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def fetched(source: Place, url: str) -> Path:
+    """Fetch the files of `source` if needed, and return their folder in the cache.
+
+    url: for the cache and messages. StorageError or EngineError in one line; the next call keeps the files that came
+    whole.
+    """
+    versions = _versions(source, url)
+    key = json.dumps([url, sorted((name, mark) for name, (_, mark) in versions.items())])
+    slot = cache_root() / hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:24]
+    with locked(slot, lambda: notify(f"another process of this machine is fetching {url}; waiting for it")):
+        num_bytes = {name: size for name, (size, _) in versions.items()}
+        entry = _read_entry(slot) or CacheEntry(source=url, name=source.name, num_bytes=num_bytes)
+        if wanted := missing(slot, entry):
+            _fetch(source, slot, entry, wanted)
+            if _versions(source, url) != versions:
+                remove_tree(place(str(slot)))
+                raise StorageError(f"{url} was changed while it was fetched; run the same command again")
+        os.utime(slot / ENTRY)
+    return slot / source.name
 
 
-def refuse_without_room(folder: Path, num_bytes: int, asked: str, variable: str = CACHE_VARIABLE) -> None:
-    """Raise StorageError if the disk of the folder has no room for so many bytes."""
-    free = shutil.disk_usage(folder).free
-    if free < num_bytes + RESERVE_BYTES:
-        raise StorageError(
-            f"{asked} needs {in_bytes(num_bytes + RESERVE_BYTES)}, and {folder} has {in_bytes(free)} free; "
-            f"privsieve models rm makes room, and {variable} names a larger disk"
-        )
+def _versions(source: Place, asked: str) -> dict[str, tuple[int, str]]:
+    """List the files that a model may have: name -> size, and version as the store gives it. StorageError if there are
+    none, or names or sizes are hostile."""
+    try:
+        listed = source.entries()
+    except FileNotFoundError:
+        listed = []
+    except NotImplementedError:
+        raise StorageError(f"{asked}: this kind of storage cannot be listed; copy the model to a folder") from None
+    if len(listed) > MAX_FILES:
+        raise StorageError(f"{asked} holds {len(listed):,} files, more than a model has; give the model's own folder")
+    named = [(_name(str(entry["name"]), source, asked), entry) for entry in listed]
+    files = {name: entry for name, entry in named if name is not None and entry["type"] != "directory"}
+    wanted = model_files(asked, {name: int(entry.get("size") or 0) for name, entry in files.items()})
+    versions = {name: _version(name, files[name], source, asked) for name in wanted}
+    model_files(asked, {name: size for name, (size, _) in versions.items()})
+    return versions
 
 
-def in_bytes(num_bytes: int) -> str:
-    """Format a size: `16.4 GB`, `2.8 MB`, `459 bytes`."""
-    if num_bytes < 1e3:
-        return number_of(num_bytes, "byte")
-    unit, name = (1e9, "GB") if num_bytes >= 1e9 else (1e6, "MB") if num_bytes >= 1e6 else (1e3, "kB")
-    return f"{num_bytes / unit:,.1f} {name}"
+def _name(path: str, source: Place, asked: str) -> str | None:
+    """Return the name of a file directly in the folder; None for anything else. StorageError for a name that leads
+    elsewhere."""
+    folder = source.path.rstrip("/")
+    name = path.removeprefix(f"{folder}/")
+    if is_file_name(name):
+        return name
+    # The folder itself, one in it, or a link by which a listing page is sorted.
+    if name.rstrip("/") in ("", folder) or (is_file_name(name.rstrip("/")) and name.endswith("/")) or "?" in name:
+        return None
+    raise StorageError(
+        f'{asked} lists "{printable(name):.80}", which is not the name of a file in it; nothing is fetched'
+    )
+
+
+def _version(name: str, entry: dict[str, Any], source: Place, asked: str) -> tuple[int, str]:
+    if entry.get("size") is None:  # a web server's page of links does not state sizes
+        file = source.at(name)
+        try:
+            return file.size(), file.version_mark()
+        except FileNotFoundError:
+            raise StorageError(f"{asked} lists {name}, and does not have it") from None
+        except TypeError:
+            raise StorageError(f"{asked}: the server does not say how large {name} is") from None
+    if source.hashes_content(entry):  # then the same file that is uploaded again stays the same
+        return int(entry["size"]), str(entry.get("ETag") or entry.get("etag"))
+    return int(entry["size"]), version_mark_of(entry)
+
+
+def _fetch(source: Place, slot: Path, entry: CacheEntry, wanted: list[str]) -> None:
+    """Fetch files, weights last."""
+    num_all, num_left = sum(entry.num_bytes.values()), sum(entry.num_bytes[name] for name in wanted)
+    on_bytes = progress(entry.name, num_all - num_left, num_all)
+    for name in sorted(wanted, key=lambda name: (name.endswith(WEIGHTS_SUFFIX), name)):
+        part, whole = slot / entry.name / f"{name}{PART}", slot / entry.name / name
+        try:
+            part.parent.mkdir(exist_ok=True)
+            sha256 = _download(source.at(name), entry.num_bytes[name], part, on_bytes)
+            os.replace(part, whole)
+        except FileNotFoundError:
+            raise StorageError(f"{entry.source}: {name} was removed after it was listed") from None
+        except OSError as error:
+            raise StorageError(f"cannot write {part}: {reason_of(error)}") from None
+        entry = entry.model_copy(update={"sha256": entry.sha256 | {name: sha256}})
+        place(str(slot / ENTRY)).write(entry.model_dump_json(indent=1).encode())
+
+
+def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int], None]) -> str:
+    """Write the file, and return its SHA-256 in hex."""
+    digest = hashlib.sha256()
+    spans = ((start, min(start + REQUEST_BYTES, num_bytes)) for start in range(0, num_bytes, REQUEST_BYTES))
+    with part.open("wb") as stream:
+        while some := list(itertools.islice(spans, NUM_REQUESTS)):
+            for content in source.read_ranges(some):
+                stream.write(content)
+                digest.update(content)
+                on_bytes(len(content))
+        stream.flush()
+        os.fsync(stream.fileno())  # the entry says that it is whole, also after a power cut
+    return digest.hexdigest()

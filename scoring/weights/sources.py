@@ -12,8 +12,8 @@ from ingest.machine import install_command
 from ingest.storage.place import is_local, place
 from ingest.storage.retries import may_pass, reason_of, store_errors
 from ingest.storage.web import named
-from scoring.weights.cache import ENTRY, entries, missing
-from scoring.weights.fetching import fetched, is_file_name, notify
+from scoring.weights.cache import ENTRY, entries, fetched, missing
+from scoring.weights.files import is_file_name, notify
 
 OFFLINE_VARIABLE = "PRIVSIEVE_OFFLINE"
 HUB_OFFLINE_VARIABLE = "HF_HUB_OFFLINE"
@@ -95,16 +95,14 @@ def _local_folder(given: str) -> Path | None:
 
 
 def _of_url(url: str) -> Weights:
-    url = url if "?" in url else url.rstrip("/")  # one entry of the cache, however it is written
+    url = url.rstrip("/")  # one entry of the cache, however it is written
     shown = named(url)
     try:
         source = place(url)
         if not is_file_name(source.name):
             raise StorageError(f"{shown} does not end in the name of a folder; give the URL of the model's folder")
-        if offline := offline_by(OFFLINE_VARIABLE):
-            folder = _from_cache(shown, offline)
-        else:
-            folder = fetched(source, shown, source.name)
+        offline = offline_by(OFFLINE_VARIABLE)
+        folder = _from_cache(shown, offline) if offline else fetched(source, shown)
     except OutageError:
         raise
     except StorageError as error:
@@ -113,18 +111,12 @@ def _of_url(url: str) -> Weights:
 
 
 def _from_cache(url: str, offline: str) -> Path:
-    """Return the folder of what was fetched last. StorageError if no version is whole."""
-    here = entries(url)
-    for slot, entry in here:
+    """Return the folder of what was used last. StorageError if no version is whole."""
+    for slot, entry in entries(url):
         if not missing(slot, entry):
             os.utime(slot / ENTRY)  # it was used now
             return slot / entry.name
-    what = f"{url} is not in the local cache"
-    if here:
-        names = missing(*here[0])
-        more = "and others are" if len(names) > 1 else "is"
-        what = f"only a part of {url} is in the local cache ({names[0]} {more} missing)"
-    raise _offline(offline, what, url)
+    raise _offline(offline, f"{url} is not whole in the local cache", url)
 
 
 def _offline(variable: str, what: str, asked: str) -> StorageError:
@@ -145,14 +137,10 @@ def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
     asked = f"{name}@{revision}" if revision else name
     offline = offline_by(OFFLINE_VARIABLE, HUB_OFFLINE_VARIABLE)
     try:
-        if offline:
-            folder = local_of_hub(name, revision, with_weights=with_weights)
-        else:
-            folder = fetched_of_hub(name, revision, asked, with_weights=with_weights)
+        get = local_of_hub if offline else fetched_of_hub
+        folder = get(name, revision, with_weights=with_weights)
     except HFValidationError:
         raise EngineError(f'"{asked}" is neither a folder nor a valid hub name such as owner/name') from None
-    except StorageError as error:
-        raise EngineError(str(error)) from None
     except store_errors() as error:
         if offline:
             raise EngineError(str(_offline(offline, f"{asked} is not whole in the hub's cache", asked))) from None

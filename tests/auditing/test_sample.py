@@ -67,7 +67,6 @@ def test_a_new_sample_keeps_the_one_before_and_the_rates_that_it_gave(
         sample(run, tmp_path / f"{seed}.csv", "--n", 100, "--seed", seed, "--replace")
         output = capsys.readouterr().out
         assert f"the earlier sample is kept as {run}/audit/sample-{number}.parquet" in output
-        assert f"its corrected rates stay in {run} until audit apply replaces them" in output
     assert read_corrected_rates(open_warehouse(str(run))) == rates
     assert (run / "audit" / "sample-1.parquet").read_bytes() == first
     (run / "audit" / "sample-1.parquet").rename(run / "audit" / "sample.parquet")
@@ -272,21 +271,3 @@ def test_one_set_of_labels_corrects_every_run_of_a_corpus(
     assert not (fewer / "audit").exists()
     assert privsieve("audit", "sample", run, "--out", tmp_path / "x.csv", "--n", 50, "--replace", "--also", fewer) == 0
     assert read_sample(place(str(fewer))).design.num_scored == 980
-
-
-def test_after_a_kill_before_the_sample_was_stored_the_same_command_goes_on(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The lists are there, and nothing in the run. A list that someone has filled in is not overwritten."""
-    out, second = tmp_path / "list.csv", tmp_path / "list.second.csv"
-    sample(run, out, "--n", 300)
-    written = out.read_bytes(), second.read_bytes()
-    (run / "audit" / "sample.parquet").unlink()
-    sample(run, out, "--n", 300)
-    assert (out.read_bytes(), second.read_bytes()) == written
-    (run / "audit" / "sample.parquet").unlink()
-    second.write_bytes(written[1] + b"filled in")
-    capsys.readouterr()
-    assert privsieve("audit", "sample", run, "--out", out, "--n", 300) == 2
-    assert capsys.readouterr().err == f"privsieve: {second} already exists; name another --out, or remove it\n"
-    assert not (run / "audit" / "sample.parquet").exists()

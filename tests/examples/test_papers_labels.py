@@ -3,7 +3,6 @@
 import csv
 import importlib.util
 import json
-import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -325,9 +324,10 @@ def test_people_agree_less_where_their_votes_are_further_apart(
     tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     lines = ["key,class,annotator,vote"]
-    for person, votes in (("ann", "0 .25 1 0 ''"), ("bob", "0 .25 1 1 .25"), ("cy", ".25 .25 .75 '' ''")):
-        for key, (category, vote) in enumerate(zip(CATEGORIES, shlex.split(votes), strict=True)):
-            lines.append(f"{key},{category},{person},{vote}")
+    words = {"P": "clearly private", "p": "private", "u": "public", "U": "clearly public", "-": ""}
+    for person, votes in (("ann", "PpUP-"), ("bob", "PpUUp"), ("cy", "ppu--")):
+        for key, (category, vote) in enumerate(zip(CATEGORIES, votes, strict=True)):
+            lines.append(f"{key},{category},{person},{words[vote]}")
     (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
     people, majority = tmp_path / "people.parquet", tmp_path / "majority.parquet"
     assert privsieve("labels", "import", "csv", tmp_path / "people.csv", "--out", people) == 0

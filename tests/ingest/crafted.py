@@ -2,10 +2,8 @@
 
 import base64
 import io
-import itertools
 import struct
 import zlib
-from collections.abc import Sequence
 
 import numpy as np
 import pillow_heif
@@ -100,23 +98,6 @@ def behind_chunk(name: bytes, content: bytes, whole: bytes) -> bytes:
     return riff(whole[12:at] + riff_chunk(name, whole[at + 8 : last] + content) + whole[last + last % 2 :])
 
 
-def behind_first_part(content: bytes) -> bytes:
-    """A lossy WebP with more between its modes and its coefficients."""
-    whole = webp()
-    tag = int.from_bytes(whole[20:23], "little")
-    at = 20 + 10 + (tag >> 5)
-    grown = (tag & 31 | (tag >> 5) + len(content) << 5).to_bytes(3, "little")
-    return riff(riff_chunk(b"VP8 ", grown + whole[23:at] + content + whole[at:]))
-
-
-def with_larger_item(whole: bytes, content: bytes) -> bytes:
-    """An AVIF or HEIF of one item with more behind its coded picture."""
-    at = whole.index(b"mdat") - 4
-    data = whole[at + 8 :]
-    grown = whole[:at].replace(len(data).to_bytes(4), len(data + content).to_bytes(4))
-    return grown + box(b"mdat", data + content)
-
-
 def exif(picture: bytes, compression: int = 6) -> bytes:
     """An EXIF block whose second directory is a thumbnail."""
     first = struct.pack("<HI", 0, 14)
@@ -151,22 +132,8 @@ def profile(**tags: bytes) -> bytes:
 
 
 def table_profile(space: str = "RGB") -> bytes:
-    """A profile that has a table in place of curves, as those of printers. In "RGB", red and blue are exchanged."""
-    steps = range(0, 256, 51)
-    colours: Sequence[tuple[int, ...]]
-    if space == "RGB":
-        colours = [(blue, green, red) for red in steps for green in steps for blue in steps]
-    else:
-        inks = itertools.product((0, 255), repeat=4)
-        colours = [tuple((255 - ink) * (255 - black) // 255 for ink in rest) for *rest, black in inks]
-    device = Image.fromarray(np.array([colours], np.uint8))
-    lab = ImageCms.createProfile("LAB")
-    shown = np.asarray(ImageCms.profileToProfile(device, ImageCms.createProfile("sRGB"), lab, outputMode="LAB"))
-    num_sides, num_steps = (3, len(steps)) if space == "RGB" else (4, 2)
-    identity = struct.pack(">9i", *[65536 if n % 4 == 0 else 0 for n in range(9)])
-    table = b"mft1\0\0\0\0" + bytes([num_sides, 3, num_steps, 0]) + identity + bytes(range(256)) * num_sides
-    table += (shown ^ np.array([0, 128, 128], np.uint8)).tobytes() + bytes(range(256)) * 3
-    whole = profile(A2B0=table, rTRC=b"", gTRC=b"", bTRC=b"")
+    """A profile that has a table in place of curves, as those of printers."""
+    whole = profile(A2B0=b"mft1" + bytes(range(256)) * 8, rTRC=b"", gTRC=b"", bTRC=b"")
     return whole[:12] + b"prtr" + space.ljust(4).encode() + b"Lab " + whole[24:]
 
 
@@ -418,15 +385,13 @@ def alpha_chunk() -> bytes:
     return whole[first : whole.index(b"VP8 ")]
 
 
-def bmp_of_runs(more: bytes = b"", says_size: bool = False) -> bytes:
+def bmp_of_runs() -> bytes:
     indexes = np.asarray(scene().convert("L"))[::-1] // 8 * 8
     runs = b"".join(b"".join(bytes([1, value]) for value in row) + b"\0\0" for row in indexes) + b"\0\1"
     palette = b"".join(bytes([shade, shade, 255 - shade, 0]) for shade in range(256))
-    num_stated = len(runs + more) if says_size else 0
-    info = struct.pack("<IiiHHIIiiII", 40, SIDE_PX, 192, 1, 8, 1, num_stated, 0, 0, 0, 0)
+    info = struct.pack("<IiiHHIIiiII", 40, SIDE_PX, 192, 1, 8, 1, 0, 0, 0, 0, 0)
     first = 14 + len(info + palette)
-    size = first + len(runs + more)
-    return b"BM" + struct.pack("<IHHI", size, 0, 0, first) + info + palette + runs + more
+    return b"BM" + struct.pack("<IHHI", first + len(runs), 0, 0, first) + info + palette + runs
 
 
 def tiff_of_one_strip(packed: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 import io
 import random
-import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 
@@ -12,7 +11,6 @@ from PIL import Image, ImageCms
 
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.files.metadata import png_chunks
 from ingest.images.pixels import ImageLimits, Pixels
 from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, profile, scene, table_profile, webp, with_chunks
 from tests.ingest.hiding import CARD, HIDING, SHOWING, TEXT
@@ -52,7 +50,8 @@ def test_pixels_stay_and_everything_else_goes(name: str) -> None:
     before = FILES[name]()
     image = decoded(before)
     after = cleaned(before, image.num_frames_decoded)
-    if image.format not in CLEANED or ("hidden_pixels" in image.unseen and image.format != "png"):
+    is_in_pixels = "hidden_pixels" in image.unseen and image.format != "png"
+    if image.format not in CLEANED or is_in_pixels or name == "hiding, behind_lossy.webp":
         assert after is None
         return
     assert after is not None
@@ -118,36 +117,6 @@ def remade(made: rewriting.Remade | None) -> tuple[Pixels, str | None, bool]:
     return np.asarray(image.convert("RGB")), made.colours, "icc_profile" in image.info
 
 
-LOSSLESS: dict[str, tuple[str, str, dict[str, object]]] = {
-    "png": ("PNG", "RGB", {}),
-    "transparent.png": ("PNG", "RGBA", {}),
-    "palette.png": ("PNG", "P", {}),
-    "lossless.webp": ("WEBP", "RGB", {"lossless": True}),
-    "transparent.webp": ("WEBP", "RGBA", {"lossless": True, "exact": True}),
-}
-
-
-@pytest.mark.parametrize("name", LOSSLESS)
-def test_pixels_without_loss_are_converted_from_a_profile_with_tables(name: str) -> None:
-    format_name, mode, options = LOSSLESS[name]
-    image = scene().convert(mode)
-    if mode == "RGBA":
-        image.putalpha(Image.linear_gradient("L").resize(image.size))
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    for given in ({}, {"exif": exif.tobytes()}):
-        before = encoded(image, format_name, icc_profile=table_profile(), **options, **given)
-        made = rewriting.cleaned(before, 1)
-        pixels, *rest = remade(made)
-        assert rest == ["converted", False]
-        red_and_blue_exchanged = np.asarray(image.convert("RGB"))[:, :, ::-1]
-        assert np.abs(pixels.astype(int) - red_and_blue_exchanged).max() < 20
-        after = Image.open(io.BytesIO(made.content if made else b""))
-        assert dict(after.getexif()) == ({0x0112: 6} if given else {})
-        if mode == "RGBA":
-            assert after.getchannel("A").tobytes() == image.getchannel("A").tobytes()
-
-
 @pytest.mark.parametrize(
     "before",
     [
@@ -155,37 +124,15 @@ def test_pixels_without_loss_are_converted_from_a_profile_with_tables(name: str)
         encoded(scene().convert("CMYK"), "JPEG", icc_profile=table_profile("CMYK")),
         encoded(scene(), "WEBP", icc_profile=table_profile()),
         encoded(scene().convert("L"), "PNG", icc_profile=table_profile()),
-        encoded(scene(), "PNG", icc_profile=table_profile("CMYK")),
+        encoded(scene(), "PNG", icc_profile=table_profile()),
         encoded(scene(), "PNG", icc_profile=table_profile()[:1500]),
     ],
-    ids=["jpeg", "cmyk.jpg", "lossy.webp", "grey.png", "of other colours", "cut"],
+    ids=["jpeg", "cmyk.jpg", "lossy.webp", "grey.png", "png", "cut"],
 )
-def test_other_pixels_stay_and_lose_such_a_profile(before: bytes) -> None:
+def test_pixels_stay_and_lose_a_profile_with_tables(before: bytes) -> None:
     pixels, *rest = remade(rewriting.cleaned(before, 1))
     assert rest == ["removed", False]
     assert (pixels == np.asarray(Image.open(io.BytesIO(before)).convert("RGB"))).all()
-
-
-def test_damaged_profiles_do_no_harm() -> None:
-    rng = random.Random(11)
-    seen = set()
-    for _ in range(200):
-        whole = bytearray(table_profile())
-        table = whole.index(b"mft1")
-        for _ in range(rng.randint(1, 5)):
-            match rng.randrange(4):
-                case 0:
-                    whole[rng.randrange(len(whole))] = rng.randrange(256)
-                case 1:
-                    whole[table : table + 4] = rng.choice([b"mft2", b"mAB ", b"mpet"])
-                case 2:
-                    whole[table + 8 : table + 11] = rng.choice([b"\x0f\x0f\xff", b"\3\x0f\xff", b"\3\3\xff", b"\4\3\2"])
-                case _:
-                    at = rng.randrange(12, table + 48)
-                    whole[at : at + 4] = rng.choice([b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0\0\0"])
-        small = scene().resize((8, 6))
-        seen.add(remade(rewriting.cleaned(encoded(small, "PNG", icc_profile=bytes(whole)), 1))[1:])
-    assert seen == {("converted", False), ("removed", False)}
 
 
 @pytest.mark.parametrize("format_name", ["GIF", "PNG", "WEBP"])
@@ -275,20 +222,11 @@ def gif_with_hidden_colours(**options: object) -> bytes:
     return whole[: 13 + 3 * 30] + b"SECRET" + whole[13 + 3 * 32 :]
 
 
-def animated_png_with_hidden_colours() -> bytes:
-    still = encoded(with_hidden_colours(scene()), "PNG")
-    pixels = next(still[first:last] for name, first, last in png_chunks(still) if name == b"IDAT")
-    controls = [chunk(b"fcTL", struct.pack(">5I2H2B", number, 256, 192, 0, 0, 1, 10, 0, 0)) for number in (0, 1)]
-    first = with_chunks(chunk(b"acTL", struct.pack(">2I", 2, 0)), controls[0], before=b"IDAT", whole=still)
-    return with_chunks(controls[1], chunk(b"fdAT", b"\0\0\0\2" + pixels), whole=first)
-
-
 HIDDEN_COLOURS: dict[str, Callable[[], bytes]] = {
     "PNG": lambda: encoded(with_hidden_colours(scene()), "PNG"),
     "PNG with opacity": lambda: encoded(
         with_hidden_colours(scene()), "PNG", transparency=b"\0".ljust(20, b"\xff") + b"SS"
     ),
-    "PNG animated": animated_png_with_hidden_colours,
     "GIF": gif_with_hidden_colours,
     "GIF animated": lambda: gif_with_hidden_colours(save_all=True, append_images=[scene(50).quantize(20)]),
 }

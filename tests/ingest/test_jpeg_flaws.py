@@ -67,8 +67,8 @@ def test_such_a_flaw_hides_no_damage_of_the_pixels(name: str) -> None:
     assert num_noticed == 30
 
 
-@pytest.mark.parametrize("num_bytes", [1, 4, 5, 8, 15, 16, 17, 20, 23, 24, 64])
-def test_up_to_16_bytes_before_the_end_are_no_damage_whatever_they_are(num_bytes: int) -> None:
+@pytest.mark.parametrize("num_bytes", [1, 4, 8, 16, 32, 64])
+def test_a_few_bytes_before_the_end_are_no_damage_whatever_they_are(num_bytes: int) -> None:
     """More are: the decoder has lost its place. It reads some bytes ahead, which it does not report."""
     contents = [bytes(num_bytes), b"\x55" * num_bytes, np.random.default_rng(num_bytes).bytes(num_bytes)]
     results = [decode(before_marker(0xD9, content.replace(b"\xff", b"\1"), jpeg()), LIMITS) for content in contents]

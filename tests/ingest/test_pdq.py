@@ -105,7 +105,7 @@ def test_every_hash_within_31_bits_is_found_and_none_beyond(num_listed: int) -> 
     for number, distance in enumerate(apart):
         for bit in random.choice(256, distance, replace=False):
             asked[number, bit // 64] ^= np.uint64(1) << np.uint64(bit % 64)
-    assert near(ways.reshape(-1, 4), asked).tolist() == [distance <= MAX_DISTANCE for distance in apart]
+    assert near(ways.reshape(-1, 4), asked).tolist() == [distance <= 31 for distance in apart]
     assert near(ways.reshape(-1, 4), asked[:0]).shape == (0,)
     assert distances(listed[:7], asked[:10]).shape == (10, min(7, num_listed))
 

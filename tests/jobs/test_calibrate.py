@@ -80,36 +80,28 @@ def json_of(capsys: Capture, *arguments: object) -> dict[str, dict[str, object]]
     return {one["subject"]: one for one in report["subjects"]} | {"report": report}
 
 
-def test_a_common_attribute_gets_a_free_curve_and_the_threshold_that_means_at_least_half(
+def test_a_common_attribute_gets_a_map_and_the_threshold_that_means_at_least_half(
     run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     found = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))
     common = found[COMMON]
-    assert (common["method"], common["num_pictures"], common["num_present"]) == ("isotonic", NUM, 270)
-    # Between .6, which means .25, and .9, which means .75, half is reached in the middle.
-    assert common["threshold"] == pytest.approx(0.75, abs=1e-6)
+    assert (common["num_pictures"], common["num_present"]) == (NUM, 270)
+    # The share for which it is true passes half between .6 and .9.
+    assert isinstance(common["threshold"], float)
+    assert 0.6 < common["threshold"] < 0.9
     assert common["wrong_before"] == pytest.approx((30 + 90 + 30) / NUM)
     assert common["wrong_after"] == pytest.approx((30 + 30 + 30) / NUM)
     before, after = common["before"], common["after"]
     assert isinstance(before, dict)
     assert isinstance(after, dict)
     assert before["ece"] == pytest.approx((0.01 + 0.05 + 0.35 + 0.15 + 0.01) / 5, abs=1e-6)
-    assert after["ece"] < 0.02 < before["ece"]
+    assert after["ece"] < before["ece"]
 
 
-def test_rare_attributes_of_a_level_share_a_map(run: Path, tmp_path: Path, capsys: Capture) -> None:
-    labels = labels_file(tmp_path, range(NUM))
-    found = json_of(capsys, run, "--labels", labels)
-    for key, other in ((RARE, RARE_TOO), (RARE_TOO, RARE)):
-        assert (found[key]["method"], found[key]["pooled_with"]) == ("platt", [other])
-        assert found[key]["num_present"] == 12
-        threshold = found[key]["threshold"]
-        assert isinstance(threshold, float)
-        assert 0.03 < threshold < 0.4
-        assert (found[key]["wrong_before"], found[key]["wrong_after"]) == (12 / NUM, 0)
-    alone = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM), (COMMON, RARE)))[RARE]
-    assert (alone["method"], alone["threshold"], alone["after"]) == (None, None, None)
-    assert "fewer than 20 pictures" in str(alone["note"])
+def test_a_rare_attribute_has_no_map(run: Path, tmp_path: Path, capsys: Capture) -> None:
+    rare = json_of(capsys, run, "--labels", labels_file(tmp_path, range(NUM)))[RARE]
+    assert (rare["num_present"], rare["threshold"], rare["after"]) == (12, None, None)
+    assert "fewer than 20 pictures" in str(rare["note"])
 
 
 def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_and_2(
@@ -119,7 +111,6 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     assert privsieve("calibrate", run, "--labels", labels) == 0
     text = capsys.readouterr().out
     assert "private: not calibrated, since the labels call too few pictures private, or too few public" in text
-    assert "Reliability of private" not in text
     columns = {
         key: [truth_of(n) if key == COMMON else rare_truth(n) for n in range(NUM)] for key in (COMMON, RARE, RARE_TOO)
     }
@@ -130,8 +121,7 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     text = capsys.readouterr().out
     assert "joined  600 of 600 rows have a label; 0 labels belong to no row" in text
     assert "drawn   600 labelled pictures, each weighted the same; copies of one count once" in text
-    assert "Reliability of private (largest P(present) of level 1 and 2)" in text
-    assert "medical_data: rare, so it shares its map with contact_details" in text
+    assert "private: largest P(present) of level 1 and 2 from 0.7" in text
     assert "without a labelled picture that has a probability: gov_ids, " in text
 
 
@@ -140,15 +130,14 @@ def test_the_binary_protocol_has_one_threshold(make_run: MakeRun, tmp_path: Path
     labels = by_hash([f"p{n}" for n in range(60)], private=[int(n % 2 == 0) for n in range(60)])
     write_labels(labels, str(tmp_path / "labels.parquet"), LabelsOrigin("hand"))
     found = json_of(capsys, run, "--labels", tmp_path / "labels.parquet")["private"]
-    assert (found["method"], found["probability"]) == ("platt", "prob_private")
+    assert found["probability"] == "prob_private"
     assert privsieve("calibrate", run, "--labels", tmp_path / "labels.parquet") == 0
     text = capsys.readouterr().out
     assert "level" not in text
     assert "present" not in text
     assert "attribute" not in text
     threshold = f"{found['threshold']:g}"
-    assert f"private: prob_private from {threshold} on; use it in evaluate --threshold {threshold}, or" in text
-    assert f"or in a policy as when: prob_private >= {threshold}" in text
+    assert f"private: prob_private from {threshold} on; use it in a policy as when: prob_private >= {threshold}" in text
     severity = make_run([(f"p{n}", scored(n / 60)) for n in range(60)], SEVERITY, "severity")
     assert privsieve("calibrate", severity, "--labels", tmp_path / "labels.parquet") == 2
     assert "gives a score and no probability, so there is nothing to calibrate; a policy with a guarantee" in (

@@ -1,16 +1,13 @@
 """`scan --dry-run`: what would be asked and what it costs, without weights, Ray, requests or a single file written."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ingest.errors import EngineError
 from scoring.engines.detectors import PROTOCOL
 from scoring.engines.detectors.findings import ASSESSED
-from scoring.engines.vlm.settings import visual_tokens
 from tests.jobs.made import privsieve
 from tests.making import Capture
 
@@ -49,40 +46,3 @@ def test_nothing_heavy_is_loaded(corpus: Path) -> None:
     arguments = ["scan", str(corpus), "--run", str(corpus.parent / "never"), "--dry-run", *OPENAI]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "loaded: []"
-
-
-# What the image processor of transformers 5.16 makes of pictures with patches of 16 px, merged by two.
-PROCESSED = [
-    (25_600, (184, 138), 24),
-    (25_600, (20, 12), 2),
-    (25_600, (160, 160), 25),
-    (25_600, (41, 619), 19),
-    (25_600, (33, 31), 1),
-    (25_600, (1847, 13), 12),
-    (262_144, (591, 443), 252),
-    (262_144, (512, 512), 256),
-    (262_144, (580, 451), 252),
-    (262_144, (100, 1500), 141),
-    (262_144, (4000, 30), 125),
-]
-
-
-@pytest.mark.parametrize(("max_pixels", "size", "number"), PROCESSED)
-def test_visual_tokens_are_those_of_the_real_processor(
-    tmp_path: Path, max_pixels: int, size: tuple[int, int], number: int
-) -> None:
-    options = {"patch_size": 16, "merge_size": 2, "size": {"shortest_edge": 1024, "longest_edge": 16777216}}
-    (tmp_path / "processor_config.json").write_text(json.dumps({"image_processor": options}))
-    assert visual_tokens(tmp_path, *size, max_pixels) == number
-    older = {"patch_size": 16, "merge_size": 2, "min_pixels": 1024, "max_pixels": 16777216}
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(older))
-    assert visual_tokens(tmp_path, *size, max_pixels) == number
-
-
-def test_visual_tokens_of_other_families_are_not_guessed(tmp_path: Path) -> None:
-    assert visual_tokens(tmp_path, 10, 10, 1000) is None
-    (tmp_path / "preprocessor_config.json").write_text('{"size": {"height": 448, "width": 448}}')
-    assert visual_tokens(tmp_path, 10, 10, 1000) is None
-    (tmp_path / "preprocessor_config.json").write_text("{")
-    with pytest.raises(EngineError, match=r"its preprocessor_config\.json is not valid JSON"):
-        visual_tokens(tmp_path, 10, 10, 1000)

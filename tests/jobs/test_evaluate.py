@@ -49,7 +49,7 @@ def labels(tmp_path: Path) -> Path:
 
 def test_names_of_labels_cannot_write_to_the_terminal_or_into_the_page(run: Path, labels: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    text = ran(run, "--labels", labels, "--by", "class", "--html", page).stdout
+    text = ran(run, "--labels", labels, "--groups", labels, "--html", page).stdout
     assert "\x1b" not in text
     assert f"page written to {page}" in text
     html = page.read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_names_of_labels_cannot_write_to_the_terminal_or_into_the_page(run: Path
     assert len(html) < 100_000
 
 
-def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(make_run: MakeRun, tmp_path: Path) -> None:
+def test_the_page_needs_nothing_else_and_shows_confusion(make_run: MakeRun, tmp_path: Path) -> None:
     run, page = make_run([("a", found(biometrics=1)), ("b", found(age=1))]), tmp_path / "page.html"
     none = {key: [0.0, 0.0] for key in KEYS}
     labels = labels_file(tmp_path, by_hash("ab", **none | {"biometrics": [1.0, 0.0], "age": [0.0, 1.0]}))
@@ -67,7 +67,6 @@ def test_the_page_needs_nothing_else_and_shows_confusion_and_reliability(make_ru
     assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     assert "true level (rows) against predicted level (columns)" in html
-    assert "Reliability" not in html  # these answers have no probabilities
 
 
 def test_what_is_to_know_of_the_labels_is_printed(run: Path, tmp_path: Path) -> None:
@@ -83,7 +82,7 @@ def test_what_is_to_know_of_the_labels_is_printed(run: Path, tmp_path: Path) -> 
 def test_the_labels_of_the_demo_corpus_are_of_its_pictures(tmp_path: Path) -> None:
     for part, num_pictures in (("shards", 27), ("tree", 11)):
         scan_in_process(DEMO / "corpus" / part, tmp_path / part)
-        request = EvaluateRequest(str(tmp_path / part), str(DEMO / "labels.csv"), num_draws=0)
+        request = EvaluateRequest(str(tmp_path / part), str(DEMO / "labels.csv"))
         result = run_evaluate(request)
         assert result.join.num_joined_rows == num_pictures
         assert result.join.num_rows_without_label == 4  # the broken files

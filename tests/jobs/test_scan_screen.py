@@ -48,7 +48,7 @@ def test_doctor_says_whether_a_screen_can_be_used_here(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def finding(screen: Path) -> str:
-        privsieve("doctor", "--engine", "canned", "--ray-address", "127.0.0.1:1", "--screen", screen)
+        privsieve("doctor", "--engine", "canned", "--screen", screen)
         return next(line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "screen")
 
     capsys.readouterr()

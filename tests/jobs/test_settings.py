@@ -38,24 +38,6 @@ def test_the_command_line_wins_then_variables_then_the_file(pictures: Path, tmp_
     assert '"max_frames":2' in (run / "run.json").read_text().replace(" ", "")
 
 
-def test_an_error_names_the_variable_that_set_the_option(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
-    """As the command line says it, as the work says it, and not for what the command line set."""
-    for value, arguments, variables in (
-        ("many", ("--out", "x.csv"), "--n was set by the variable PRIVSIEVE_AUDIT_SAMPLE_N"),
-        ("9", (), "--out was set by the variable PRIVSIEVE_AUDIT_SAMPLE_OUT"),
-        ("9", ("--out", "x.txt"), None),
-    ):
-        monkeypatch.setenv("PRIVSIEVE_AUDIT_SAMPLE_N", value)
-        monkeypatch.setenv("PRIVSIEVE_AUDIT_SAMPLE_OUT", "list.txt")
-        assert privsieve("audit", "sample", tmp_path, *arguments) == 2
-        output = capsys.readouterr().err
-        assert output.count("\n") == 1
-        if variables is None:
-            assert "was set by" not in output
-        else:
-            assert output.endswith(f" ({variables})\n")
-
-
 def test_a_misspelt_variable_is_refused(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setenv("PRIVSIEVE_LABELS_AGREEMENT_FORMATT", "json")
     assert privsieve("labels", "agreement", "a") == 2

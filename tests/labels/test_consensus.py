@@ -84,7 +84,7 @@ def test_private_and_class_are_null_where_two_annotators_differ(
     second = _file(tmp_path / "b.parquet", "b", key=keys, private=[1, 0, None], class_=["face", "plate", "face"])
     found = _joined(tmp_path / "c.parquet", first, second)
     assert [(row["private"], row["class"]) for row in found] == [(1, "face"), (None, None), (None, None)]
-    assert "private: 1 are 1, 2 are null" in capsys.readouterr().out
+    assert f"next: privsieve labels describe {tmp_path}/c.parquet" in capsys.readouterr().out
     _, origin = read_labels_and_origin(str(tmp_path / "c.parquet"))
     assert origin is not None
     assert origin.source == "consensus"

@@ -84,7 +84,7 @@ def test_every_command_that_takes_labels_says_once_that_they_contradict_themselv
         ("labels", "agreement", labels, run),
         ("labels", "consensus", labels, run, "--out", tmp_path / "one.parquet"),
         ("labels", "export", labels, "--format", "csv", "--out", tmp_path / "exported.csv"),
-        ("evaluate", run, "--labels", tmp_path / "imported.parquet", "--draws", 0),
+        ("evaluate", run, "--labels", tmp_path / "imported.parquet"),
         ("calibrate", run, "--labels", labels),
     ]
     for command in commands:

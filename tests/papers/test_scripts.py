@@ -62,7 +62,7 @@ def test_four_languages_are_compared(asked: list[str], server: ChatServer, capsy
         "ru: MCC -1.000",
         "zh: MCC -1.000",
     ]
-    assert shown[3].endswith("; 6 pictures without an answer count as wrong")
+    assert "; 6 pictures without an answer count as wrong;" in shown[3]
     assert "mcc: mean -0.250, sd 0.957" in shown
     assert shown[-1].startswith("best and worst differ by 2.000 in MCC (95 %: ")
     num_asked = len(server.bodies)

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.commands.report import write_report
 from reports.report.compute import facts_of, summarise
-from reports.report.page import Digest, matrix, render
+from reports.report.page import Digest, render
 from reports.report.results import HEADS, Report, group_rows
 from reports.report.words import findings, headline_of, quality_note
 from reports.run.figures import CorrectedRate, EvidenceCount
@@ -189,21 +189,8 @@ def test_corrected_rates_stand_beside_the_raw_ones(report: Report, capsys: pytes
     assert "Not measured on this run: the rates are what the engine answered, right or wrong." in render(report)
 
 
-def test_pairs_give_lower_bounds_and_leave_few_images_grey(make_run: MakeRun) -> None:
-    rows = [(None, answer(biometrics=1, location=value)) for value in [1.0] * 4 + [None] * 8]
-    found = matrix(summarise(open_warehouse(str(make_run(rows)))))
-    columns = [column.key for column in found[0]]
-    lines = {attribute.key: cells for attribute, _, cells in found[1]}
-    cell = lines["biometrics"][columns.index("location")]
-    assert (cell.text, cell.kind) == ("≥33", "share")
-    assert cell.title == ("Of 12 images with Biometrics, at least 4 (33.3 %) show Location; it was judged in 4 of them")
-    other = lines["location"][columns.index("biometrics")]
-    assert (other.text, other.kind, other.shade) == ("100", "few", 0.0)
-
-
 def test_page_of_an_empty_run(make_run: MakeRun) -> None:
     page = render(summarise(open_warehouse(str(make_run(rows=())))))
-    assert "No attribute was found present." in page
     assert "No image could be judged private or not, so there is no rate." in page
 
 

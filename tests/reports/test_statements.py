@@ -41,12 +41,23 @@ NO_FILE = "a file cannot be read: a statement reaches the views and nothing else
         ("FROM '/etc/passwd'", 'no view "/etc/passwd"; there are: images, '),
         ("FROM glob('/etc/*')", f"""at "glob('/etc/*')": {NO_FILE}"""),
         ("FROM enable_logging(storage = 'file', storage_path = 'x')", 'at "enable_logging('),
-        ("FROM imges", 'no view "imges" (did you mean "images"?); there are: images, '),
-        ("SELECT lenn('a')", 'no function "lenn" (did you mean "len"?)'),
         ("SELECT $1", "a statement takes no parameters"),
         ("SELECT 1; SELECT 2", "one SELECT statement is wanted, not several statements"),
         ("SET threads = 1", "one SELECT statement is wanted, not SET: a run is read-only"),
         ("COPY images TO 'x'", "one SELECT statement is wanted, not COPY: a run is read-only"),
+        ("SELECT 1; COPY images TO 'x'", "one SELECT statement is wanted, not several statements"),
+        ("EXPLAIN ANALYZE COPY images TO 'x'", "one SELECT statement is wanted, not EXPLAIN"),
+        ("ATTACH 'x.db'", "one SELECT statement is wanted, not ATTACH"),
+        ("LOAD httpfs", "one SELECT statement is wanted, not LOAD"),
+        ("PRAGMA version", "one SELECT statement is wanted, not PRAGMA"),
+        ("CREATE TABLE t AS SELECT 1", "one SELECT statement is wanted, not CREATE"),
+        ("DROP VIEW images", "one SELECT statement is wanted, not DROP"),
+        ("EXPORT DATABASE 'x'", "one SELECT statement is wanted, not EXPORT"),
+        ("CALL pragma_version()", "one SELECT statement is wanted, not CALL"),
+        ("SELECT getenv('HOME')", 'no function "getenv"'),
+        ("FROM sys", 'no view "sys"; there are: images, '),
+        ("-- nothing", "one SELECT statement is wanted"),
+        ("", "one SELECT statement is wanted"),
     ],
 )
 def test_refused_in_one_line_and_nothing_is_written(
@@ -81,6 +92,7 @@ def test_refused_in_one_line_and_nothing_is_written(
         ("SELECT count(*) FROM images TABLESAMPLE reservoir(3 ROWS)", [(3,)]),
         ("SELECT random() < 1, uuid() IS NOT NULL, regexp_replace('a', 'a', 'b')", [(True, True, "b")]),
         ("WITH images AS (SELECT 1 AS one) SELECT one FROM IMAGES", [(1,)]),
+        ("FROM images SELECT count(*); -- of all", [(8,)]),
     ],
 )
 def test_questions_that_only_compute_are_answered(

@@ -124,43 +124,6 @@ def test_by_expression(make_run: MakeRun) -> None:
     ]
 
 
-def test_cooccurrence(report: Report) -> None:
-    pairs = {(pair.attribute, pair.other): pair for pair in report.cooccurrence}
-    assert (pairs["biometrics", "age"].num_both, pairs["biometrics", "age"].share) == (1, 0.5)
-    assert pairs["full_legal_name", "beliefs"].share is None
-    assert (pairs["age", "beliefs"].num_both, pairs["age", "beliefs"].num_assessed) == (0, 1)
-
-
-def test_shares_of_pairs_are_of_all_images_that_show_the_first_and_lower_bounds_where_the_other_is_null(
-    make_run: MakeRun,
-) -> None:
-    rows = [
-        (None, answer(biometrics=1, location=1, age=1)),
-        (None, answer(biometrics=1, location=None, age=1)),
-        (None, answer(biometrics=1, location=None, age=None)),
-        (None, answer(biometrics=1, location=0.5)),
-        (None, answer(location=1, beliefs=None)),
-        (None, Fault("truncated", "the file ends early")),
-    ]
-    found = summarise(open_warehouse(str(make_run(rows)))).cooccurrence
-    pairs = {(p.attribute, p.other): (p.num_both, p.num_images, p.num_assessed, p.share) for p in found}
-    bounds = {(p.attribute, p.other) for p in found if p.is_lower_bound}
-    assert pairs["biometrics", "location"] == (1, 4, 2, 0.25)  # of the two that were assessed it would be a half
-    assert pairs["location", "biometrics"] == (1, 2, 2, 0.5)
-    assert pairs["biometrics", "age"] == (2, 4, 3, 0.5)
-    assert pairs["biometrics", "nudity"] == (0, 4, 4, 0.0)
-    assert pairs["location", "beliefs"] == (0, 2, 1, 0.0)
-    assert pairs["age", "location"] == (1, 2, 1, 0.5)
-    assert bounds >= {("biometrics", "location"), ("biometrics", "age"), ("location", "beliefs"), ("age", "location")}
-    assert not bounds & {("location", "biometrics"), ("biometrics", "nudity")}
-
-
-def test_a_pair_of_which_the_other_was_never_assessed_has_no_share(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run([(None, answer(biometrics=1, location=None)), (None, answer(location=1))])))
-    (pair,) = (p for p in summarise(run).cooccurrence if (p.attribute, p.other) == ("biometrics", "location"))
-    assert (pair.num_images, pair.num_assessed, pair.share, pair.is_lower_bound) == (1, 0, None, False)
-
-
 @pytest.mark.parametrize(
     ("settings", "scope", "is_whole"),
     [

@@ -121,52 +121,6 @@ def test_broken_score_file_is_one_line(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
-    [
-        "COPY images TO 'SCORES/evil.csv'",
-        "COPY images TO '/tmp/evil.csv'",
-        "WITH x AS (COPY (SELECT 1) TO 'SCORES/evil.csv') SELECT 1",
-        "SELECT (WITH x AS (COPY (SELECT 1) TO 'SCORES/evil.csv') SELECT 1)",
-        "SELECT * FROM query('WITH x AS (COPY (SELECT 1) TO ''SCORES/evil.csv'') SELECT 1')",
-        "EXPLAIN ANALYZE COPY images TO 'SCORES/evil.csv'",
-        "SELECT * FROM read_text('/etc/passwd')",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM '/etc/passwd'",
-        "SELECT * FROM glob('/*')",
-        "SELECT * FROM read_text('SCORES/../run.json')",
-        "SELECT getenv('HOME')",
-        "ATTACH '/tmp/evil.db'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "PRAGMA version",
-        "SET enable_external_access = true",
-        "CREATE TABLE t AS SELECT 1",
-        "DROP VIEW images",
-        "EXPORT DATABASE 'SCORES'",
-        "CALL pragma_version()",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; COPY images TO 'SCORES/evil.csv'",
-        "FROM local_frame",
-        "SELECT no_such_column FROM images",
-        "SELEC 1",
-        "-- nothing",
-        "",
-    ],
-)
-def test_refused_in_one_line(make_run: MakeRun, statement: str) -> None:
-    folder = make_run()
-    local_frame = duckdb.sql("SELECT 1")  # what a replacement scan of Python variables would find
-    before = sorted(folder.rglob("*"))
-    with pytest.raises(QueryError) as caught:
-        rows(open_warehouse(str(folder)), statement.replace("SCORES", str(folder / "scores")))
-    assert str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert sorted(folder.rglob("*")) == before
-    assert not Path("/tmp/evil.csv").exists()
-    del local_frame
-
-
-@pytest.mark.parametrize(
     ("statement", "message"),
     [
         ("FROM imges", 'no view "imges" (did you mean "images"?); there are: images, scored, '),
@@ -205,21 +159,6 @@ def test_what_fails_on_a_row_says_what_to_do_and_nothing_of_the_row(
     result = str(caught.value)
     assert "\n" not in result
     assert not [word for word in ("beach", "office", "attic") if word in result]
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "WITH a AS (SELECT 1) SELECT * FROM a",
-        "FROM images SELECT count(*)",
-        "SELECT 1 UNION ALL SELECT 2;",
-        "SELECT category, count(*) FROM scored GROUP BY ALL ORDER BY ALL -- comment",
-        "DESCRIBE images",
-        "SELECT list(attribute ORDER BY value DESC) OVER () FROM attributes LIMIT 1",
-    ],
-)
-def test_reading_is_allowed(make_run: MakeRun, statement: str) -> None:
-    assert rows(open_warehouse(str(make_run())), statement)
 
 
 def test_setup_statements_of_a_run_in_a_folder_of_control_characters(make_run: MakeRun) -> None:

@@ -57,7 +57,6 @@ def test_a_slight_blur_is_found_again_and_nearer_than_a_strong_one(
     assert (soft["name"], strong["name"]) == ("soft", "downscale=4")
     assert soft["num_nearest"] == soft["num_nearest_of"] == 4
     assert soft["means"]["semsim"] < strong["means"]["semsim"]
-    assert soft["fid"] < strong["fid"]
 
 
 def test_too_few_pictures_to_tell_are_not_called_unrecognised(tmp_path: Path, capsys: Capture) -> None:
@@ -153,16 +152,6 @@ def test_the_same_seed_draws_the_same_originals_and_the_same_noise(originals: Pa
     first, again, other = (rows(out) for out in drawn)
     assert first == again != other
     assert len(first) == 2
-
-
-def test_the_page_holds_the_figures_and_runs_no_script(tmp_path: Path, capsys: Capture) -> None:
-    hostile = folder(tmp_path / "<script>alert(1)", 3, blurred)
-    page = tmp_path / "page.html"
-    before = folder(tmp_path / "before", 3)
-    assert privsieve(*compare, before, hostile, "--part", "whole", "--html", page, "--quiet") == 0
-    text = page.read_text()
-    assert "<script>" not in text
-    assert "&lt;script&gt;alert(1)" in text
 
 
 def test_areas_are_around_what_differs() -> None:

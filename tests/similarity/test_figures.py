@@ -2,17 +2,8 @@
 
 import numpy as np
 import pytest
-import scipy.linalg
 
-from reports.statistics.likeness import (
-    Moments,
-    distance,
-    frechet_distance,
-    is_nearest_to_own,
-    mean_squared_error,
-    psnr,
-    ssim,
-)
+from reports.similarity.likeness import distance, is_nearest_to_own, mean_squared_error, psnr, ssim
 from scoring.picture_encoders import unit
 
 RANDOM = np.random.default_rng(5)
@@ -69,27 +60,6 @@ def test_the_distance_of_unit_features_follows_from_their_cosine() -> None:
     a, b = (unit(RANDOM.normal(size=8).astype(np.float32)) for _ in range(2))
     assert distance(a, b) == pytest.approx(np.sqrt(2 * (1 - float(a @ b))), abs=1e-6)
     assert unit(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("num", [4, 50])
-def test_the_frechet_distance_is_that_of_its_formula_also_with_fewer_pictures_than_dimensions(num: int) -> None:
-    sets = [RANDOM.normal(shift, 1 + shift, (num, 6)).astype(np.float32) for shift in (0, 0.5)]
-    moments = [Moments(6), Moments(6)]
-    for of_set, features in zip(moments, sets, strict=True):
-        for row in features:
-            of_set.add(row)
-    means = [features.mean(axis=0) for features in sets]
-    covariances = [np.cov(features, rowvar=False) for features in sets]
-    root = scipy.linalg.sqrtm(covariances[0] @ covariances[1]).real
-    expected = np.sum((means[0] - means[1]) ** 2) + np.trace(covariances[0] + covariances[1] - 2 * root)
-    assert frechet_distance(*moments) == pytest.approx(expected, rel=1e-3)
-    assert frechet_distance(moments[0], moments[0]) == pytest.approx(0, abs=1e-5)
-
-
-def test_one_picture_has_no_frechet_distance() -> None:
-    moments = Moments(2)
-    moments.add(np.ones(2, np.float32))
-    assert frechet_distance(moments, moments) is None
 
 
 def test_a_picture_is_found_again_only_if_its_own_original_is_the_nearest() -> None:

@@ -101,12 +101,12 @@ def test_another_request_is_refused_by_its_first_difference(
     other = make_recipe(tmp_path / "other.yaml", epochs=2, learning_rate=2e-3)
     assert privsieve(*tune_command(few_set, other, out)) == 2
     message = capsys.readouterr().err
-    assert "another recipe: learning_rate 0.004, not 0.002; give the same, or name another --out" in message
+    assert "with another --recipe; give the same, or name another --out" in message
     assert privsieve(*tune_command(few_set, short_recipe, out), "--seed", 3) == 2
-    assert "with --seed 0, not 3" in capsys.readouterr().err
+    assert "with another --seed" in capsys.readouterr().err
     if not is_finished:
         assert privsieve(*tune_command(few_set, short_recipe, out), "--micro-batch-size", 2) == 2
-        assert "with --micro-batch-size 8, not 2" in capsys.readouterr().err
+        assert "with another --micro-batch-size" in capsys.readouterr().err
 
 
 def test_spoilt_weights_stop_the_run_before_they_reach_a_checkpoint(

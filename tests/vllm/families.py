@@ -7,15 +7,7 @@ from typing import Any
 import torch
 from transformers import (
     CLIPImageProcessor,
-    Gemma3Config,
-    Gemma3ForConditionalGeneration,
-    Gemma3ImageProcessor,
-    Gemma3Processor,
     GotOcr2ImageProcessor,
-    Idefics3Config,
-    Idefics3ForConditionalGeneration,
-    Idefics3ImageProcessor,
-    Idefics3Processor,
     InternVLConfig,
     InternVLForConditionalGeneration,
     InternVLProcessor,
@@ -27,11 +19,7 @@ from transformers import (
     MllamaForConditionalGeneration,
     MllamaImageProcessor,
     MllamaProcessor,
-    PixtralImageProcessor,
-    PixtralProcessor,
     PreTrainedTokenizerFast,
-    SmolVLMConfig,
-    SmolVLMForConditionalGeneration,
 )
 
 from tests.vllm.micro import CHAT_TEMPLATE, make_tokenizer
@@ -93,34 +81,6 @@ def make_internvl(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-def make_smolvlm(folder: Path) -> None:
-    """Cuts a picture into tiles. Its processor is described by its files, since making one needs num2words."""
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    tiles = [f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5)]
-    marks = ["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>", *tiles]
-    tokenizer.add_special_tokens({"additional_special_tokens": marks})
-    vision = {**SMALL, "image_size": 64, "patch_size": 16}
-    config = SmolVLMConfig(
-        text_config=_text("llama", tokenizer),
-        vision_config=vision,
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        scale_factor=2,
-    )
-    SmolVLMForConditionalGeneration(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    size = {"size": {"longest_edge": 128}, "max_image_size": {"longest_edge": 64}}
-    sampling = {"fps": 1, "max_frames": 4, "video_size": {"longest_edge": 64}}
-    processor = {
-        "processor_class": "SmolVLMProcessor",
-        "image_seq_len": 4,
-        "image_processor": {"image_processor_type": "SmolVLMImageProcessor", **size},
-        "video_processor": {"video_processor_type": "SmolVLMVideoProcessor", **size, "video_sampling": sampling},
-    }
-    (folder / "processor_config.json").write_text(json.dumps(processor))
-    (folder / "chat_template.jinja").write_text(TEMPLATE.replace(IMAGE, "<image>"))
-
-
 def make_with_code_of_its_own(folder: Path, model_type: str) -> None:
     """The small files as TinyLLaVA and InternVL2.5 have them: the code is named in config.json."""
     make_llava(folder)
@@ -135,30 +95,6 @@ def make_with_code_of_its_own(folder: Path, model_type: str) -> None:
     (folder / "configuration.py").write_text("raise SystemExit('this must never run')\n")
     (folder / "modeling.py").write_text("raise SystemExit('this must never run')\n")
     (folder / "preprocessor_config.json").write_text('{"image_processor_type": "CLIPImageProcessor"}')
-
-
-def make_pixtral(folder: Path) -> None:
-    """Pixtral as transformers has it: a LLaVA whose vision tower takes any size, a token per patch and row."""
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    marks = ["[IMG]", "[IMG_BREAK]", "[IMG_END]"]
-    tokenizer.add_special_tokens({"additional_special_tokens": marks})
-    vision = {"model_type": "pixtral", **SMALL, "head_dim": 32, "image_size": 4 * SIDE_PX, "patch_size": PATCH_PX}
-    image = tokenizer.convert_tokens_to_ids("[IMG]")
-    config = LlavaConfig(
-        text_config=_text("mistral", tokenizer) | {"head_dim": 32},
-        vision_config=vision,
-        image_token_index=image,
-        vision_feature_select_strategy="full",
-        vision_feature_layer=-1,
-    )
-    LlavaForConditionalGeneration(config).save_pretrained(folder)
-    PixtralProcessor(
-        PixtralImageProcessor(size={"longest_edge": 4 * SIDE_PX}, patch_size={"height": PATCH_PX, "width": PATCH_PX}),
-        tokenizer,
-        patch_size=PATCH_PX,
-        chat_template=TEMPLATE.replace(IMAGE, "[IMG]"),
-    ).save_pretrained(folder)
 
 
 def make_mllama(folder: Path) -> None:
@@ -189,53 +125,4 @@ def make_mllama(folder: Path) -> None:
         MllamaImageProcessor(size={"height": SIDE_PX, "width": SIDE_PX}, max_image_tiles=4),
         tokenizer,
         chat_template=TEMPLATE.replace(IMAGE, "<|image|>"),
-    ).save_pretrained(folder)
-
-
-def make_idefics3(folder: Path) -> None:
-    """Cuts a picture into tiles, as SmolVLM2 does, whose architecture it shares."""
-    torch.manual_seed(0)
-    tokenizer = make_tokenizer()
-    tiles = [f"<row_{row}_col_{column}>" for row in range(1, 5) for column in range(1, 5)]
-    marks = ["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>", *tiles]
-    tokenizer.add_special_tokens({"additional_special_tokens": marks})
-    config = Idefics3Config(
-        text_config=_text("llama", tokenizer),
-        vision_config={"model_type": "idefics3_vision", **SMALL, "image_size": 64, "patch_size": 16},
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        scale_factor=2,
-    )
-    Idefics3ForConditionalGeneration(config).save_pretrained(folder)
-    Idefics3Processor(
-        Idefics3ImageProcessor(size={"longest_edge": 128}, max_image_size={"longest_edge": 64}),
-        tokenizer,
-        image_seq_len=4,
-        chat_template=TEMPLATE.replace(IMAGE, "<image>"),
-    ).save_pretrained(folder)
-
-
-def make_gemma3(folder: Path) -> None:
-    torch.manual_seed(0)
-    names = {"boi_token": "<|vision_start|>", "eoi_token": "<|vision_end|>", "image_token": IMAGE}
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=make_tokenizer()._tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        model_max_length=8192,
-        extra_special_tokens=names,
-    )
-    config = Gemma3Config(
-        text_config=_text("gemma3_text", tokenizer) | {"head_dim": 32},
-        vision_config={"model_type": "siglip_vision_model", **SMALL, "image_size": SIDE_PX, "patch_size": PATCH_PX},
-        mm_tokens_per_image=4,
-        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
-        boi_token_index=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
-        eoi_token_index=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
-    )
-    Gemma3ForConditionalGeneration(config).save_pretrained(folder)
-    Gemma3Processor(
-        Gemma3ImageProcessor(size={"height": SIDE_PX, "width": SIDE_PX}),
-        tokenizer,
-        image_seq_length=4,
-        chat_template=TEMPLATE.replace(IMAGE, "<|vision_start|>"),
     ).save_pretrained(folder)

@@ -39,15 +39,6 @@ def test_a_model_that_fails_on_every_picture_ends_the_engine(running: Any) -> No
         running.assess([picture(20, 64, 64)])
 
 
-def test_pictures_that_no_processor_takes_do_not_end_the_engine(running: Any) -> None:
-    """Strips of 1 x 600 pixels, as a frame of an animation can be: the family refuses more than 200 to 1."""
-    strips = [picture(seed, 600, 1) for seed in range(20)]
-    for _ in range(2):
-        result = running.assess(strips)
-        assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 20
-    assert probabilities(running.assess([picture(30, 64, 64)])).shape == (1, 22, 3)
-
-
 @pytest.mark.parametrize("kind", ["AcceleratorError", "RuntimeError"])
 def test_a_failed_gpu_ends_the_worker_with_its_own_error(running: Any, kind: str) -> None:
     """What CUDA says, since a test machine has no GPU to break: raised where the model would."""

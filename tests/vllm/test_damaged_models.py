@@ -16,7 +16,7 @@ from scoring.engines.vlm.checkpoint import checkpoint as checkpoint_of
 from scoring.protocols import protocol
 from scoring.protocols.interface import Slots
 from tests.jobs.made import privsieve, shard
-from tests.making import Capture, Patch
+from tests.making import Capture
 from tests.vllm.conftest import MAX_PIXELS
 
 INDEX = "model.safetensors.index.json"
@@ -92,19 +92,12 @@ def _refusal(engine: str, **options: object) -> str:
     ("damage", "message"),
     [
         (_cut("model.safetensors"), '"model.safetensors" in "{folder}" is damaged or cut: '),
-        (_holding("model.safetensors", b""), "it has no safetensors header"),
-        (_holding("model.safetensors", _header(b"{not json")), "its safetensors header cannot be read"),
-        (_holding("model.safetensors", _header(b"[1, 2]")), "its safetensors header cannot be read"),
-        (_holding("model.safetensors", _header(b'{"a": {"shape": [1]}}')), "its safetensors header cannot be read"),
-        (_indexed([]), f"its {INDEX} names no weight files"),
+        (_holding("model.safetensors", b""), "its safetensors header does not fit"),
+        (_holding("model.safetensors", _header(b"{not json")), "its safetensors header does not fit"),
         (_indexed({}), f"its {INDEX} names no weight files"),
-        (_indexed(["a", "b"]), f"its {INDEX} names no weight files"),
         (_without_its_shard, f"has no {SHARD}, which its {INDEX} names"),
-        (
-            _twice,
-            f"has weights twice, model.safetensors and {SHARD} (by its {INDEX}), and engines differ in which they",
-        ),
-        (_holding("old.safetensors", b""), f"has old.safetensors next to model.safetensors, and no {INDEX} that says"),
+        (_twice, f"has weights twice, model.safetensors and {SHARD}, and engines differ in which they load"),
+        (_holding("old.safetensors", b""), "has weights twice, model.safetensors and old.safetensors, and engines"),
         (_holding("adapter_config.json", b"{}"), "holds an adapter (adapter_config.json), which not every engine"),
         (_config("vision_config", to=None), "is not a vision-language model (model_type qwen3_vl"),
         (_config("text_config", to=[1]), "text_config in its config.json is not a JSON object"),
@@ -134,28 +127,10 @@ def test_weights_that_lie_twice_in_the_folder_are_known_by_dry_run_doctor_and_sc
         output = capfd.readouterr().err.splitlines()
         assert len(output) == 1
         assert output[0].startswith(f'privsieve: the model folder "{model}" has weights twice')
-        assert output[0].endswith("remove model.safetensors, or the index with its files")
+        assert output[0].endswith("remove one of the two")
         assert not run.exists()
     assert privsieve("doctor", *arguments) == 1
     assert f"has weights twice, model.safetensors and {SHARD}" in " ".join(capfd.readouterr().out.split())
-
-
-def test_weights_that_lie_twice_in_the_cache_of_the_hub_are_reported_before_a_scan(
-    model: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    repository = tmp_path / "hub" / "models--owner--name"
-    (repository / "refs").mkdir(parents=True)
-    (repository / "refs" / "main").write_text("0" * 40)
-    snapshot = shutil.copytree(model, repository / "snapshots" / ("0" * 40))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    _without_its_shard(snapshot)
-    options = EngineOptions(model="owner/name", max_pixels=MAX_PIXELS)
-    assert list(engine_module("vllm").describe(options).weights) == ["owner/name@" + "0" * 40], (
-        "a scan fetches the rest"
-    )
-    shutil.copy(model / "model.safetensors", snapshot)
-    assert "has weights twice" in _refusal("vllm", model="owner/name")
 
 
 def test_one_set_of_weights_is_taken_however_it_is_stored(model: Path) -> None:
@@ -199,17 +174,11 @@ def test_every_block_of_a_large_file_counts_and_so_does_their_order(tmp_path: Pa
     assert len({digest("c", b"1", b"2", b"3"), *(digest(str(n), *other) for n, other in enumerate(others))}) == 5
 
 
-def test_a_cut_file_tells_both_sizes(model: Path) -> None:
-    size = (model / "model.safetensors").stat().st_size
-    _cut("model.safetensors", 1000)(model)
-    assert f"{size - 1000:,} bytes, of {size:,} by its header" in _refusal("transformers", model=str(model))
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (_cut("adapter_model.safetensors"), '"adapter_model.safetensors" in "{folder}" is damaged or cut: '),
-        (_holding("adapter_model.safetensors", _header(b"{not json")), "its safetensors header cannot be read"),
+        (_holding("adapter_model.safetensors", _header(b"{not json")), "its safetensors header does not fit"),
         (_holding("adapter_config.json", b"{not json"), "its adapter_config.json is not valid JSON"),
     ],
 )
@@ -221,13 +190,6 @@ def test_a_damaged_adapter_is_refused_before_it_is_loaded(
     for engine in ("transformers", "vllm"):
         result = _refusal(engine, model=str(checkpoint), adapter=str(damaged))
         assert message.format(folder=damaged) in result
-
-
-def test_an_unreadable_header_of_the_model_is_reported_beside_an_adapter_too(model: Path, adapter: Path) -> None:
-    _holding("model.safetensors", _header(b"{not json"))(model)
-    result = _refusal("transformers", model=str(model), adapter=str(adapter))
-    assert '"model.safetensors"' in result
-    assert "its safetensors header cannot be read" in result
 
 
 @pytest.mark.parametrize(

@@ -30,15 +30,6 @@ def test_vllm_reads_each_prompt_once_and_writes_nothing(engine: Callable[..., An
     assert 7 * (before_picture - 128) < spent["cached"] <= 7 * before_picture, "the cache works in blocks of 128 tokens"
 
 
-def test_vllm_asks_once_for_the_slots_of_a_picture_that_it_has_seen_before(engine: Callable[..., Any]) -> None:
-    running = engine("vllm", protocol="slots")
-    known = [picture(110, 96, 128)]
-    first = probabilities(running.assess(known))
-    before = Counter(running.usage)
-    np.testing.assert_allclose(probabilities(running.assess(known)), first, atol=1e-5)
-    assert (running.usage - before)["requests"] == 1
-
-
 def test_most_pictures_are_prepared_without_vllm_and_answered_alike(engine: Callable[..., Any]) -> None:
     """The second picture of a grid of patches is; the first, of another engine, is prepared by vLLM itself.
 
@@ -55,24 +46,6 @@ def test_most_pictures_are_prepared_without_vllm_and_answered_alike(engine: Call
     assert pixels.shape == (96 * 128 // 16**2, 3 * 16**2), "each once, not as a video of two equal frames"
     running._inputs._patterns.clear()
     np.testing.assert_allclose(found, probabilities(running.assess(views)), atol=1e-5)
-
-
-def test_json_costs_hundreds_of_tokens_where_slots_costs_none(engine: Callable[..., Any]) -> None:
-    running = engine("vllm", protocol="json")
-    before = Counter(running.usage)
-    running.assess([picture(120, 96, 128)])
-    assert (running.usage - before)["generated"] > 100
-
-
-def test_transformers_computes_the_text_before_the_picture_once(engine: Callable[..., Any]) -> None:
-    running = engine("transformers", protocol="slots")
-    fresh = [picture(seed, 96, 128) for seed in range(40)]
-    running.assess(fresh[:1])
-    before = running.prefill.num_forward_tokens
-    running.assess(fresh)
-    tokens = running.prompter.tokens(running._protocol.prompt).token_ids
-    after_prefix = len(tokens) - tokens.index(running.prompter.image_token_id) - 1 + 96 * 128 // 32**2
-    assert running.prefill.num_forward_tokens - before == after_prefix * len(fresh)
 
 
 def test_transformers_tells_what_it_spent(engine: Callable[..., Any]) -> None:
@@ -120,14 +93,6 @@ def test_the_order_and_size_of_batches_do_not_matter(engine: Callable[..., Any],
         together = probabilities(running.assess(views))
         np.testing.assert_allclose(probabilities(running.assess(views[::-1]))[::-1], together, atol=1e-5)
         np.testing.assert_allclose(probabilities([running.assess([v])[0] for v in views]), together, atol=1e-5)
-
-
-def test_the_same_picture_twice_in_a_batch_is_answered_twice(engine: Callable[..., Any]) -> None:
-    twice = [picture(70, 96, 128), picture(71, 96, 128), picture(70, 96, 128), picture(70, 96, 128)]
-    for name in ("transformers", "vllm"):
-        found = probabilities(engine(name, protocol="slots").assess(twice))
-        np.testing.assert_allclose(found[2:], found[[0, 0]], atol=1e-5)
-        assert np.abs(found[0] - found[1]).max() > 1e-3
 
 
 def test_several_threads_ask_one_vllm_at_once(engine: Callable[..., Any], views: list[View]) -> None:

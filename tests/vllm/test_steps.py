@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scoring.assessment import TakesSteps
-from scoring.engines.vlm.vllm.options import VLLM_OPTIONS
+from scoring.engines.vlm.vllm.options import VllmOptions
 from tests.vllm.conftest import DEMO, MAX_PIXELS, picture, privsieve
 
 
@@ -20,7 +20,7 @@ def test_vllm_takes_the_steps_of_a_batch_job_and_not_of_a_server(engine: Callabl
     built_with = result.built_with
     assert (built_with["max_num_batched_tokens"], built_with["max_num_seqs"]) == (4096, 256)
     assert json.loads(json.dumps(built_with)) == built_with
-    assert set(VLLM_OPTIONS) <= set(built_with)
+    assert set(VllmOptions.model_fields) <= set(built_with)
 
 
 def test_a_step_holds_as_many_pictures_as_their_tokens_beyond_the_shared_text(engine: Callable[..., Any]) -> None:

@@ -21,9 +21,6 @@ class Hub:
     """Of the model `owner/micro`."""
 
     address: str = ""
-    wrong_hash: bool = False
-    """The hub says that the weights have another SHA-256."""
-
     fetched: list[str] = field(default_factory=list)
 
     def files(self) -> list[dict[str, object]]:
@@ -32,7 +29,7 @@ class Hub:
             entry: dict[str, object] = {"type": "file", "path": file.name, "rfilename": file.name}
             entry |= {"size": file.stat().st_size, "oid": git_hash(file), "blobId": git_hash(file)}
             if file.suffix == ".safetensors":
-                digest = "0" * 64 if self.wrong_hash else sha256(file)
+                digest = sha256(file)
                 size = file.stat().st_size
                 entry["lfs"] = {"oid": digest, "sha256": digest, "size": size, "pointerSize": 134}
             listed.append(entry)

@@ -1,13 +1,13 @@
-"""HEIF, of which AVIF is a kind: the items and samples that are shown, and bytes that no box accounts for.
+"""HEIF, of which AVIF is a kind: the items that are shown, and bytes that no box accounts for.
 
-Shown are the primary item with its tiles and its alpha, as libheif and libavif choose; of an animated AVIF the first
-track and its alpha.
-Source: ISO/IEC 14496-12 (boxes and tracks), ISO/IEC 23008-12 (items), AV1 Bitstream & Decoding Process (units of AV1),
-ITU-T H.265 (units of HEVC).
+Shown are the primary item with its tiles and its alpha, as libheif and libavif choose; of an animated AVIF the frames,
+whose data is not told apart.
+Source: ISO/IEC 14496-12 (boxes), ISO/IEC 23008-12 (items).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from math import prod
 
 from ingest.images.files.boxes import Box, boxes, number_at
@@ -49,21 +49,9 @@ beyond its border."""
 _BLOCK_PX = 64
 _MAX_THUMBNAILS = 2
 """Limit of thumbnails that are compared with the picture."""
-_UNITS = {
-    **{1: METADATA, 3: PIXELS, 4: PIXELS, 5: METADATA, 6: PIXELS},
-    **dict.fromkeys((2, 7, 8, 15), UNKNOWN_CHUNK),  # an empty mark, a header again, a list of tiles, padding
-}
-"""Types of the units of AV1 (its specification, 6.2.2) -> their kinds."""
-_FRAME_UNITS, _SETTINGS_UNIT = (3, 6), 1
-_SLICES, _PARAMETER_SETS, _MESSAGES = frozenset([*range(10), *range(16, 22)]), range(32, 35), (39, 40)
-"""Types of the units of HEVC (table 7-1)."""
-_MAX_SETTINGS_BYTES = 512
-"""Limit of a unit of settings, of which decoders ignore the end."""
 _METADATA_ITEMS = (b"Exif", b"mime")
 _MAX_PARTS = 2**17
 """Limit of parts of items, and of a track: nothing after it is accounted for."""
-_LENGTHS_AT = 21
-"""Offset in `hvcC` of the size of the lengths of units."""
 _FULL_BYTES = 4
 """Version and flags, in front of the content of some boxes."""
 
@@ -97,9 +85,6 @@ class _Contents:
     properties: list[Box] = field(default_factory=list)
     linked: dict[int, list[int]] = field(default_factory=dict)
     """Number of an item -> numbers of its properties, from 1."""
-
-    tracks: list[tuple[bytes, list[Range]]] = field(default_factory=list)
-    """Handler of a track, and the ranges of its samples."""
 
     claimed: list[Range] = field(default_factory=list)
     """Parts of the file that are accounted for."""
@@ -145,50 +130,39 @@ def canvas(encoded: bytes) -> tuple[int, int] | None:
     return largest if num_pixels <= _MAX_TILES * prod(largest) + _SPARE_PIXELS else None
 
 
-def pieces(encoded: bytes, num_seen: int, has_alpha: bool, has_tracks: bool) -> Iterator[Piece]:
-    """Yield the parts of a file. num_seen: frames that are scanned. has_alpha: whether the decoded picture has alpha.
-    has_tracks: whether the decoder reads tracks."""
+def pieces(encoded: bytes, has_alpha: bool, num_more_frames: int | None) -> Iterator[Piece]:
+    """Yield the parts of a file; of coded data only pictures within it are found.
+
+    has_alpha: whether the decoded picture has alpha. num_more_frames: of an animation, than were scanned; None of a
+    still picture."""
     num_bytes, end = len(encoded), 0
     for box in boxes(encoded, 0, num_bytes):
         end = box.last
     contents = _contents(encoded)
-    samples = _shown_samples(encoded, contents) if has_tracks else None
-    shown = _shown_items(encoded, contents, has_alpha) if samples is None else set()
-    seen = [part for _, track in samples or () for part in track[:num_seen]]
-    seen += [part for item in shown for part in contents.items.get(item, ())]
-    frames = [part for _, track in contents.tracks for part in track]
-    for _, track in samples or ():
-        for first, last in track[:num_seen]:
-            yield from _units(encoded[first:last], is_still=False)
-    for item in sorted(shown):
-        yield from _item(encoded, contents, item)
-        if _is_cut(encoded, contents, item):
-            yield Piece(HIDDEN_PIXELS, num_bytes=num_bytes_of(contents.items.get(item, ())))
-    for settings in {_property(encoded, contents, item, b"hvcC") for item in shown} - {b""}:
-        yield from _unneeded_settings(settings)
+    claimed = list(contents.claimed)
+    if num_more_frames is not None:
+        frames = [(box.first, box.last) for box in boxes(encoded, 0, num_bytes) if box.name == b"mdat"]
+        yield Piece(FRAMES, num_bytes=num_bytes_of(frames) if num_more_frames else 0)
+        claimed += frames
+    else:
+        for item in sorted(_shown_items(encoded, contents, has_alpha)):
+            content, parts = _content(encoded, contents, item), contents.items.get(item, [])
+            yield Piece(PIXELS, content)
+            yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if contents.kinds.get(item) in _DERIVED else b"")
+            yield Piece(HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
+            claimed += parts
     texts = [item for item, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
     metadata = contents.metadata + [part for item in texts for part in contents.items.get(item, ())]
     for first, last in merged(metadata, num_bytes):
         yield Piece(METADATA, encoded[first:last])
-    claimed = [*contents.claimed, *metadata, *seen]
-    thumbnails = [
-        source for kind, source, target in contents.references if (kind, target) == (b"thmb", contents.primary)
-    ]
-    for item in thumbnails[:_MAX_THUMBNAILS]:
-        parts = contents.items.get(item, ())
-        yield Piece(
-            EMBEDDED_IMAGE,
-            _shown_instead(encoded, contents, item),
-            num_bytes_of(unclaimed(claimed, num_bytes)) - num_bytes_of(unclaimed([*claimed, *parts], num_bytes)),
-        )
-        claimed += parts
-    for kind, ranges in (
-        (FRAMES, frames),
-        (EMBEDDED_IMAGE, [part for item in contents.items.values() for part in item]),
-    ):
+    claimed += metadata
+    is_thumbnail = [kind == b"thmb" and target == contents.primary for kind, _, target in contents.references]
+    thumbnails = [source for _, source, _ in compress(contents.references, is_thumbnail)][:_MAX_THUMBNAILS]
+    for item in [*thumbnails, *contents.items]:
         before = num_bytes_of(unclaimed(claimed, num_bytes))
-        claimed += ranges
-        yield Piece(kind, b"", before - num_bytes_of(unclaimed(claimed, num_bytes)))
+        claimed += contents.items.get(item, ())
+        content = _shown_instead(encoded, contents, item) if item in thumbnails else b""
+        yield Piece(EMBEDDED_IMAGE, content, before - num_bytes_of(unclaimed(claimed, num_bytes)))
     for first, last in unclaimed(claimed, num_bytes):
         yield Piece(TRAILING_DATA if first >= end else UNKNOWN_CHUNK, encoded[first:last])
 
@@ -231,91 +205,12 @@ def _shown_instead(encoded: bytes, contents: _Contents, item: int) -> bytes:
     return bytes(file)
 
 
-def _item(encoded: bytes, contents: _Contents, item: int) -> Iterator[Piece]:
-    """Yield the parts of an item that is shown."""
-    content, coding = _content(encoded, contents, item), contents.kinds.get(item)
-    if coding in _DERIVED:
-        yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:])
-    elif coding == b"hvc1":
-        settings = _property(encoded, contents, item, b"hvcC")
-        yield from _hevc_units(content, settings[: 4 * _MAX_SETTINGS_BYTES])
-    else:
-        yield from _units(content, is_still=True)
-
-
-def _unneeded_settings(settings: bytes) -> Iterator[Piece]:
-    """Yield what the settings of HEVC (`hvcC`) hold besides one short set of each kind of parameters."""
-    offset, kinds = _LENGTHS_AT + 2, set[int]()
-    for _ in range(number_at(settings, offset - 1, 1)):
-        kind, num_units = number_at(settings, offset, 1) & 63, number_at(settings, offset + 1, 2)
-        offset += 3
-        for _ in range(num_units):
-            if offset >= len(settings):
-                return
-            first, offset = offset + 2, offset + 2 + number_at(settings, offset, 2)
-            is_needed = kind in _PARAMETER_SETS and kind not in kinds and offset - first <= _MAX_SETTINGS_BYTES
-            kinds.add(kind)
-            if not is_needed:
-                yield Piece(METADATA if kind in _MESSAGES else UNKNOWN_CHUNK, settings[first:offset])
-    yield Piece(UNKNOWN_CHUNK, settings[offset:])
-
-
 def _is_cut(encoded: bytes, contents: _Contents, item: int) -> bool:
     """Return whether viewers show only a part of an item (`clap`), less than padding to whole blocks explains."""
     whole, shown = _property(encoded, contents, item, b"ispe"), _property(encoded, contents, item, b"clap")
     sides = [number_at(whole, at, 4) for at in (4, 8)]
     kept = [number_at(shown, at, 4) / max(1, number_at(shown, at + 4, 4)) for at in (0, 8)]
     return bool(shown) and any(side - part > _BLOCK_PX for side, part in zip(sides, kept, strict=True))
-
-
-def _hevc_units(content: bytes, settings: bytes) -> Iterator[Piece]:
-    """Yield what the units (NAL units) of a picture hold: its slices, what is not pixels, and later pictures. settings:
-    the beginning of `hvcC`, whose parameters cameras repeat."""
-    offset = num_pictures = 0
-    num_length_bytes = (number_at(settings, _LENGTHS_AT, 1) & 3) + 1
-    while offset + num_length_bytes + 3 <= len(content):
-        start, first = offset, offset + num_length_bytes
-        offset = first + number_at(content, offset, num_length_bytes)
-        kind, layer = content[first] >> 1 & 63, (content[first] & 1) << 5 | content[first + 1] >> 3
-        if offset > len(content) or offset < first + 3:
-            offset = start
-            break
-        if kind in _SLICES and not layer:
-            num_pictures += content[first + 2] >> 7  # the first slice of a picture
-            if num_pictures > 1:
-                yield Piece(FRAMES, num_bytes=len(content) - start)
-                return
-        if kind in _PARAMETER_SETS and content[first:offset] in settings:
-            continue
-        is_pixels = kind in _SLICES and not layer
-        yield Piece(PIXELS if is_pixels else METADATA if kind in _MESSAGES else UNKNOWN_CHUNK, content[first:offset])
-    yield Piece(UNKNOWN_CHUNK, content[offset:])
-
-
-def _units(content: bytes, is_still: bool) -> Iterator[Piece]:
-    """Yield what the units (OBUs) of coded pictures hold besides pixels, and behind them. A still picture needs one
-    frame."""
-    offset = num_frames = 0
-    while offset < len(content):
-        head, start = content[offset], offset
-        kind, offset = head >> 3 & 15, offset + 1 + (head >> 2 & 1)
-        num_bytes = shift = 0
-        is_open = bool(head & 2)
-        while is_open and offset < len(content) and shift < 56:
-            num_bytes |= (content[offset] & 127) << shift
-            is_open, offset, shift = content[offset] > 127, offset + 1, shift + 7
-        last = offset + num_bytes if head & 2 else len(content)
-        if head & 0x81 or kind not in _UNITS or last > len(content):
-            yield Piece(UNKNOWN_CHUNK, content[start:])
-            return
-        num_frames += kind in _FRAME_UNITS
-        if is_still and num_frames > 1:
-            yield Piece(FRAMES, num_bytes=len(content) - start)
-            return
-        is_long = kind == _SETTINGS_UNIT and num_bytes > _MAX_SETTINGS_BYTES
-        name = UNKNOWN_CHUNK if is_long else _UNITS[kind]
-        yield Piece(name, content[offset:last] if name != PIXELS else b"")
-        offset = last
 
 
 def _claim(encoded: bytes, box: Box, contents: _Contents) -> None:
@@ -334,8 +229,6 @@ def _read(encoded: bytes, box: Box, contents: _Contents) -> None:
         contents.primary = int.from_bytes(encoded[slice(*contents.primary_at)])
     elif box.name == b"idat":
         contents.data = box.first
-    elif box.name == b"trak":
-        contents.tracks.append(_track(encoded, box))
     elif box.name == b"iinf":
         for entry in boxes(encoded, offset + (4 if version else 2), box.last):
             number_bytes = 2 if number_at(encoded, entry.first, 1) < 3 else 4
@@ -422,58 +315,3 @@ def _made_of(contents: _Contents, items: set[int]) -> set[int]:
             target for kind, source, target in contents.references if kind == b"dimg" and source in derived
         }
     return items
-
-
-def _shown_samples(encoded: bytes, contents: _Contents) -> list[tuple[bytes, list[Range]]] | None:
-    """Return the tracks that are shown, or None if the primary item is."""
-    if not contents.tracks or encoded[8:12] == b"avif":
-        return None
-    colour = [track for track in contents.tracks if track[0] != b"auxv"][:1]
-    return colour + [track for track in contents.tracks if track[0] == b"auxv"][:1]
-
-
-def _track(encoded: bytes, trak: Box) -> tuple[bytes, list[Range]]:
-    """Return the handler of a track and the ranges of its samples."""
-    handler, tables, holders = b"", dict[bytes, Box](), [trak]
-    for box in holders:
-        for child in boxes(encoded, box.first, box.last):
-            if child.name in (b"mdia", b"minf", b"stbl"):
-                holders.append(child)
-            elif child.name == b"hdlr":
-                handler = encoded[child.first + 8 : child.first + 12]
-            else:
-                tables[child.name] = child
-    sizes = _sample_sizes(encoded, tables.get(b"stsz"))
-    chunks = _table(encoded, tables.get(b"co64"), 8) or _table(encoded, tables.get(b"stco"), 4)
-    runs = _table(encoded, tables.get(b"stsc"), 4)
-    samples, run, number = list[Range](), 0, 0
-    for chunk, offset in enumerate(chunks, 1):
-        while run + 3 < len(runs) and runs[run + 3] <= chunk:
-            run += 3
-        for _ in range(runs[run + 1] if run + 1 < len(runs) else 0):
-            if number == min(len(sizes), _MAX_PARTS):
-                return handler, samples
-            samples.append((offset, offset + sizes[number]))
-            offset, number = offset + sizes[number], number + 1
-    return handler, samples
-
-
-def _sample_sizes(encoded: bytes, box: Box | None) -> list[int]:
-    if box is None:
-        return []
-    size, count = number_at(encoded, box.first + 4, 4), number_at(encoded, box.first + 8, 4)
-    if size:
-        return [size] * min(count, _MAX_PARTS)
-    return [
-        number_at(encoded, offset, 4)
-        for offset in range(box.first + 12, min(box.last - 3, box.first + 12 + 4 * count), 4)
-    ]
-
-
-def _table(encoded: bytes, box: Box | None, num_bytes: int) -> list[int]:
-    """Return the numbers after version, flags and count."""
-    if box is None:
-        return []
-    return [
-        number_at(encoded, offset, num_bytes) for offset in range(box.first + 8, box.last - num_bytes + 1, num_bytes)
-    ]

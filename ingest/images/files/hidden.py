@@ -1,22 +1,14 @@
-"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, a pattern in
-equal colours of a palette, and channels or low bytes that Pillow skips, such as the fourth byte of each pixel in 32
-bits without alpha.
-
-Pillow names the layout of pixels in a file, one letter per channel: X is skipped, A would be alpha. A number follows if
-a channel has 16 bits, and the order of its bytes.
+"""Content of a picture that its view hides: colour or shape under transparency, steps of a wide scale, and a pattern in
+equal colours of a palette.
 """
 
-import io
-import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageFile
+from PIL import Image
 
 from ingest.images.files.copies import Pixels
-from ingest.images.files.metadata import png_metadata
-from ingest.images.files.orientation import without_xmp
 
 Plane = npt.NDArray[np.uint8]
 """Shape (height, width), dtype uint8."""
@@ -153,66 +145,3 @@ def has_pattern_in_palette(image: Image.Image) -> bool:
     elif isinstance(transparency, int):
         colours[transparency, 3] = 1
     return has_pattern(image, colours)
-
-
-_SINGLE = {"RGB": "RGBA", "L": "LA", "P": "PA"}
-"""Pillow's mode of a picture with one more channel."""
-_SPARE_BIT, _NO_SPARE_BIT = "BGR;15", "BGR;16"
-"""Layouts with 16 bits per pixel."""
-_DEEP = ";16"
-"""Part of the names of layouts with 16 bits per channel. Of colours, Pillow takes the high byte only."""
-
-
-def num_skipped(image: ImageFile.ImageFile) -> int:
-    """Return the number of channels, or of bytes in each, that are skipped in the frame that is about to be loaded."""
-    if image.format not in ("BMP", "PNG", "TIFF"):
-        return 0
-    names = {_layout(tile) for tile in image.tile} - {_NO_SPARE_BIT}
-    return max((1 if name == _SPARE_BIT or _DEEP in name else name.count("X") for name in names), default=0)
-
-
-def skipped(encoded: bytes, index: int) -> list[Image.Image]:
-    """Return what is skipped in a frame, as pictures: low bytes of its colours and of its opacity, or a channel. None
-    if it cannot be read."""
-    image = Image.open(io.BytesIO(png_metadata(encoded)[1]), formats=("BMP", "PNG", "TIFF"))
-    image.seek(index)
-    without_xmp(image)
-    layouts = [_layout(tile) for tile in image.tile]
-    try:
-        if image.mode.startswith("I;16"):
-            return [Image.fromarray(np.asarray(image).astype(np.uint8))]
-        if layouts[:1] == ["LA;16B"]:  # there is no layout of its low bytes: read as four channels
-            low = _in_layout(image, "RGBA", ["RGBA"])
-            return [low.getchannel("G"), low.getchannel("A")]
-        if any(_DEEP in layout for layout in layouts):
-            low = _in_layout(image, image.mode, [_swapped(layout) for layout in layouts])
-            return [
-                low if low.mode == "RGB" else low.convert("RGB"),
-                *([low.getchannel("A")] if low.mode == "RGBA" else []),
-            ]
-        if num_skipped(image) == 1 and image.mode in _SINGLE:
-            whole = _in_layout(image, _SINGLE[image.mode], [layout.replace("X", "A") for layout in layouts])
-            return [whole.getchannel("A")]
-    except (OSError, ValueError):
-        pass
-    return []
-
-
-def _layout(tile: ImageFile._Tile) -> str:
-    return str(tile.args[0] if isinstance(tile.args, tuple) else tile.args)
-
-
-def _in_layout(image: ImageFile.ImageFile, mode: str, layouts: Sequence[str]) -> Image.Image:
-    """Return a picture whose bytes are to be read in another layout."""
-    image._mode = mode
-    image.tile = [
-        tile._replace(args=(layout, *tile.args[1:]) if isinstance(tile.args, tuple) else layout)
-        for tile, layout in zip(image.tile, layouts, strict=True)
-    ]
-    return image
-
-
-def _swapped(layout: str) -> str:
-    """Return the layout with the other order of bytes: B is big-endian, L little-endian, N that of this machine."""
-    is_little = layout.endswith("L") or (layout.endswith("N") and sys.byteorder == "little")
-    return layout[:-1] + ("B" if is_little else "L")

@@ -44,7 +44,7 @@ _FLAWS = re.compile(
     r"extraneous bytes before marker|bad ICC marker|unknown JFIF revision|Invalid SOS parameters|Unknown Adobe color"
 )
 """Warnings of libjpeg (`jerror.h`) that say nothing of the pixels, unless the bytes are in a scan's data."""
-_STRAY_BYTES = re.compile(r"extraneous bytes before marker 0xd9")
+_STRAY_BYTES = re.compile(r"(\d+) extraneous bytes before marker 0xd9")
 _MAX_STRAY_BYTES = 16
 """More bytes before the end marker are a sign of damage: the decoder has lost its place."""
 
@@ -215,14 +215,9 @@ def without_flaws(encoded: bytes, stream: Stream, warning: str) -> bytes | None:
 
 
 def is_stray(warning: str) -> bool:
-    """Return whether the first flaw of a picture that `without_flaws` has made are bytes before the end marker."""
-    return _STRAY_BYTES.search(warning) is not None
-
-
-def with_missing_bytes(plain: bytes) -> bytes:
-    """Return such a picture without so many bytes before the end marker that at most `_MAX_STRAY_BYTES` bytes that are
-    not needed cannot hide it. How many there are is not in the warning: libjpeg has read some of them ahead."""
-    return plain[: -len(END) - _MAX_STRAY_BYTES - 1] + END
+    """Return whether a warning is of a few bytes before the end marker."""
+    match = _STRAY_BYTES.search(warning)
+    return match is not None and int(match[1]) <= _MAX_STRAY_BYTES
 
 
 def _tables(marker: int, content: bytes) -> list[tuple[int, bytes]]:

@@ -42,8 +42,6 @@ _BYTES_PER_PIXEL_OF_HEIF = {False: 13, True: 21}
 _BYTES_PER_PIXEL_OF_JPEG_2000, _BYTES_PER_CHANNEL_OF_JPEG_2000 = 3, 6
 _BYTES_PER_PIXEL_OF_ANIMATIONS = 22
 """Format, and whether it has several frames -> canvases of the decoder, the frame and copies of it."""
-_BYTES_PER_PIXEL_OF_STORED_FRAMES = 14
-"""More for a frame that is also read as it is stored (`ingest.images.files.stored`)."""
 
 
 @dataclass(frozen=True)
@@ -103,40 +101,36 @@ def decoding_bytes(
     views: Views,
     coefficients: int = 0,
     *,
-    is_read_twice: bool = False,
     is_turned: bool = False,
     by_pillow: bool = False,
 ) -> int:
     """Return the memory to decode a picture, by the mode of its frame.
 
     size: of the canvas. num_frames: of the file. num_encoded: size of the file in bytes. coefficients: of a JPEG
-    (`coefficient_bytes`). is_read_twice: whether viewers skip a channel, low bytes, or colours of a later frame, which
-    are read next (`ingest.images.files.hidden`, `stored`). is_turned: whether each frame gets a view that is turned
-    otherwise. by_pillow: whether a JPEG is decoded by Pillow, which holds
-    the whole frame.
+    (`coefficient_bytes`). is_turned: whether each frame gets a view that is turned otherwise. by_pillow: whether a JPEG
+    is decoded by Pillow, which holds the whole frame.
     """
     name, has_alpha = format_name(image), image.has_transparency_data
     stored = _BYTES_PER_PIXEL_OF_MODES.get(image.mode, 4)
-    stored_apart = _BYTES_PER_PIXEL_OF_STORED_FRAMES if is_read_twice else 0
     if name == "jpeg" and not by_pillow:
         per_pixel = 1 + coefficients
     elif canvas := _BYTES_PER_PIXEL_OF_CANVASES.get((name, num_frames > 1)):
-        per_pixel = canvas + stored_apart
+        per_pixel = canvas
     elif name == "heif":
         per_pixel = _BYTES_PER_PIXEL_OF_HEIF[image.info.get("bit_depth", 8) > 8]
     elif name == "jpeg2000":
         channels = len(image.getbands())
         per_pixel = _BYTES_PER_PIXEL_OF_JPEG_2000 + channels * _BYTES_PER_CHANNEL_OF_JPEG_2000
     elif num_frames > 1 and name in ("gif", "png"):  # pages of TIFF and pictures of MPO are decoded one by one
-        per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS + stored_apart
+        per_pixel = _BYTES_PER_PIXEL_OF_ANIMATIONS
     else:
         converted = 0 if image.mode in _STORED or stored == 2 else 4
-        plane = (9 if image.mode == "RGBA" else 6) if is_read_twice else 1 if has_alpha or is_wide(image) else 0
+        plane = int(has_alpha or is_wide(image))
         per_pixel = max(stored + converted + plane, stored + coefficients)
     if is_turned_by_decoder(image):
         per_pixel = max(per_pixel, 2 * stored)
-    # Views: as shown, turned otherwise, two of what transparency hides, one of faint steps, three of what is read next.
-    num_views = views.num_frames * (1 + is_turned + 2 * has_alpha + is_wide(image) + 3 * is_read_twice)
+    # Views: as shown, turned otherwise, two of what transparency hides, one of faint steps.
+    num_views = views.num_frames * (1 + is_turned + 2 * has_alpha + is_wide(image))
     num_pixels = views.pixels(size)
     view_bytes = num_pixels * 3 * num_views
     working = num_pixels * (4 if views.scale(size) == 1 else 36)

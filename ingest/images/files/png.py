@@ -167,13 +167,18 @@ def _unpacked(name: bytes, content: bytes, room: int) -> tuple[list[Piece], int]
 
 def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts, colours: set[int] | None) -> bytes:
     """Write the file again with its first frames. Packed pixels are copied, unless more than the pixels is packed.
-    colours: the entries of the palette that are used; None without palette."""
+    colours: the entries of the palette that are used; None to keep all."""
     parts = needed(pieces(encoded, num_frames))
     if colours is not None:
         parts = [_with_colours(part, colours) for part in parts]
     profile = [_chunk(_PROFILE, b"icc\0\0" + zlib.compress(facts.profile))] if facts.profile else []
     exif = [_chunk(b"eXIf", facts.exif)] if facts.exif else []
     return b"".join([*parts[:1], *profile, *exif, *parts[1:], _chunk(b"IEND", b"")])
+
+
+def is_deep(encoded: bytes) -> bool:
+    """Return whether each channel has 16 bits, of which viewers show eight."""
+    return encoded[24:25] == b"\x10"
 
 
 def _with_colours(part: bytes | memoryview, used: set[int]) -> bytes | memoryview:

@@ -1,4 +1,4 @@
-"""ICC colour profiles: their tags, and a profile of those alone that decide how colours are shown, or convert them.
+"""ICC colour profiles: their tags, and a profile of those alone that decide how colours are shown.
 
 Source: ICC.1:2022, sections 7 (header and tags) and 10 (types).
 """
@@ -6,7 +6,6 @@ Source: ICC.1:2022, sections 7 (header and tags) and 10 (types).
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import prod
 
 from ingest.images.files.magic import is_text
 from ingest.images.files.pieces import METADATA, UNKNOWN_CHUNK, Piece, unclaimed
@@ -33,9 +32,6 @@ _PARA_NUMBERS = (1, 3, 4, 5, 7)
 _MAX_CURVE = 4096
 _STEEPEST = 10
 """Largest slope of a curve; that of gamma 2.4 is 2.4."""
-_MAX_TABLE_BYTES = 2**20
-_TABLE_TYPES = (b"mft1", b"mft2", b"mAB ")
-"""Those of `D2B` tags may take any number of steps per pixel."""
 _D50 = struct.pack(">3i", 63_190, 65_536, 54_061)
 
 
@@ -60,24 +56,6 @@ def plain_profile(profile: bytes) -> bytes | None:
     if not all(colours.values()) or not colours.keys() >= {"wtpt", *needed} or profile[20:24] != b"XYZ ":
         return None
     return _made(profile, {name: content for name, content in colours.items() if content})
-
-
-def table_profile(profile: bytes) -> bytes | None:
-    """Return a profile with the table alone that leads to all colours, for `ImageCms`; None without a usable one."""
-    table = next((profile[first:last] for name, first, last in _tags(profile) if name == "A2B0"), b"")
-    if not _is_bounded(table) or profile[20:24] not in (b"XYZ ", b"Lab "):
-        return None
-    return _made(profile, {"wtpt": b"XYZ \0\0\0\0" + _D50, "A2B0": table})
-
-
-def _is_bounded(table: bytes) -> bool:
-    """Return whether a table takes a bounded number of steps per pixel, and has the colours that it claims."""
-    kind, num_inks, num_sides = table[:4], *table[8:10].ljust(2, b"\0")
-    place = int.from_bytes(table[24:28])
-    num_steps = table[place : place + num_inks] if kind == b"mAB " else table[10:11] * num_inks
-    num_bytes = prod(num_steps) * num_sides
-    is_whole = num_inks in (3, 4) and num_sides == 3 and num_bytes <= len(table) <= _MAX_TABLE_BYTES
-    return kind in _TABLE_TYPES and is_whole
 
 
 def _made(profile: bytes, colours: Mapping[str, bytes]) -> bytes:

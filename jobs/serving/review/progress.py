@@ -1,5 +1,5 @@
-"""Progress of a review, for the page and the terminal: what each person answered, how far people agree, whether there
-are enough labels, and what to run with the answers."""
+"""Progress of a review, for the page and the terminal: what each person answered, whether there are enough labels, and
+what to run with the answers."""
 
 import shlex
 from collections import Counter
@@ -15,7 +15,6 @@ from ingest.errors import number_of
 from jobs.serving.review.asking import Asking
 from reports.audit.cells import audit_sql, cell_counts
 from reports.audit.compute import private_rate
-from reports.labels.agreement import Agreement, agreement
 from reports.run.warehouse import Run
 from scoring.labels.judgements import CHECKS, judgements
 from scoring.labels.label_files import LABELS_SCHEMA
@@ -61,21 +60,6 @@ def enough_labels(sample: AuditSample, labels: pa.Table, estimate: Estimate) -> 
         "second_look": sum(sample.is_for_second_look),
         "twice": sum(num_people[sha256] > 1 for sha256 in drawn),
     }
-
-
-def agreement_of(labels: pa.Table) -> tuple[Agreement, ...]:
-    """Measure how far people agree on `private` and on all attributes; empty with fewer than two people.
-
-    labels: of `LABELS_SCHEMA`, one row per person and picture.
-    """
-    if len(set(labels["annotator"].to_pylist())) < 2:
-        return ()
-    judged = judgements([("reviews", labels)])
-    rows = (
-        agreement("private", judged.private.astype(np.float64)),
-        agreement("all attributes", judged.values.reshape(len(judged.annotators), -1).astype(np.float64)),
-    )
-    return tuple(row for row in rows if row.num_items)
 
 
 @dataclass(frozen=True)
@@ -187,10 +171,6 @@ class ReviewPage:
             "next": list(self.next_commands()),
             "not_shown": not_shown(asking),
             "people": dict(Counter(given["annotator"].to_pylist()).most_common()),
-            "agreement": [
-                {"of": row.name, "pictures": row.num_items, "same": row.percent, "kappa": row.cohen}
-                for row in agreement_of(labels)
-            ],
             "enough": None if self.audit is None else enough_labels(self.audit[0], labels, self.audit[1]),
             "known": None,
         }

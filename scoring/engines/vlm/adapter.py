@@ -23,6 +23,7 @@ from scoring.weights.sources import Weights, find_weights
 WEIGHTS = "adapter_model.safetensors"
 HALF = re.compile(r"(?P<module>.+)\.lora_(?P<half>A|B)(\.\w+)?\.weight")
 UNSUPPORTED = (
+    "alpha_pattern",
     "use_dora",
     "bias",
     "modules_to_save",
@@ -37,11 +38,6 @@ UNSUPPORTED = (
 
 CHANGES_BASE = ("pissa", "olora", "corda", "loftq")
 """Beginnings of `init_lora_weights` with which peft changes the model's own weights, too."""
-
-_NAME = re.compile(r"\^?(?:[\w-]|\\?\.)+")
-"""A module's name, or the end of one, as an expression: peft allows a `^` before the whole name, and escaped dots."""
-
-MAX_PATTERNS = 256
 
 _WRAPPERS = frozenset({"base_model", "model", "language_model"})
 """Parts of names that change between releases of transformers, peft and vLLM."""
@@ -79,25 +75,10 @@ def adapter_in(weights: Weights) -> Adapter:
             f"{where} was begun with {printable(str(config['init_lora_weights'])):.40}, which changes the model's own "
             "weights; merge it into the model instead"
         )
-    _refuse_expressions(config.get("alpha_pattern"), f"{where}: alpha_pattern in its {ADAPTER_CONFIG}")
     if not (root / WEIGHTS).is_file():
         raise EngineError(f"{where} has no {WEIGHTS}; only safetensors are loaded")
     modules = tuple(sorted({module for module, _ in _halves(root / WEIGHTS, where)}))
     return Adapter(**vars(weights), modules=modules)
-
-
-def _refuse_expressions(pattern: object, what: str) -> None:
-    """Raise EngineError unless it maps names of modules to numbers.
-
-    Each name is matched as a regular expression with each module (`merging`), which could take forever.
-    """
-    if pattern in (None, {}):
-        return
-    if not isinstance(pattern, dict) or len(pattern) > MAX_PATTERNS:
-        raise EngineError(f"{what} is not a mapping of at most {MAX_PATTERNS} names of modules to numbers")
-    for name, number in pattern.items():
-        if not _NAME.fullmatch(name) or isinstance(number, bool) or not isinstance(number, int | float):
-            raise EngineError(f'{what} has "{printable(name):.80}", which is not the name of a module with a number')
 
 
 def check_fits(given: Adapter, model: Path) -> None:

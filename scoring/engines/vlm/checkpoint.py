@@ -12,10 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from ingest.errors import EngineError
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
-from scoring.weights.fetching import SMALL_SUFFIXES, UNSAFE_SUFFIXES, is_file_name
+from scoring.weights.files import SMALL_SUFFIXES, UNSAFE_SUFFIXES, is_file_name
 from scoring.weights.sources import Weights, find_weights, weights_here
 
 WHOLE = "model.safetensors"
@@ -26,8 +28,6 @@ IMAGE_PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 BLOCK_BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
 MAX_JSON_BYTES = 64 << 20
-MAX_HEADER_BYTES = 100_000_000
-"""Limit of a header, as in the package safetensors."""
 
 
 class Checkpoint(Weights):
@@ -117,20 +117,11 @@ def check_one_set(folder: Path) -> None:
 
     transformers prefers model.safetensors to an index; vLLM takes what the index names, or else all safetensors.
     """
-    single = folder / WHOLE
-    if not single.is_file():
-        return
-    indexed = _indexed(folder)
-    if others := [file.name for file in indexed if file != single]:
+    others = {file.name for file in _indexed(folder) or folder.glob("*.safetensors")} - {WHOLE}
+    if (folder / WHOLE).is_file() and others:
         raise EngineError(
-            f'the model folder "{folder}" has weights twice, {WHOLE} and {others[0]} (by its {INDEX}), and engines '
-            f"differ in which they load: remove {WHOLE}, or the index with its files"
-        )
-    others_present = sorted(file.name for file in folder.glob("*.safetensors") if file != single)
-    if others_present and not indexed:
-        raise EngineError(
-            f'the model folder "{folder}" has {others_present[0]} next to {WHOLE}, and no {INDEX} that says which are '
-            "the weights; engines differ in which they load: remove one of the two"
+            f'the model folder "{folder}" has weights twice, {WHOLE} and {min(others)}, and engines differ in which '
+            "they load: remove one of the two"
         )
 
 
@@ -140,31 +131,15 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]]:
-    """Return tensor name -> shape from the header alone (8 bytes little-endian length, then JSON).
-
-    EngineError if the header cannot be read, or does not account for every byte after it.
-    """
-    header = _header(file)
-    shapes: dict[str, tuple[int, ...]] = {}
-    ends = [0]
+    """Return tensor name -> shape from the header alone. EngineError if it cannot be read, or does not account for
+    every byte after it."""
     try:
-        for name, entry in json.loads(header).items():
-            if name != "__metadata__":
-                shapes[name] = tuple(int(length) for length in entry["shape"])
-                ends.append(int(entry["data_offsets"][1]))
-    except (
-        ValueError,
-        RecursionError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ):  # OverflowError: int(1e999)
-        raise EngineError(f"{_damaged(file)}: its safetensors header cannot be read; fetch it again") from None
-    size, expected = file.stat().st_size, 8 + len(header) + max(ends)
-    if size != expected:
-        raise EngineError(f"{_damaged(file)}: {size:,} bytes, of {expected:,} by its header; fetch it again")
-    return shapes
+        with safe_open(file, framework="np") as tensors:
+            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError):
+        raise EngineError(
+            f'"{file.name}" in "{file.parent}" is damaged or cut: its safetensors header does not fit; fetch it again'
+        ) from None
 
 
 def stored_dtype(folder: Path) -> str | None:
@@ -257,15 +232,3 @@ def _text_config(config: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     if not isinstance(part, Mapping):
         raise EngineError(f'the model "{folder.name}": text_config in its config.json is not a JSON object')
     return part
-
-
-def _damaged(file: Path) -> str:
-    return f'"{file.name}" in "{file.parent}" is damaged or cut'
-
-
-def _header(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(8), "little")
-        if not 2 <= length <= min(file.stat().st_size - 8, MAX_HEADER_BYTES):
-            raise EngineError(f"{_damaged(file)}: it has no safetensors header; fetch it again")
-        return stream.read(length)

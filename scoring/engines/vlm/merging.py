@@ -4,10 +4,8 @@ Both engines add a LoRA adapter here: W + B·A·alpha/r, added in float32 and st
 """
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -29,7 +27,7 @@ class AdapterDeltas:
     """What an adapter in a folder (`scoring.engines.vlm.adapter`) adds to each weight of its model."""
 
     def __init__(self, folder: Path):
-        self._config = read_json(folder / ADAPTER_CONFIG, f'the adapter "{folder}"')
+        config = read_json(folder / ADAPTER_CONFIG, f'the adapter "{folder}"')
         self._halves: dict[str, dict[str, torch.Tensor]] = {}
         self._scales: dict[str, float] = {}
         for name, matrix in load_file(folder / WEIGHTS).items():
@@ -37,7 +35,8 @@ class AdapterDeltas:
                 module = plain(match["module"])
                 self._halves.setdefault(module, {})[match["half"]] = matrix
                 if match["half"] == "A":
-                    self._scales[module] = _scale(self._config, match["module"], rank=len(matrix))
+                    rank = math.sqrt(len(matrix)) if config.get("use_rslora") else len(matrix)
+                    self._scales[module] = float(config.get("lora_alpha", DEFAULT_ALPHA) / rank)
 
     def delta(self, weight: str, rows: Sequence[int] | None = None) -> torch.Tensor | None:
         """Return what is added to a weight of this name, in float32; None if nothing is. rows: return only these."""
@@ -79,12 +78,3 @@ def for_stills(weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[st
                 raise ValueError(f"{name} is quantized, so that its frames cannot be added")
             weight = weight.float().sum(2, keepdim=True).to(weight.dtype)
         yield name, weight
-
-
-def _scale(config: dict[str, Any], module: str, rank: int) -> float:
-    """As peft: alpha of the first pattern that ends the module's name, or of the whole adapter."""
-    name = module.removeprefix("base_model.model.")
-    patterns = config.get("alpha_pattern") or {}
-    matching = (alpha for end, alpha in patterns.items() if re.match(rf"(.*\.)?({end})$", name))
-    alpha = next(matching, config.get("lora_alpha", DEFAULT_ALPHA))
-    return float(alpha / (math.sqrt(rank) if config.get("use_rslora") else rank))

@@ -1,7 +1,6 @@
 """Protocol prompt -> tokens, with the model's own chat template and tokenizer."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -329,11 +328,10 @@ def processor_of(folder: Path) -> Any:
     try:
         processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # the edge: transformers passes on whatever a wrong file made it raise
-        if isinstance(error, ImportError) and (package := re.search(r"pip install ([\w-]+)", str(error))):
-            needs = f"needs a package: pip install {package[1]}"
-        else:
-            needs = f"cannot be loaded ({type(error).__name__}); models that need code of their own are not loaded"
-        raise EngineError(f'the processor of the model "{folder.name}" {needs}') from error
+        raise EngineError(
+            f'the processor of the model "{folder.name}" cannot be loaded ({type(error).__name__}); models that need '
+            "code of their own are not loaded"
+        ) from error
     has_images = getattr(processor, "image_processor", None) is not None
     if not has_images or getattr(processor, "chat_template", None) is None:
         what = "chat template" if has_images else "image processor"

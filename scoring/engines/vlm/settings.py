@@ -3,11 +3,8 @@
 Also what is known of an engine without its weights: the prompt, its number of tokens, and its costs.
 """
 
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 
 from ingest.errors import EngineError, did_you_mean
 from ingest.images.pixels import Pixels
@@ -15,9 +12,9 @@ from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engine_facts import Preview, package_versions
 from scoring.engines.picture import DEFAULT_MAX_PIXELS, max_side_px, prepared
 from scoring.engines.vlm.adapter import BEGUN, CARD, Adapter, Card, adapter_in, check_fits, read_card
-from scoring.engines.vlm.checkpoint import IMAGE_PROCESSORS, Checkpoint, checkpoint, read_json
+from scoring.engines.vlm.checkpoint import Checkpoint, checkpoint
 from scoring.protocols import chosen_protocol, protocol
-from scoring.protocols.interface import Prompt, Protocol, prompt_parts
+from scoring.protocols.interface import Protocol, prompt_parts
 from scoring.weights.sources import find_weights
 
 DEFAULT_PROTOCOL = "slots"
@@ -103,7 +100,7 @@ def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adap
         if is_fetched:
             raise EngineError(
                 f"what this machine fetched as {name} differs from the weights of the run (their SHA-256): they were "
-                "changed meanwhile, or the cache was; privsieve models verify looks through the cache"
+                "changed meanwhile, or the cache was; privsieve models verify, or hf cache verify, looks through it"
             )
         raise EngineError(
             f'the folder "{name}" has other files here than where the engine was described (their SHA-256): copy the '
@@ -169,62 +166,23 @@ def description(
 
 
 def preview_of(chosen: VlmSettings) -> Preview:
-    folder, max_pixels = chosen.checkpoint.folder, chosen.max_pixels
-    num_text, num_after = _num_text_tokens(folder, chosen.protocol.prompt, max_pixels)
-    return Preview(
-        describe_picture=partial(_size_as_seen, folder=folder, max_pixels=max_pixels),
-        protocol=f"{chosen.protocol.name}, version {chosen.protocol.version}",
-        parts=prompt_parts(chosen.protocol),
-        num_text_tokens=num_text,
-        num_tokens_after_picture=num_after,
-    )
-
-
-def _num_text_tokens(folder: Path, prompt: Prompt, max_pixels: int) -> tuple[int, int]:
-    """Count the tokens of the prompt without the placeholder of the picture, and those after it."""
+    """Count with the model's own processor, as the engines do."""
     from scoring.engines.vlm.prompting import Prompter
 
-    prompter = Prompter(folder, max_pixels)
+    prompt, prompter = chosen.protocol.prompt, Prompter(chosen.checkpoint.folder, chosen.max_pixels)
     prompter.check_template(prompt)
-    ids, image = prompter.tokens(prompt).token_ids, prompter.image_token_id
-    num_after = len(ids) - 1 - ids.index(image) if image in ids else 0
-    return len(ids) - prompt.has_image, num_after
+    tokens = prompter.tokens(prompt)
+    ids, image = tokens.token_ids, prompter.image_token_id
 
+    def describe_picture(pixels: Pixels) -> str:
+        picture = prepared(pixels, chosen.max_pixels)
+        num_visual = len(prompter.processed(tokens.text, picture)["input_ids"][0]) - len(ids) + prompt.has_image
+        return f"seen at {picture.width}x{picture.height}, {num_visual} visual tokens"
 
-def _size_as_seen(pixels: Pixels, folder: Path, max_pixels: int) -> str:
-    picture = prepared(pixels, max_pixels)
-    number = visual_tokens(folder, picture.width, picture.height, max_pixels)
-    known = "visual tokens not known for this family of models" if number is None else f"{number} visual tokens"
-    return f"seen at {picture.width}x{picture.height}, {known}"
-
-
-def visual_tokens(folder: Path, width: int, height: int, max_pixels: int) -> int | None:
-    """Return the number of tokens of a picture in a model of the Qwen family.
-
-    Both sides are rounded to whole tokens of patch_size x merge_size pixels, and the area is kept between the smallest
-    and the largest that the image processor allows.
-    None if the model's files have no such settings. EngineError if they are not JSON.
-    """
-    for name in reversed(IMAGE_PROCESSORS):
-        if (folder / name).is_file():
-            config = read_json(folder / name, f'the model folder "{folder}"')
-            config = config.get("image_processor", config)
-            break
-    else:
-        return None
-    size = config.get("size") or {}
-    edges = (size.get("shortest_edge", config.get("min_pixels")), size.get("longest_edge", config.get("max_pixels")))
-    numbers = [n for n in (config.get("patch_size"), config.get("merge_size"), *edges) if isinstance(n, int)]
-    if len(numbers) < 4 or min(numbers) < 1:
-        return None
-    side_px = numbers[0] * numbers[1]
-    least, largest = (min(edge, max_pixels) for edge in numbers[2:])
-    across, down = (round(side / side_px) for side in (width, height))
-    area = across * down * side_px**2
-    if area > largest:
-        scale = math.sqrt(width * height / largest)
-        across, down = (max(1, math.floor(side / scale / side_px)) for side in (width, height))
-    elif area < least:
-        scale = math.sqrt(least / (width * height))
-        across, down = (math.ceil(side * scale / side_px) for side in (width, height))
-    return across * down
+    return Preview(
+        describe_picture=describe_picture,
+        protocol=f"{chosen.protocol.name}, version {chosen.protocol.version}",
+        parts=prompt_parts(chosen.protocol),
+        num_text_tokens=len(ids) - prompt.has_image,
+        num_tokens_after_picture=len(ids) - 1 - ids.index(image) if image in ids else 0,
+    )

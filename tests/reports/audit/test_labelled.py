@@ -35,10 +35,9 @@ def test_with_another_meaning_of_private_only_the_column_private_counts() -> Non
     np.testing.assert_array_equal(found.truth["private"], [np.nan, 0, np.nan])
 
 
-def test_unclear_labels_count_as_absent_and_are_counted() -> None:
+def test_unclear_labels_count_as_absent() -> None:
     found = found_in(BY_LEVEL, age=[0.5, 1.0, None])
     np.testing.assert_array_equal(found.truth["age"], [0, 1, np.nan])
-    assert found.num_ambiguous["age"] == 1
     assert (found.counts.num_labelled, found.counts.num_empty) == (2, 1)
 
 

@@ -1,23 +1,13 @@
-"""Isotonic and logistic maps, against scikit-learn; what is fitted on other pictures only."""
+"""The logistic map, against scikit-learn; what is fitted on other pictures only."""
 
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
-from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 
 from reports.statistics.binary import Flags, Numbers
-from reports.statistics.calibration import (
-    MIN_TO_FIT,
-    Points,
-    calibration,
-    cross_fitted,
-    isotonic,
-    logits,
-    method_of,
-    platt,
-)
+from reports.statistics.calibration import MIN_TO_FIT, Points, calibration, cross_fitted, is_enough, logits, platt
 from reports.statistics.shares import kish_size
 
 GRID = np.linspace(0, 1, 501)
@@ -36,12 +26,6 @@ def points(truth: Flags, probabilities: Numbers, weights: Numbers | None = None)
     return Points(truth, probabilities, weights, np.arange(len(truth)))
 
 
-def test_the_isotonic_map_is_that_of_scikit_learn() -> None:
-    truth, given, weights = drawn(2000)
-    expected = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(given, truth, sample_weight=weights)
-    assert isotonic(truth, given, weights).apply(GRID) == pytest.approx(expected.predict(GRID), abs=1e-9)
-
-
 def test_the_logistic_map_is_that_of_scikit_learn_with_platts_targets() -> None:
     truth, given, weights = drawn(300)
     scaled = weights * len(weights) / weights.sum()
@@ -56,31 +40,6 @@ def test_the_logistic_map_is_that_of_scikit_learn_with_platts_targets() -> None:
     assert found.intercept == pytest.approx(expected.intercept_[0], rel=1e-4, abs=1e-4)
 
 
-def test_maps_are_those_of_the_fits_written_by_hand() -> None:
-    """The numbers are those of the code before SciPy fitted."""
-    given = np.array([0.0, 0.0, 0.01, 0.01, 0.02, 0.03, 0.03, 0.05, 0.1, 0.14, 0.25, 0.27, 0.4, 0.4, 0.95, 0.12])
-    truth = np.isin(np.arange(16), [3, 5, 8, 11, 12, 13, 14])
-    weights = np.array([14.39, 13.4, 28.32, 4.46, 28.38, 2.33, 9.81, 1.09, 27.21, 22.09, 22.19, 27.23, 5.45, 18.04])
-    weights = np.concatenate([weights, [18.8, 6.95]])
-    steps = isotonic(truth, given, weights)
-    assert steps.given.tolist() == [0.0, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.27, 0.95]
-    low, middle, high = 0.07292347939829955, 0.17611489040060468, 0.34688934217236106
-    assert steps.meant == pytest.approx([0.0, low, low, middle, middle, high, high, 1.0, 1.0], abs=1e-12)
-    assert steps.reaching(0.5) == pytest.approx(0.25468865889, abs=1e-9)
-    curve = platt(truth, given, weights)
-    assert (curve.slope, curve.intercept) == pytest.approx((0.38241080163735025, 0.6103687219984554), rel=1e-6)
-
-
-@pytest.mark.parametrize("weight", [1.0, 30.3])
-@pytest.mark.parametrize("num", [24, 31, 40, 50])
-def test_a_block_of_exactly_half_counts_as_half(num: int, weight: float) -> None:
-    """Summed in floating point, the mean of as many that show it as not can be 0.5 - 1e-16."""
-    truth = np.repeat([False, True, False, True], [100, num, num, 100])
-    given = np.linspace(0.01, 0.99, len(truth))
-    found = isotonic(truth, given, np.full(len(truth), weight))
-    assert found.reaching(0.5) == pytest.approx(given[100], abs=1e-9)
-
-
 def test_labels_that_are_separated_give_a_finite_curve() -> None:
     found = platt(np.arange(40) >= 20, np.repeat([0.1, 0.9], 20), np.ones(40))
     assert found.apply(np.array([0.1, 0.9])) == pytest.approx([1 / 22, 21 / 22], abs=1e-6)
@@ -90,36 +49,32 @@ def test_a_map_never_falls_even_if_the_truth_does() -> None:
     found = platt(np.arange(40) < 20, np.repeat([0.1, 0.9], 20), np.ones(40))
     assert (found.slope, found.reaching(0.6)) == (0.0, None)
     assert found.apply(GRID) == pytest.approx(np.full(501, 0.5))
-    assert isotonic(np.arange(4) < 2, np.array([0.1, 0.2, 0.8, 0.9]), np.ones(4)).apply(GRID) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 def test_the_threshold_is_the_smallest_probability_that_means_so_much(share: float) -> None:
     truth, given, weights = drawn(2000)
-    for found in (isotonic(truth, given, weights), platt(truth, given, weights)):
-        start = found.reaching(share)
-        assert start is not None
-        assert found.apply(np.array([start])) == pytest.approx([share], abs=1e-9)
-        assert (found.apply(GRID[start + 1e-9 < GRID]) >= share).all()
-        assert (found.apply(GRID[start - 1e-9 > GRID]) < share).all()
+    found = platt(truth, given, weights)
+    start = found.reaching(share)
+    assert start is not None
+    assert found.apply(np.array([start])) == pytest.approx([share], abs=1e-9)
+    assert (found.apply(GRID[start + 1e-9 < GRID]) >= share).all()
+    assert (found.apply(GRID[start - 1e-9 > GRID]) < share).all()
 
 
-def test_two_hundred_that_show_it_are_needed_for_a_free_curve_and_twenty_for_any() -> None:
-    def method(present: int, absent: int, weights: Numbers | None = None) -> str | None:
-        return method_of(points(np.arange(present + absent) < present, np.zeros(present + absent), weights))
+def test_twenty_that_show_it_and_twenty_that_do_not_are_needed_for_a_map() -> None:
+    def enough(present: int, absent: int, weights: Numbers | None = None) -> bool:
+        return is_enough(points(np.arange(present + absent) < present, np.zeros(present + absent), weights))
 
-    assert method(200, 300) == "isotonic"
-    assert method(199, 300) == "platt"
-    assert (method(MIN_TO_FIT, 300), method(300, MIN_TO_FIT)) == ("platt", "isotonic")
-    assert method(MIN_TO_FIT - 1, 300) is None
-    assert method(300, MIN_TO_FIT - 1) is None
+    assert (enough(MIN_TO_FIT, 300), enough(300, MIN_TO_FIT)) == (True, True)
+    assert (enough(MIN_TO_FIT - 1, 300), enough(300, MIN_TO_FIT - 1)) == (False, False)
     # Of unequal weights many pictures say as much as few.
-    uneven = np.where(np.arange(600) % 10 == 0, 50.0, 1.0)
-    assert kish_size(uneven[:300]) < 60
-    assert method(300, 300, uneven) == "platt"
+    uneven = np.where(np.arange(200) % 20 == 0, 50.0, 1.0)
+    assert kish_size(uneven[:100]) < MIN_TO_FIT
+    assert not enough(100, 100, uneven)
 
 
-def test_reliability_and_brier_are_those_of_scikit_learn_with_weights_too() -> None:
+def test_the_errors_are_those_of_scikit_learn_with_weights_too() -> None:
     truth, given, weights = drawn(1000)
     found = calibration(truth, given, weights)
     assert found is not None
@@ -128,9 +83,8 @@ def test_reliability_and_brier_are_those_of_scikit_learn_with_weights_too() -> N
     shares, means = calibration_curve(truth, inside, n_bins=10)
     moved = calibration(truth, inside)
     assert moved is not None
-    filled = [one for one in moved.bins if one.num_pictures]
-    assert [one.share for one in filled] == pytest.approx(shares.tolist())
-    assert [one.mean_probability for one in filled] == pytest.approx(means.tolist())
+    nums = np.histogram(inside, 10, (0, 1))[0]
+    assert moved.ece == pytest.approx(np.abs(shares - means) @ nums[nums > 0] / 1000)
     # A weight of 3 says the same as three pictures.
     counts = np.random.default_rng(1).integers(1, 4, 1000)
     repeated = calibration(np.repeat(truth, counts), np.repeat(given, counts))
@@ -144,17 +98,17 @@ def test_figures_after_are_honest_where_nothing_can_be_learned() -> None:
     """On pure noise a map fitted and judged on the same pictures looks better than the base rate."""
     generator = np.random.default_rng(0)
     noise = points(generator.random(600) < 0.5, generator.random(600))
-    base = 0.25
-    same = isotonic(noise.truth, noise.probabilities, noise.weights).apply(noise.probabilities)
+    base = noise.truth.mean() * (1 - noise.truth.mean())
+    same = platt(noise.truth, noise.probabilities, noise.weights).apply(noise.probabilities)
     assert ((same - noise.truth) ** 2).mean() < base
-    held_out = cross_fitted(noise, "isotonic", 0.5, seed=0)
+    held_out = cross_fitted(noise, 0.5)
     assert held_out is not None
     assert ((held_out[0] - noise.truth) ** 2).mean() > base
 
 
 def test_figures_after_are_better_where_the_model_is_too_sure() -> None:
     truth, given, _ = drawn(3000)
-    held_out = cross_fitted(points(truth, given), "isotonic", 0.5, seed=0)
+    held_out = cross_fitted(points(truth, given), 0.5)
     assert held_out is not None
     before, after = calibration(truth, given), calibration(truth, held_out[0])
     assert before is not None
@@ -167,11 +121,12 @@ def test_copies_of_a_picture_are_never_on_both_sides() -> None:
     """Forty pictures, thirty copies each: all copies get their probability from the same map."""
     generator = np.random.default_rng(0)
     groups = np.repeat(np.arange(40), 30)
-    truth, given = np.repeat(generator.random(40) < 0.5, 30), np.repeat(generator.random(40), 30)
-    held_out = cross_fitted(Points(truth, given, np.ones(1200), groups), "isotonic", 0.5, seed=0)
-    leaking = cross_fitted(Points(truth, given, np.ones(1200), np.arange(1200)), "isotonic", 0.5, seed=0)
+    of_pictures = generator.random(40)
+    truth, given = np.repeat(generator.random(40) < of_pictures, 30), np.repeat(of_pictures, 30)
+    held_out = cross_fitted(Points(truth, given, np.ones(1200), groups), 0.5)
+    leaking = cross_fitted(Points(truth, given, np.ones(1200), np.arange(1200)), 0.5)
     assert held_out is not None
     assert leaking is not None
     assert all(len(np.unique(held_out[0][groups == group])) == 1 for group in range(40))
     assert not all(len(np.unique(leaking[0][groups == group])) == 1 for group in range(40))
-    assert cross_fitted(Points(truth, given, np.ones(1200), groups % 4), "isotonic", 0.5, seed=0) is None
+    assert cross_fitted(Points(truth, given, np.ones(1200), groups % 4), 0.5) is None

@@ -149,13 +149,10 @@ def test_scores_of_two_runs_are_compared_by_their_means_and_ranks(tmp_path: Path
     high = ttest_rel([*other, 1], [*one, 0]).confidence_interval(0.95).high
     assert (score.interval.low, score.interval.high) == pytest.approx((low, high))
     assert score.spearman == pytest.approx(spearmanr(one, other).statistic)
-    assert {group.group: group.num_pictures for group in score.groups} == {"cat0": 50, "cat1": 50}
-    of_first = next(group for group in score.groups if group.group == "cat0")
-    assert of_first.change == pytest.approx((other - one)[::2].mean())
+    assert score.change == pytest.approx((other - one).mean())
     line = next(one for one in findings(result) if one.startswith("Severity"))
     assert "Severity (the model's own score): mean 0.549 in A, 0.577 in B, " in line
     assert "over 100 pictures that both scored; B − A +0.0" in line
-    assert any(table.title.startswith("Mean severity (the model's own score) by category") for table in tables(result))
 
 
 @pytest.mark.slow

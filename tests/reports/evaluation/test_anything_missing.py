@@ -8,10 +8,9 @@ import pytest
 
 from ingest.errors import Fault
 from reports.evaluation.answers import JudgedRun, answers_of, truth_of
-from reports.evaluation.compute import EvaluationOptions, compare, evaluation_of
-from reports.evaluation.page import render
+from reports.evaluation.compute import Groups, compare, evaluation_of
 from reports.evaluation.results import as_json
-from reports.evaluation.words import tables
+from reports.evaluation.words import render, tables
 from reports.labels.joining import join
 from scoring.assessment import Assessment, not_assessed
 from scoring.labels.table import to_labels
@@ -20,7 +19,6 @@ from scoring.taxonomy import KEYS
 from tests.records import engine_record
 
 NUM = 20
-OPTIONS = EvaluationOptions(num_draws=20, by="class")
 
 
 def _verdict(generator: np.random.Generator, protocol: str) -> Verdict:
@@ -73,7 +71,7 @@ def test_counts_add_up_whatever_is_missing(protocol: str, seed: int) -> None:
                 "run", "engine", (), joined, truth_of(joined.labels), answers, np.zeros(joined.rows.num_rows, bool)
             )
         )
-    found = evaluation_of(both[0], OPTIONS)
+    found = evaluation_of(both[0], Groups("classes", labels))
     counts = found.join
     assert counts.num_joined_rows + counts.num_rows_without_label == counts.num_rows == NUM
     assert counts.num_joined_labels + counts.num_labels_without_row == counts.num_labels == NUM
@@ -90,5 +88,5 @@ def test_counts_add_up_whatever_is_missing(protocol: str, seed: int) -> None:
     json.dumps(as_json(found), allow_nan=False)
     assert all(len(row) == len(table.heads) for table in tables(found) for row in table.rows)
     assert "<script>" not in render(found)
-    compared = compare(both[0], both[1], OPTIONS)
+    compared = compare(both[0], both[1])
     assert compared.num_pictures <= min(one.joined.counts.num_joined_labels for one in both)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ingest.errors import LabelsError
-from reports.evaluation.compute import DEFAULTS, compare, judged
+from reports.evaluation.compute import compare, judged
 from tests.records import engine_record
 from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found
 
@@ -19,7 +19,7 @@ def test_a_better_run_is_better_by_its_difference_and_by_its_interval(make_run: 
     good = [(name, answered(n % 2 == 1)) for n, name in enumerate(names)]
     before = judged(str(make_run(poor, BINARY)), labels)
     after = judged(str(make_run(list(reversed(good)), BINARY, name="after")), labels)
-    result = compare(after, before, DEFAULTS)
+    result = compare(after, before)
     assert result.num_pictures == 60
     assert result.mcnemar is not None
     num_wrong = sum(answer.private != n % 2 for n, (_, answer) in enumerate(poor))
@@ -37,7 +37,7 @@ def test_only_pictures_of_both_runs_are_compared_each_once(make_run: MakeRun) ->
     first = judged(str(make_run([("a", answered(True)), ("a", answered(True)), ("b", answered(True))], BINARY)), labels)
     others = [("b", REJECTED), ("c", answered(False)), ("a", answered(True))]
     second = judged(str(make_run(others, BINARY, name="second")), labels)
-    result = compare(first, second, DEFAULTS)
+    result = compare(first, second)
     assert result.num_pictures == 2
     assert result.mcnemar is not None
     assert (result.mcnemar.num_only_after_right, result.mcnemar.num_only_before_right) == (1, 0)
@@ -48,7 +48,7 @@ def test_runs_without_a_labelled_picture_in_common_are_refused(make_run: MakeRun
     first = judged(str(make_run([("a", answered(True))], BINARY)), labels)
     second = judged(str(make_run([("b", answered(True))], BINARY, name="second")), labels)
     with pytest.raises(LabelsError, match="have no labelled picture in common"):
-        compare(first, second, DEFAULTS)
+        compare(first, second)
 
 
 def test_flips_are_counted_per_attribute(make_run: MakeRun) -> None:
@@ -56,7 +56,7 @@ def test_flips_are_counted_per_attribute(make_run: MakeRun) -> None:
     first = judged(str(make_run([("a", found()), ("b", found(age=1)), ("c", found(gender=1))])), labels)
     rows = [("a", found(age=1)), ("b", found(age=0.5)), ("c", found(gender=None))]
     second = judged(str(make_run(rows, name="second")), labels)
-    flips = compare(second, first, DEFAULTS).attributes
+    flips = compare(second, first).attributes
     assert set(flips) == {"age", "gender"}
     assert (flips["age"].num_pictures, flips["age"].num_fixed, flips["age"].num_broken) == (3, 1, 1)
     assert (flips["gender"].num_pictures, flips["gender"].num_fixed, flips["gender"].num_broken) == (1, 0, 0)
@@ -66,6 +66,6 @@ def test_a_run_that_does_not_say_what_is_private_is_compared_by_nothing_of_that(
     labels = by_hash("ab", private=[1, 0], score=[0.8, 0.1])
     first = judged(str(make_run([("a", answered(True)), ("b", answered(False))], BINARY)), labels)
     second = judged(str(make_run([("a", found()), ("b", found())], LOCATION_ONLY, name="second")), labels)
-    result = compare(first, second, DEFAULTS)
+    result = compare(first, second)
     assert result.mcnemar is None
     assert result.private == {}

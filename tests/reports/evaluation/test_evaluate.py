@@ -8,7 +8,7 @@ import pytest
 
 from ingest.errors import LabelsError
 from reports.evaluation.answers import near_duplicates
-from reports.evaluation.compute import EvaluationOptions, evaluate_run
+from reports.evaluation.compute import Groups, evaluate_run
 from reports.evaluation.results import as_json
 from reports.evaluation.words import notes
 from scoring import severity
@@ -216,37 +216,17 @@ def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:
         evaluate_run(str(empty), by_hash("a", private=[1]))
 
 
-def test_a_threshold_judges_by_probability(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True, 0.6)), ("b", answered(True, 0.9)), ("c", answered(False, 0.2))], BINARY)
-    labels = by_hash("abc", private=[0, 1, 0])
-    before = evaluate_run(str(run), labels).private
-    after = evaluate_run(str(run), labels, EvaluationOptions(threshold=0.7)).private
-    assert before is not None
-    assert after is not None
-    assert (before.num_false_positive, after.num_false_positive, after.mcc) == (1, 0, 1.0)
-    assert after.calibration is not None
-    assert after.calibration.brier == pytest.approx((0.36 + 0.01 + 0.04) / 3, abs=1e-6)
-
-
-def test_a_threshold_needs_probabilities(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True))], BINARY)
-    with pytest.raises(LabelsError, match="there is no prob_private"):
-        evaluate_run(str(run), by_hash("a", private=[1]), EvaluationOptions(threshold=0.5))
-
-
-def test_groups_are_of_the_labels_classes(make_run: MakeRun) -> None:
+def test_groups_are_the_classes_of_labels(make_run: MakeRun) -> None:
     run = make_run([("a", answered(True)), ("b", answered(False)), ("c", REJECTED), ("d", answered(False))], BINARY)
     labels = by_hash("abcd", private=[1, 1, 1, 0], **{"class": ["face", "none", "face", None]})
-    result = evaluate_run(str(run), labels, EvaluationOptions(by="class"))
+    result = evaluate_run(str(run), labels, Groups("classes", labels))
     assert [(group.group, group.num_rejected) for group in result.groups] == [("(none)", 0), ("face", 1), ("none", 0)]
     assert [group.private.recall for group in result.groups if group.private] == [None, 0.5, 0.0]
     assert result.private is not None
-    assert [(one.name, one.num_batches, one.recall) for one in result.private.per_class] == [
-        ("face", 0, 0.5),
-        ("none", 1, 0.0),
+    assert [(one.name, one.recall, one.mcc) for one in result.private.per_class] == [
+        ("face", 0.5, 0.5),
+        ("none", 0.0, 0.0),
     ]
-    by_category = evaluate_run(str(run), labels, EvaluationOptions(by="category"))
-    assert [group.group for group in by_category.groups] == ["cat"]
 
 
 def test_json_has_the_documented_names(make_run: MakeRun) -> None:
@@ -262,23 +242,6 @@ def test_json_has_the_documented_names(make_run: MakeRun) -> None:
     assert accuracy == {"low": pytest.approx(0.025**0.5), "high": 1.0, "is_few": True}
 
 
-def test_the_same_seed_gives_the_same_evaluation_and_another_one_other_intervals(make_run: MakeRun) -> None:
-    generator = np.random.default_rng(0)
-    rows = [(f"{n}", answered(bool(generator.random() < 0.7))) for n in range(40)]
-    labels = by_hash([name for name, _ in rows], private=[1, 0] * 20)
-    run = str(make_run(rows, BINARY))
-    assert evaluate_run(run, labels) == evaluate_run(run, labels)
-    one, other = (evaluate_run(run, labels, EvaluationOptions(seed=seed)).private for seed in (1, 2))
-    assert one is not None
-    assert other is not None
-    assert one.mcc == other.mcc
-    assert one.intervals != other.intervals
-    none = evaluate_run(run, labels, EvaluationOptions(num_draws=0)).private
-    assert none is not None
-    assert none.intervals.keys() == one.intervals.keys() - {"mcc", "balanced_accuracy"}
-    assert all(none.intervals[name] == one.intervals[name] for name in none.intervals)  # exact
-
-
 def test_labels_of_what_is_there_alone_give_recall_and_nothing_that_needs_the_others(make_run: MakeRun) -> None:
     """Only biometrics is labelled: where it is absent, nobody knows whether the picture is private."""
     rows = [(f"p{n}", found(biometrics=float(n < 12))) for n in range(40)]
@@ -287,7 +250,7 @@ def test_labels_of_what_is_there_alone_give_recall_and_nothing_that_needs_the_ot
     assert private is not None
     assert (private.num_pictures, private.recall) == (10, 1.0)
     assert (private.precision, private.f1, private.accuracy, private.mcc) == (None, None, None, None)
-    assert (private.answered.precision, private.classwise, private.stability) == (None, None, ())
+    assert (private.answered.precision, private.classwise, private.per_class) == (None, None, ())
     assert private.intervals.keys() == {"recall"}
     assert evaluation.notes[1] == (
         "No MCC, F1, precision and accuracy, which need private and public pictures as they are in the source: 10 are "

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from reports.evaluation.metrics import score_metrics
-from reports.statistics.binary import Numbers, classwise, per_class, rates, spread, stability
+from reports.statistics.binary import Numbers, classwise, of_counts, per_class, rates
+from tests.papers.test_scripts import script
 
 NUM = 160
 """Pictures of each side in PrivBench and PrivBench-H."""
@@ -165,12 +166,12 @@ def test_a_class_against_all_public_pictures(name: str) -> None:
     by_name = {row.name: row for row in per_class(truth, predicted, names)}
     for class_, num in zip(CLASSES, hits, strict=True):
         row = by_name[class_]
-        assert (row.num_pictures, row.num_batches) == (20, 8)
+        assert (row.num_pictures, row.recall) == (20, num / 20)
         by_hand = rates(np.array([num, num_false, 20 - num, NUM - num_false]))["mcc"]
-        assert row.mcc_against_all == pytest.approx(float(by_hand))
+        assert row.mcc == pytest.approx(float(by_hand))
         if num == 20:
             expected = np.sqrt(20 / (20 + num_false) * (NUM - num_false) / NUM)  # precision × specificity
-            assert row.mcc_against_all == pytest.approx(expected)
+            assert row.mcc == pytest.approx(expected)
 
 
 def test_precision_of_the_gated_model_of_privacy_alert() -> None:
@@ -180,28 +181,26 @@ def test_precision_of_the_gated_model_of_privacy_alert() -> None:
 
 
 def test_figure_7_comes_from_parts_drawn_without_replacement() -> None:
-    whole = np.array([157, 13, 3, 147])  # recall .98, specificity .92
-    half, most = stability(whole, 0.5, 4000), stability(whole, 0.9, 4000)
-    assert half is not None
-    assert most is not None
-    assert 0.0215 <= half.mcc_sd <= 0.0245  # 0.033 with replacement
-    assert 0.0070 <= most.mcc_sd <= 0.0084
-    assert half.mcc_mean == pytest.approx(0.902, abs=0.002)
-    assert half.num_splits == 4000
+    whole = of_counts(np.array([157, 13, 3, 147]))  # recall .98, specificity .92
+    half, most = (script("wordings").mccs_of_parts(whole, share, 4000) for share in (0.5, 0.9))
+    assert 0.0215 <= half.std() <= 0.0245  # 0.033 with replacement
+    assert 0.0070 <= most.std() <= 0.0084
+    assert half.mean() == pytest.approx(0.902, abs=0.002)
+    one_class = of_counts(np.array([10, 0, 0, 0]))
+    assert len(script("wordings").mccs_of_parts(one_class, 0.5)) == 0
 
 
 def test_the_class_that_was_left_out_has_an_mcc_of_its_own() -> None:
-    """F1 .18 of the licence plates is 2 of 20; then the MCC of the class is .229, and .79 is that of all pictures."""
+    """F1 .18 of the licence plates is 2 of 20; .79 is the MCC of all pictures."""
     truth = np.repeat([True, False], NUM)
     predicted = truth.copy()
     predicted[2:20] = False
     names = ["plate"] * 20 + ["card"] * 140 + [None] * NUM
     card, plate = per_class(truth, predicted, names)
-    assert (plate.name, plate.num_pictures, plate.num_batches) == ("plate", 20, 8)
-    assert plate.recall == pytest.approx(0.1)
+    assert (plate.name, plate.num_pictures, plate.recall) == ("plate", 20, 0.1)
     assert plate.f1 == pytest.approx(0.18, abs=0.002)
-    assert plate.mcc == pytest.approx(0.229, abs=0.001)
-    assert (card.num_pictures, card.num_batches, card.mcc) == (140, 1, 1.0)
+    assert plate.mcc == pytest.approx((0.1 * NUM / (NUM + 18)) ** 0.5)
+    assert (card.num_pictures, card.mcc) == (140, 1.0)
 
 
 def test_table_1_of_rethinking_visual_privacy() -> None:
@@ -218,10 +217,7 @@ def test_table_1_of_rethinking_visual_privacy() -> None:
 
 
 def test_the_spread_over_prompts_is_that_of_a_sample() -> None:
-    tuned = spread([0.90, 0.85, 0.88, 0.91])
-    assert tuned.mean == pytest.approx(0.885)
-    assert tuned.sd == pytest.approx(0.0265, abs=0.0001)
-    cogvlm = spread([0.59, 0.30, 0.40, 0.65])
-    assert cogvlm.sd == pytest.approx(0.16, abs=0.005)  # as Table 12 prints it
-    assert spread([0.5, None]).sd is None
-    assert spread([None]).mean is None
+    spread = script("wordings").spread
+    assert spread([0.90, 0.85, 0.88, 0.91]) == "mean 0.885, sd 0.026"
+    assert spread([0.59, 0.30, 0.40, 0.65]) == "mean 0.485, sd 0.163"  # .16 as Table 12 prints it
+    assert (spread([0.5]), spread([])) == ("mean 0.500, sd –", "mean –, sd –")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from reports.statistics.shares import Numbers, bound_of, evenly_thinned, num_missed_allowed, num_needed
+from reports.statistics.shares import Numbers, bound_of, num_missed_allowed, num_needed
 
 NUM_DRAWS = 500
 
@@ -85,60 +85,6 @@ def test_an_empirical_quantile_would_fail_in_half_of_the_draws() -> None:
     scores = private_scores(generator)
     thresholds = [np.quantile(generator.choice(scores, 120, replace=False), 0.05) for _ in range(NUM_DRAWS)]
     assert sum((scores >= threshold).mean() < 0.95 for threshold in thresholds) > most_failures(0.1)
-
-
-def test_the_promise_holds_for_a_sample_of_unequal_probabilities_once_it_is_thinned() -> None:
-    """Drawn densely near the decision; untouched, such a sample has too few of what the model is sure of."""
-    generator = np.random.default_rng(2)
-    scores = private_scores(generator)
-    least = 0.02
-    probabilities = np.where(scores < 0.3, least, 0.2)
-    lots = np.random.default_rng(4)
-    thinned_fails = untouched_fails = 0
-    for _ in range(NUM_DRAWS):
-        drawn = generator.random(len(scores)) < probabilities
-        kept = evenly_thinned(probabilities[drawn], least, lots.random(int(drawn.sum())))
-        thinned = bound_of(scores[drawn][kept], 0.95, 0.9)
-        untouched = bound_of(scores[drawn], 0.95, 0.9)
-        assert thinned is not None
-        assert untouched is not None
-        thinned_fails += (scores >= thinned.threshold).mean() < 0.95
-        untouched_fails += (scores >= untouched.threshold).mean() < 0.95
-    assert thinned_fails <= most_failures(0.1)
-    assert untouched_fails > most_failures(0.1)
-
-
-@pytest.mark.parametrize(("least", "is_proven"), [(0.01, True), (0.002, False)])
-def test_thinning_takes_the_least_probability_of_the_design_and_not_of_what_was_drawn(
-    least: float, is_proven: bool
-) -> None:
-    """5.5 % of the private pictures are not seen by the model, and are drawn least of all: often none of them."""
-    generator, lots = np.random.default_rng(5), np.random.default_rng(6)
-    is_seen = np.arange(6_000) >= 330
-    scores = np.where(is_seen, 0.5, 0.0) + 0.5 * generator.random(6_000)
-    probabilities = np.where(is_seen, 0.03, least)
-    fails, num_proven = {"design": 0, "drawn": 0}, {"design": 0, "drawn": 0}
-    for _ in range(NUM_DRAWS):
-        drawn = generator.random(6_000) < probabilities
-        for name, smallest in (("design", least), ("drawn", float(probabilities[drawn].min()))):
-            kept = evenly_thinned(probabilities[drawn], smallest, lots.random(int(drawn.sum())))
-            bound = bound_of(scores[drawn][kept], 0.95, 0.9)
-            if bound is not None:
-                num_proven[name] += 1
-                fails[name] += bool((scores >= bound.threshold).mean() < 0.95)
-    assert fails["design"] <= most_failures(0.1)
-    if is_proven:
-        assert num_proven["design"] > 0.9 * NUM_DRAWS
-    else:  # the labels are too few, and it is refused; by the least drawn it would be promised and broken
-        assert num_proven["design"] == 0
-        assert fails["drawn"] > 5 * most_failures(0.1) / 2
-
-
-def test_thinning_keeps_every_picture_of_the_least_probability_and_a_fair_share_of_the_others() -> None:
-    probabilities = np.repeat([0.01, 0.1], 20_000)
-    kept = evenly_thinned(probabilities, 0.01, np.random.default_rng(3).random(len(probabilities)))
-    assert kept[:20_000].all()
-    assert kept[20_000:].mean() == pytest.approx(0.1, abs=0.01)
 
 
 def test_undecided_pictures_give_the_lowest_threshold_that_they_could_give() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from reports.statistics.shares import Numbers, Row, bound_of, evenly_taken, evenly_thinned, lot_of
+from reports.statistics.shares import Numbers, Row, bound_of, evenly_taken, lot_of
 
 NUM_DRAWS = 1000
 RECALL, CONFIDENCE = 0.95, 0.9
@@ -57,7 +57,7 @@ def test_the_promise_holds_for_pictures_whatever_copies_they_have(
         }
         taken = [int(picture) for picture in evenly_taken(rows_of, known, least, seed)]
         by_pictures += is_broken(scores, scores[taken])
-        left = evenly_thinned(probabilities[drawn], least, generator.random(len(drawn)))
+        left = generator.random(len(drawn)) * probabilities[drawn] < least
         by_rows += is_broken(scores, scores[picture_of[drawn][left]])
     assert by_pictures <= (1 - CONFIDENCE) * NUM_DRAWS
     # So the simulation can tell a promise that is kept from one that is not.
@@ -77,7 +77,7 @@ def test_the_promise_holds_over_the_audits_of_one_run_since_its_lots_follow_from
         drawn = np.flatnonzero(generator.random(len(scores)) < probabilities)
         of_seed = np.array([lot_of(seed, "0.tar", int(index)) for index in drawn])
         for name, lots in (("seed", of_seed), ("same", same[drawn])):
-            left = drawn[evenly_thinned(probabilities[drawn], least, lots)]
+            left = drawn[lots * probabilities[drawn] < least]
             fails[name] += is_broken(scores, scores[left])
     assert fails["seed"] <= (1 - CONFIDENCE) * NUM_DRAWS
     assert fails["same"] > 1.5 * (1 - CONFIDENCE) * NUM_DRAWS

@@ -37,10 +37,6 @@ export function showProgress(target, says) {
       lines.push(["Second look", `${twice} pictures were judged by two people; the first ${second_look} are meant for it`]);
   }
   for (const [name, count] of Object.entries(says.people)) lines.push([name, `${count} answered`]);
-  for (const { of, pictures, same, kappa } of says.agreement) {
-    const beyond = kappa === null ? "" : `, kappa ${kappa.toFixed(2)}`;
-    lines.push([`Agreement: ${of}`, `${share(same)} the same on ${pictures} pictures${beyond}`]);
-  }
   for (const [name, [right, asked]] of Object.entries(says.known ?? {})) {
     lines.push([`Known answers: ${name}`, `${right} of ${asked} right`]);
   }

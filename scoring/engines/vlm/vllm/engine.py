@@ -35,7 +35,7 @@ from scoring.engines.vlm.loading import FAULTS, head_rows
 from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt, generated_tokens, read_answer
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import FRAMES, InputMaker
-from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES, Value
+from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES
 from scoring.engines.vlm.vllm.starting import alone_on_gpu, last_words
 from scoring.engines.vlm.vllm.worker import ADAPTER, LOADER, STILLS, overrides
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
@@ -57,7 +57,7 @@ PIXELS_PER_TOKEN = 32 * 32
 class VllmSetup:
     """Settings of vLLM for this machine, in addition to those of the model and the protocol."""
 
-    options: Mapping[str, Value] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     """Values of the options in `scoring.engines.vlm.vllm.options`."""
 
     cpus: float | None = None
@@ -168,13 +168,10 @@ class VllmEngine:
             "max_model_len": config.model_config.max_model_len,
             "gpu_memory_utilization": cache.gpu_memory_utilization,
             "kv_cache_memory_bytes": cache.kv_cache_memory_bytes or 0,
-            "cpu_offload_gb": config.offload_config.uva.cpu_offload_gb,
             "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
             "performance_mode": config.performance_mode,
             "enforce_eager": config.model_config.enforce_eager,
             "enable_prefix_caching": bool(cache.enable_prefix_caching),
-            "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
-            "mm_encoder_tp_mode": config.model_config.multimodal_config.mm_encoder_tp_mode,
             "quantization": config.model_config.quantization or "none",
             "cudagraph_mode": config.compilation_config.cudagraph_mode.name.lower(),
             "cudagraph_mm_encoder": config.compilation_config.cudagraph_mm_encoder,

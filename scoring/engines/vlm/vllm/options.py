@@ -3,55 +3,15 @@
 Only `quantization` changes the answers, so that it is a setting of the run (`scoring.engines.vlm.vllm.describe`).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, did_you_mean
 
-Value = bool | int | float | str
+Whole = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
 
-
-@dataclass(frozen=True)
-class VllmOption:
-    """A setting that vLLM has by the same name: as an argument of its engine, or in `COMPILATION` or `VARIABLES`."""
-
-    read: Callable[[str], Value]
-    """ValueError where the text is no such value."""
-
-    values: str
-    """Which values there are, in words."""
-
-    meaning: str
-
-
-def _checked(read: Callable[[str], Value], fits: Callable[[Any], bool]) -> Callable[[str], Value]:
-    """Return a reader of texts that raises ValueError unless the value fits."""
-
-    def checked(text: str) -> Value:
-        value = read(text)
-        if not fits(value):
-            raise ValueError
-        return value
-
-    return checked
-
-
-_whole = _checked(int, lambda number: number >= 1)
-_share = _checked(float, lambda number: 0 < number <= 1)
-_gib = _checked(float, lambda number: 0 <= number < 10_000)
-
-
-def _one_of(*names: str) -> Callable[[str], Value]:
-    return _checked(str, names.__contains__)
-
-
-def _switch(text: str) -> bool:
-    return _checked(str.lower, ("true", "false").__contains__)(text) == "true"
-
-
-WHOLE, SWITCHED = "a whole number from 1", "true or false"
 QUANTIZATION = "quantization"
 COMPILATION = ("cudagraph_mode", "cudagraph_mm_encoder")
 """Settings in vLLM's `compilation_config`."""
@@ -59,51 +19,46 @@ COMPILATION = ("cudagraph_mode", "cudagraph_mm_encoder")
 VARIABLES = {"use_v2_model_runner": "VLLM_USE_V2_MODEL_RUNNER"}
 """Setting -> environment variable from which vLLM reads it."""
 
-VLLM_OPTIONS: Mapping[str, VllmOption] = MappingProxyType(
-    {
-        "max_num_batched_tokens": VllmOption(_whole, WHOLE, "tokens in one step"),
-        "max_num_seqs": VllmOption(_whole, WHOLE, "requests in one step"),
-        "performance_mode": VllmOption(
-            _one_of("balanced", "throughput"), "balanced or throughput", "throughput doubles both defaults"
-        ),
-        "gpu_memory_utilization": VllmOption(_share, "a number above 0, at most 1", "part of the GPU's memory to take"),
-        "kv_cache_memory_bytes": VllmOption(_whole, WHOLE, "size of the cache, instead of all that is left"),
-        "cpu_offload_gb": VllmOption(_gib, "a number from 0", "GiB of weights that stay in the machine's memory"),
-        "enforce_eager": VllmOption(_switch, SWITCHED, "no CUDA graphs: a shorter start, less memory, slower"),
-        "enable_prefix_caching": VllmOption(_switch, SWITCHED, "compute the text before the picture only once"),
-        "enable_chunked_prefill": VllmOption(_switch, SWITCHED, "divide a prompt over steps"),
-        "mm_encoder_tp_mode": VllmOption(
-            _one_of("weights", "data"), "weights or data", "what GPUs that share a model divide of the vision tower"
-        ),
-        QUANTIZATION: VllmOption(
-            _one_of("fp8"), "fp8", "8-bit numbers, made of the weights when they are loaded; changes the answers"
-        ),
-        "cudagraph_mode": VllmOption(
-            _one_of("none", "piecewise", "full", "full_and_piecewise"),
-            "none, piecewise, full or full_and_piecewise",
-            "which CUDA graphs are captured at the start",
-        ),
-        "cudagraph_mm_encoder": VllmOption(_switch, SWITCHED, "CUDA graphs of the vision tower, too"),
-        "use_v2_model_runner": VllmOption(_switch, SWITCHED, "which of its two model runners works"),
-    }
-)
+
+class VllmOptions(BaseModel):
+    """Settings that vLLM has by the same names: as arguments of its engine, or in `COMPILATION` or `VARIABLES`.
+
+    docs/engines.md says what they are.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    max_num_batched_tokens: Whole | None = None
+    max_num_seqs: Whole | None = None
+    performance_mode: Literal["balanced", "throughput"] | None = None
+    gpu_memory_utilization: Share | None = None
+    kv_cache_memory_bytes: Whole | None = None
+    enforce_eager: bool | None = None
+    enable_prefix_caching: bool | None = None
+    quantization: Literal["fp8"] | None = None
+    cudagraph_mode: Literal["none", "piecewise", "full", "full_and_piecewise"] | None = None
+    cudagraph_mm_encoder: bool | None = None
+    use_v2_model_runner: bool | None = None
 
 
-def vllm_options(given: tuple[str, ...] | None) -> dict[str, Value]:
+def vllm_options(given: tuple[str, ...] | None) -> dict[str, Any]:
     """Return setting -> value. EngineError in one line for an unknown name, a bad value, or a name given twice."""
-    values: dict[str, Value] = {}
+    texts: dict[str, str] = {}
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals:
             raise EngineError(f'--vllm-option "{text}": give NAME=VALUE, such as max_num_seqs=512')
-        option = VLLM_OPTIONS.get(name)
-        if option is None:
-            known = ", ".join(VLLM_OPTIONS)
-            raise EngineError(f'unknown --vllm-option "{name}"{did_you_mean(name, VLLM_OPTIONS)}; there are: {known}')
-        if name in values:
+        known = VllmOptions.model_fields
+        if name not in known:
+            raise EngineError(
+                f'unknown --vllm-option "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}'
+            )
+        if name in texts:
             raise EngineError(f"--vllm-option {name} is given twice; leave one of them out")
-        try:
-            values[name] = option.read(value)
-        except ValueError:
-            raise EngineError(f'--vllm-option {name}="{value}": wanted is {option.values}') from None
-    return values
+        texts[name] = value
+    try:
+        return VllmOptions.model_validate(texts).model_dump(exclude_none=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0])
+        raise EngineError(f'--vllm-option {name}="{texts[name]}": {first["msg"].lower()}') from None
