@@ -88,12 +88,7 @@ CHANGES_SCHEMA = pa.schema(
 a removed one, null if the run no longer has it."""
 
 REMOVED_SCHEMA = pa.schema(
-    {
-        "shard": pa.string(),
-        "key": pa.string(),
-        "released_sha256": pa.string(),
-        "done": pa.date32(),
-    }
+    {"shard": pa.string(), "key": pa.string(), "released_sha256": pa.string(), "done": pa.date32()}
 )
 """One row per removed picture, for holders of older copies. `done`: the day of the takedown. It has no hash of the URL
 or of the scanned picture: those of public tables can be hashed, too, so they would lead to the picture."""

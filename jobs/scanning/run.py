@@ -272,11 +272,7 @@ class _Scan:
 
     def _engine_options(self) -> EngineOptions:
         """Return the options, with what the engine may use of its machine."""
-        return replace(
-            self._request.options,
-            cpus=self._cpus(),
-            gpu_share=share_of_gpu(self._resources.engine_gpus),
-        )
+        return replace(self._request.options, cpus=self._cpus(), gpu_share=share_of_gpu(self._resources.engine_gpus))
 
     def _settings(self, begun: RunRecord) -> ScanSettings:
         description = self._description

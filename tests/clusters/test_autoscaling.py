@@ -84,6 +84,7 @@ TWO_GPUS = f"""
 import time
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.machines import cluster_nodes
+from tests.making import Patch
 with ray_session("127.0.0.1:{PORT}"):
     while sum(node.num_gpus for node in cluster_nodes()) < 2:
         time.sleep(1)
@@ -135,7 +136,7 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_as_many_as_it_was_given
     ],
 )
 def test_an_engine_gets_the_cores_of_its_part_of_a_gpu_but_one(
-    nodes: list[ClusterNode], gpus: float, cpus: float, monkeypatch: pytest.MonkeyPatch
+    nodes: list[ClusterNode], gpus: float, cpus: float, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(machines, "cluster_nodes", lambda: nodes)
     assert default_num_cpus("head:6379", gpus) == cpus
@@ -146,7 +147,7 @@ def test_an_engine_gets_the_cores_of_its_part_of_a_gpu_but_one(
     [(9, 0, "--engine-cpus 9: Ray has 8 CPUs on this machine;"), (1, 2, "--engine-gpus 2: Ray has 1 GPU on this ")],
 )
 def test_an_engine_that_is_larger_than_this_machine_is_refused(
-    cpus: float, gpus: float, why: str, monkeypatch: pytest.MonkeyPatch
+    cpus: float, gpus: float, why: str, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(machines, "cluster_nodes", lambda: [ClusterNode(8, 1)])
     refuse_unfit_engine("local", 8, 1)
@@ -154,7 +155,7 @@ def test_an_engine_that_is_larger_than_this_machine_is_refused(
         refuse_unfit_engine("local", cpus, gpus)
 
 
-def test_the_pool_of_a_cluster_grows_unless_its_size_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pool_of_a_cluster_grows_unless_its_size_is_given(monkeypatch: Patch) -> None:
     monkeypatch.setattr(machines, "cluster_nodes", lambda: [ClusterNode(8, 1), ClusterNode(8, 2)])
     assert pool_size("head:6379", 1, 1, None) == (3, machines.MAX_GROWTH)
     assert pool_size("head:6379", 1, 1, 2) == (2, 2)

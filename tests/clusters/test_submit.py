@@ -21,6 +21,7 @@ from scoring.taxonomy import TAXONOMY_VARIABLE
 from tests.clusters.demo import CORPUS, ROOT, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
 from tests.jobs.made import privsieve
+from tests.making import Folders
 from tests.records import SHOP_KEYS, fitted_taxonomy
 
 
@@ -66,7 +67,7 @@ def _python(*words: str, environment: dict[str, str]) -> "subprocess.CompletedPr
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory: Folders) -> Path:
     """The four rooms alone, as small as a working directory gets."""
     copied = tmp_path_factory.mktemp("tree")
     for room in ("ingest", "scoring", "reports", "jobs"):

@@ -20,9 +20,8 @@ from scoring.runs.record import read_record, start_or_continue
 from scoring.runs.results import results
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, privsieve, shard
+from tests.making import Capture, Folders
 from tests.records import run_record
-
-Capture = pytest.CaptureFixture[str]
 
 ODD: tuple[bytes, ...] = (
     b"",
@@ -59,7 +58,7 @@ VALUES: tuple[str, ...] = (
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     (folder / "corpus").mkdir()
     shard(folder / "corpus" / "00000.tar", 0, 3)
@@ -68,7 +67,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compacted(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compacted(run: Path, tmp_path_factory: Folders) -> Path:
     copy = tmp_path_factory.mktemp("compacted") / "run"
     shutil.copytree(run, copy)
     compact_run(copy)

@@ -18,6 +18,7 @@ from scoring.assessment import BuiltWith
 from scoring.runs.attempts import EngineTime, add_engine_time, engine_time
 from scoring.runs.record import refuse_other, start_or_continue, with_built
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.records import run_record
 
 ENGINE = {"name": "vllm", "protocol": "slots-1", "assessed": []}
@@ -85,9 +86,7 @@ def test_the_times_of_several_engines_are_added_up_in_the_run(tmp_path: Path) ->
         engine_time(run)
 
 
-def test_status_says_how_long_engines_had_too_few_requests(
-    scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_says_how_long_engines_had_too_few_requests(scanned: Path, tmp_path: Path, capsys: Capture) -> None:
     run = tmp_path / "run"
     shutil.copytree(scanned, run)
     assert privsieve("status", run) == 0
@@ -148,9 +147,7 @@ def test_reading_is_ahead_of_the_engine_by_as_many_pictures_as_it_wants() -> Non
     assert room.is_left
 
 
-def test_reading_waits_where_too_many_bytes_are_ahead_and_a_slice_still_comes_to_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reading_waits_where_too_many_bytes_are_ahead_and_a_slice_still_comes_to_its_end(monkeypatch: Patch) -> None:
     monkeypatch.setattr(batch, "MAX_BYTES_AHEAD", 1)
     flow = Flow()
     room = _CountedRoom(flow, lambda: 100 * BATCH_SAMPLES)
