@@ -18,6 +18,7 @@ from jobs.runtime import machines
 from jobs.runtime.machines import ClusterNode, default_num_cpus, pool_size, refuse_unfit_engine
 from tests.conftest import ray_folder, ray_node
 from tests.faults.drill import make_shards
+from tests.making import Patch
 
 ROOT = Path(__file__).parent.parent.parent
 PORT = 6379
@@ -84,7 +85,6 @@ TWO_GPUS = f"""
 import time
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.machines import cluster_nodes
-from tests.making import Patch
 with ray_session("127.0.0.1:{PORT}"):
     while sum(node.num_gpus for node in cluster_nodes()) < 2:
         time.sleep(1)

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs.runtime.progress import Meter, meter
+from tests.clusters.demo import CORPUS, ROOT
 from tests.making import Capture
-
-ROOT = Path(__file__).parent.parent.parent
-CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
 
 
 class Clock:

@@ -28,14 +28,6 @@ def validation_set(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _categories(run: Path) -> dict[str, object]:
-    return {str(row["key"]): row["category"] for row in rows(run)}
-
-
-def _scan(*args: object) -> int:
-    return privsieve("scan", *args, "--engine", "canned", "--quiet")
-
-
 def test_a_labels_file_gives_its_classes(validation_set: Path) -> None:
     names = [f"Places365_val_{number:08d}.jpg" for number in (1, 2)]
     columns: dict[str, list[object]] = {
@@ -46,9 +38,9 @@ def test_a_labels_file_gives_its_classes(validation_set: Path) -> None:
     labels, run = validation_set / "labels.parquet", validation_set / "run"
     write_labels(to_labels(columns, 3), str(labels), LabelsOrigin("test"))
 
-    assert _scan(validation_set / "places", "--run", run, "--labels", labels) == 0
-
-    found = _categories(run)
+    scan = ("scan", validation_set / "places", "--run", run, "--labels", labels)
+    assert privsieve(*scan, "--engine", "canned") == 0
+    found = {str(row["key"]): row["category"] for row in rows(run)}
     assert [found[name] for name in names] == ["alley", "zoo"]
     assert sum(category is None for category in found.values()) == 4
 
@@ -113,12 +105,3 @@ def test_a_short_form_of_two_names_with_two_classes_gives_neither(tmp_path: Path
         None,
         None,
     ]
-
-
-@pytest.fixture
-def scenes(tmp_path: Path) -> Path:
-    for scene, count in (("street", 12), ("office", 7), ("zoo", 2)):
-        (tmp_path / "scenes" / scene).mkdir(parents=True)
-        for number in range(count):
-            (tmp_path / "scenes" / scene / f"{number}.jpg").write_bytes(jpeg(number + 50 * len(scene)))
-    return tmp_path / "scenes"

@@ -87,8 +87,7 @@ def test_the_times_of_several_engines_are_added_up_in_the_run(tmp_path: Path) ->
 
 
 def test_status_says_how_long_engines_had_too_few_requests(scanned: Path, tmp_path: Path, capsys: Capture) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(scanned, run)
+    run = shutil.copytree(scanned, tmp_path / "run")
     assert privsieve("status", run) == 0
     assert "than a step takes" not in capsys.readouterr().out
     time = EngineTime(seconds=7200, short_s={"reading": 36, "preparing": 72}, most_bytes_ahead=200 * 2**20)
