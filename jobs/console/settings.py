@@ -18,10 +18,8 @@ PREFIX = "PRIVSIEVE"
 
 
 def add_settings(command: click.Command, words: Sequence[str], examples: Sequence[str] = ()) -> None:
-    """Add `--config`, variables and their explanation to a command, or to each command of a group.
-
-    words: of the command, such as ("labels", "import"). examples: command lines for `--help`.
-    """
+    """Add `--config`, variables and their explanation to a command, or to each command of a group. words: of the
+    command, such as ("labels", "import"). examples: command lines for `--help`."""
     if isinstance(command, click.Group):
         for name, below in command.commands.items():
             add_settings(below, (*words, name))

@@ -90,10 +90,8 @@ def readable(number: float) -> str:
 
 
 def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
-    """Return the value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too.
-
-    QueryError if it is no expression over the row, gives no number, or fails.
-    """
+    """Return the value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too. QueryError if
+    it is no expression over the row, gives no number, or fails."""
     sql = value_expression(by, SCHEMA)
     connection = row_cursor()
     connection.register("score_rows", rows)
@@ -144,10 +142,8 @@ class Decider:
         return _COUNTED | frozenset(ORIGIN) | self.policy.columns | of_threshold
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Return a decision for each row, of `DECISIONS_SCHEMA`. rows: of one shard, with `columns`.
-
-        PolicyError if a rule fails on a row; QueryError if the expression of the threshold does.
-        """
+        """Return a decision for each row, of `DECISIONS_SCHEMA`. rows: of one shard, with `columns`. PolicyError if a
+        rule fails on a row; QueryError if the expression of the threshold does."""
         decisions = self.policy.decide(rows, self.engine)
         for name in DECISIONS_SCHEMA.names[decisions.num_columns :]:
             is_of_row = name in ORIGIN and self.policy.members != "image-only"

@@ -110,9 +110,7 @@ def write_descriptions(out: Place, release: ReleaseRecord) -> tuple[ReleaseRecor
 
 def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | None = None) -> str:
     """Join the tables of the shards, in their order, and return the hash of the file. Few rows are in memory at once.
-
-    num_counted: rows that there must be, as many as were planned; else IncompleteError, and there is no file.
-    """
+    num_counted: rows that there must be, as many as were planned; else IncompleteError, and there is no file."""
     num_rows, schema = 0, SCHEMAS[name]
     with (
         out.at(name).create() as stream,

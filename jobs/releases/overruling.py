@@ -67,10 +67,8 @@ class Decided:
                 self.connection.execute(_STRICTEST.format(key=key, cause=cause))
 
     def group(self, groups: GroupsBy) -> GroupCounts:
-        """Find groups of near duplicates, give each the strictest decision of its pictures, and count them.
-
-        RunError if no row has a hash.
-        """
+        """Find groups of near duplicates, give each the strictest decision of its pictures, and count them. RunError if
+        no row has a hash."""
         self.connection.execute(
             """
             CREATE TABLE distinct_hash AS SELECT hash, (row_number() OVER (ORDER BY hash) - 1)::INTEGER AS number
@@ -166,10 +164,8 @@ def decided_rows(
     decider: Decider,
     groups: GroupsBy | None,
 ) -> Decided:
-    """Decide on every row of a run and put the decisions into the table `decided`. Errors as in `plan_release`.
-
-    groups: the kind of hash that the rows are grouped by.
-    """
+    """Decide on every row of a run and put the decisions into the table `decided`. Errors as in `plan_release`. groups:
+    the kind of hash that the rows are grouped by."""
     connection.execute(
         'CREATE TABLE decided (shard INTEGER, "index" BIGINT, rank TINYINT, code INTEGER, cause VARCHAR, '
         "url_sha256 VARCHAR, hash VARCHAR)"

@@ -210,9 +210,7 @@ class UrlList:
 
     def _rows(self, file: Place) -> Iterator[tuple[pa.RecordBatch, list[str | None]]]:
         """Yield the rows of a file of the list, in order, and the hash of the URL of each; None if it has none.
-
-        IncompleteError if the file is damaged.
-        """
+        IncompleteError if the file is damaged."""
         with refuse_damage(file.path, _DAMAGED, IncompleteError), file.open() as stream:
             for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
                 urls = batch.column(self.counts.column).cast(pa.string()).to_pylist()

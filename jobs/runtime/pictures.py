@@ -113,12 +113,10 @@ def first_frames(
             num_missing += picture.state != "found"
             num_undecodable += picture.state == "found"
         yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
-    for num, why in (
-        (num_missing, "the source holds them no more as scanned"),
-        (num_undecodable, "they cannot be decoded"),
-    ):
-        if num:
-            feedback.notice(f"{num} of {len(refs)} pictures are left out: {why}")
+    if num_missing:
+        feedback.notice(f"{num_missing} of {len(refs)} pictures are left out: the source holds them no more as scanned")
+    if num_undecodable:
+        feedback.notice(f"{num_undecodable} of {len(refs)} pictures are left out: they cannot be decoded")
 
 
 def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:
@@ -149,9 +147,7 @@ READS_AGAIN = (
 
 def clearances(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Clearance]:
     """Return the clearance of each row, in order. rows: with `COLUMNS`, and with `pdq` where that was read already.
-
-    SourceError or StorageError if pictures must be read and the source cannot be read at all.
-    """
+    SourceError or StorageError if pictures must be read and the source cannot be read at all."""
     hashes = rows[Col.SHA256].to_pylist()
     if not hash_list.needs_pdq:
         return hash_list.clearances(hashes, [])
@@ -233,11 +229,8 @@ def withheld(run: OpenRun, hash_list: HashList) -> tuple[frozenset[str], frozens
 def clear_of(
     run: OpenRun, rows: pa.Table, hash_list: HashList, noun: str, feedback: Feedback = SILENT
 ) -> tuple[list[bool], str | None]:
-    """Return whether each of the rows may be named; and how many are left out and why, None if none is.
-
-    rows, noun: as in `clearances` and `left_out_note`. If pictures are read again, a notice says so. Errors as in
-    `clearances`.
-    """
+    """Return whether each of the rows may be named; and how many are left out and why, None if none is. rows, noun: as
+    in `clearances` and `left_out_note`. If pictures are read again, a notice says so. Errors as in `clearances`."""
     if rows.num_rows and reads_pictures(run.record, hash_list):
         feedback.notice(READS_AGAIN)
     clearances_ = clearances(run, rows, hash_list)

@@ -160,9 +160,7 @@ def _parts_of(slices: Sequence[SliceFile], file: int) -> Iterator[ResultPart]:
 
 def _write(run: Place, slices: Sequence[SliceFile], place: Place, end: tuple[str, int]) -> tuple[str, int]:
     """Write one large file, whole or not at all. Return the shard and index of its last row. end: of the file before.
-
-    DuckDB does not do it, since it neither checks nor writes the checksums of pages.
-    """
+    DuckDB does not do it, since it neither checks nor writes the checksums of pages."""
     reasons, screened = Counter[str](), GuardCounts()
 
     def rows() -> Iterator[pa.Table]:

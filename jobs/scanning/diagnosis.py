@@ -27,9 +27,6 @@ from scoring.engines import DEFAULT, engine_module
 from scoring.screen.model import Screener
 from scoring.screen.screen_file import read_screen
 
-RETRY_S = "5"
-"""How long to wait for a store that does not answer, unless the user set another time."""
-
 
 @checked_request
 class DoctorRequest:
@@ -54,7 +51,7 @@ def run_doctor(
 ) -> list[CheckResult]:
     """Run all checks of this machine; `report` gets each as soon as it is known. EngineError for an unknown engine."""
     findings = []
-    with default_variable(RETRY_VARIABLE, RETRY_S):
+    with default_variable(RETRY_VARIABLE, "5"):  # seconds to wait for a store that does not answer
         for name, check in _checks(request):
             findings.append(finding(name, check))
             report(findings[-1])
@@ -62,7 +59,6 @@ def run_doctor(
 
 
 def _checks(request: DoctorRequest) -> list[tuple[str, Callable[[], str]]]:
-    """Return names and functions of the checks, in order."""
     engine, options = request.engine, request.options
     module = engine_module(engine)
     required = module.requirements(options)
@@ -92,7 +88,6 @@ def _check_memory(model: LocalModel | None) -> str:
 
 
 def _check_engine(engine: str, options: EngineOptions) -> str:
-    """Look at the packages, the model and the adapter."""
     description = engine_module(engine).describe(options)
     weights = f"; {', '.join(description.weights)}" if description.weights else ""
     return f"{description.name}, {description.protocol}{weights}"

@@ -28,10 +28,8 @@ def scan_slices(
     num_processes: int = 1,
     further_after_s: float = 0.0,
 ) -> Generator[SliceCounts, None, None]:
-    """Scan the slices of these shards that have no result in the ledger; yield what came of each.
-
-    num_processes, further_after_s: as of `shared`.
-    """
+    """Scan the slices of these shards that have no result in the ledger; yield what came of each. num_processes,
+    further_after_s: as of `shared`."""
     num_done, lock = dict[str, int](), threading.Lock()
 
     def on_progress(slice_name: str, num_images: int) -> None:

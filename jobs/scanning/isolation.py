@@ -44,10 +44,8 @@ class IsolationError(PrivsieveError):
 
 
 def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
-    """Yield the rows of a slice, in order, within twice `settings.stall_s` per image.
-
-    IsolationError if the engine itself does not work in the child; SourceError, StorageError from reading.
-    """
+    """Yield the rows of a slice, in order, within twice `settings.stall_s` per image. IsolationError if the engine
+    itself does not work in the child; SourceError, StorageError from reading."""
     child: _Child | None = None
     # Parquet is decoded in a child with a limit of its own, which comes first.
     samples = watched(settings.source.read(slice_), settings.stall_s + ANSWER_LIMIT_S)

@@ -143,10 +143,8 @@ def cpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
 def chosen_samples(
     request: ScanRequest, source: Source, is_on_ray: bool, notice: Callable[[str], None]
 ) -> tuple[Chosen, dict[str, int]]:
-    """Return the samples to scan, None for all; and fields of the run's record that follow from the draw.
-
-    To draw from all samples, every shard is listed first.
-    """
+    """Return the samples to scan, None for all; and fields of the run's record that follow from the draw. To draw from
+    all samples, every shard is listed first."""
     if request.limit is not None:
         return first(source.shards, (num_samples(source, shard) for shard in source.shards), request.limit), {}
     if request.sample is None:
@@ -297,8 +295,7 @@ def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> Non
         are = "is" if len(gone) == 1 else "are"
         raise RunError(
             f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
-            f"({printable(gone[0])} first); "
-            "restore them, or scan the source into a new run"
+            f"({printable(gone[0])} first); restore them, or scan the source into a new run"
         )
 
 
@@ -349,10 +346,8 @@ def machine_checked(engine: str, options: EngineOptions, source: Source, run: Pl
 
 
 def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
-    """Return the description. Raise the PrivsieveError that would stop the scan on this machine.
-
-    An engine with a GPU is loaded, asked about a made picture and closed again.
-    """
+    """Return the description. Raise the PrivsieveError that would stop the scan on this machine. An engine with a GPU
+    is loaded, asked about a made picture and closed again."""
     module = engine_module(engine)
     description = module.describe(options)
     gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model, options.gpu_share or 1.0))

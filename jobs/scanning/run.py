@@ -16,7 +16,7 @@ from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import inline_session, ray_session
-from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
+from jobs.runtime.machines import pool_size, refuse_unfit_engine
 from jobs.runtime.processes import FURTHER_AFTER_S, default_processes
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
@@ -272,7 +272,9 @@ class _Scan:
 
     def _engine_options(self) -> EngineOptions:
         """Return the options, with what the engine may use of its machine."""
-        return replace(self._request.options, cpus=self._cpus(), gpu_share=share_of_gpu(self._resources.engine_gpus))
+        gpus = self._resources.engine_gpus
+        share = gpus if gpus is not None and 0 < gpus < 1 else None
+        return replace(self._request.options, cpus=self._cpus(), gpu_share=share)
 
     def _settings(self, begun: RunRecord) -> ScanSettings:
         description = self._description
@@ -321,10 +323,8 @@ class _Scan:
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
     ) -> ScanResult:
-        """Count what the run has now. earlier: what the run had before this scan.
-
-        IncompleteScanError says which shards have slices without a result, and why.
-        """
+        """Count what the run has now. earlier: what the run had before this scan. IncompleteScanError says which shards
+        have slices without a result, and why."""
         source, now = self._prepared.source, results(self._run)
         Attempts(self._run.at(ATTEMPTS)).drop_ended(now.listed.names)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]

@@ -202,10 +202,8 @@ class SliceScanner:
                 self._turns.release(self._settings.slices_at_once)
 
     def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table], mark: str) -> list[pa.Table]:
-        """Return the first rows and those that come; report how many come, and store all meanwhile.
-
-        Rows after one to which the engine gave no answer are not stored: it may be breaking, and they are asked again.
-        """
+        """Return the first rows and those that come; report how many come, and store all meanwhile. Rows after one to
+        which the engine gave no answer are not stored: it may be breaking, and they are asked again."""
         tables, num_images, stored_s, is_sound = [first], 0, time.monotonic(), True
         if first.num_rows:
             self._with_rows.add(task.name)

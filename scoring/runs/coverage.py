@@ -89,9 +89,7 @@ class Coverage:
 
 def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> Coverage:
     """Judge coverage. current: results from before the rows were counted, so that none is called complete too early.
-
-    The source is listed only if the results alone do not decide it.
-    """
+    The source is listed only if the results alone do not decide it."""
     worker = holder(run.at(RUN_LEASE))
     scanner = str(worker) if worker is not None and not worker.is_stale() and not worker.is_here else None
     num_begun = len(current.ledger)
@@ -114,10 +112,7 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
 
 def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledger: Ledger) -> bool:
     """Return whether a scan with --sample or --limit has a row for all images that it chose; True without these
-    options.
-
-    shards: of the source. It may have fewer images than --limit wanted; then each shard has a result.
-    """
+    options. shards: of the source. It may have fewer images than --limit wanted; then each shard has a result."""
     if record.sample is None and record.limit is None:
         return True
     is_all_there_is = record.limit is not None and all(has_any_result(shard, ledger) for shard in shards)
@@ -125,10 +120,8 @@ def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledg
 
 
 def _shards(record: RunRecord) -> tuple[str, ...] | None:
-    """Return the source's shards; None if it cannot be listed, or if its URL names a host.
-
-    A run.json may come from someone else, so a report must not contact hosts that it names. `status` and `scan` do.
-    """
+    """Return the source's shards; None if it cannot be listed, or if its URL names a host. A run.json may come from
+    someone else, so a report must not contact hosts that it names. `status` and `scan` do."""
     is_chained = "::" in record.source
     if not is_local(record.source) and (is_chained or split_protocol(record.source)[0] not in EXTRAS):
         return None

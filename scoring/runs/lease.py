@@ -25,9 +25,6 @@ STALE_S = 120
 
 RENEW_S = 20
 
-MAX_HOST = 253
-"""Maximum length of a host's name."""
-
 _HELD_HERE: set[str] = set()
 """Ids of the leases held by threads of this process."""
 
@@ -45,7 +42,7 @@ class Holder(BaseModel):
     """Unix time in seconds."""
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {printable(self.host[:MAX_HOST])}"
+        return f"process {self.pid} on {printable(self.host[:253])}"  # no name of a host is longer
 
     @property
     def is_here(self) -> bool:
@@ -56,10 +53,8 @@ class Holder(BaseModel):
         return max(0.0, time.time() - self.renewed)
 
     def is_stale(self) -> bool:
-        """Return whether the lease was not renewed in time, or its process on this machine has ended.
-
-        A time far in the future does not count as renewed, since the clocks of the machines agree.
-        """
+        """Return whether the lease was not renewed in time, or its process on this machine has ended. A time far in the
+        future does not count as renewed, since the clocks of the machines agree."""
         if abs(time.time() - self.renewed) > STALE_S:
             return True
         if self.host != socket.gethostname():
@@ -128,10 +123,8 @@ class Lease:
 
 @contextmanager
 def lease(file: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
-    """Hold the lease in `file` of the run or release `url`. RunError if another command holds it.
-
-    takeover: whether the user allows taking it over; None for a command without that option.
-    """
+    """Hold the lease in `file` of the run or release `url`. RunError if another command holds it. takeover: whether the
+    user allows taking it over; None for a command without that option."""
     current = holder(file)
     if current is not None and not current.is_stale() and not takeover:
         after = f"try again {STALE_S} s later" if takeover is None else "give --takeover"
@@ -156,10 +149,9 @@ def lease(file: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
 
 
 def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    with suppress(PermissionError):  # somebody else's
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
     return True

@@ -99,10 +99,8 @@ def _condition(where: str | None) -> str | None:
 
 
 def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.Table, Mapping[str, int]]:
-    """Return shard and index of the rows that a list withholds, and why -> how many are withheld.
-
-    The counts include the rows that the scan withheld. All rows are compared before any is named.
-    """
+    """Return shard and index of the rows that a list withholds, and why -> how many are withheld. The counts include
+    the rows that the scan withheld. All rows are compared before any is named."""
     statement = f"SELECT count(*) AS num_rows FROM images WHERE {Col.REASON} = '{LISTED}'"
     withheld = Counter(listed=run.sql(statement)["num_rows"][0].as_py())
     hidden = [SCHEMA.empty_table().select([Col.SHARD, Col.INDEX])]

@@ -193,10 +193,7 @@ class Asking:
 
     def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
         """Save the answer. Return what the model said, but only to a person who judged the picture, and nothing if
-        people are to answer blind.
-
-        AnswerError if it is to another question.
-        """
+        people are to answer blind. AnswerError if it is to another question."""
         if posted.number >= len(self.hashes) or self.screen.state(posted.number) != "shown":
             raise AnswerError("this picture is not shown; load the page again")
         self._check(posted)

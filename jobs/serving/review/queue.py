@@ -188,9 +188,7 @@ def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
 
 def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = SILENT) -> tuple[pa.Table, pa.Table]:
     """Return rows of the run with a known answer, and in the same order these answers as labels of `CHECKS`.
-
-    LabelsError if none is of a picture of the run, or none answers what people are asked.
-    """
+    LabelsError if none is of a picture of the run, or none answers what people are asked."""
     labels = read_labels(url)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {url}: {caution}")
