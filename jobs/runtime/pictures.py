@@ -91,11 +91,6 @@ class Pictures:
             return self._located[shard]
 
 
-def pictures_of_run(record: RunRecord, wanted: Iterable[PictureRef]) -> Pictures:
-    """Return the pictures of rows of a run. SourceError or StorageError if the source cannot be opened."""
-    return Pictures(record.open_source(), wanted)
-
-
 def first_frames(
     record: RunRecord, refs: Sequence[PictureRef], max_side_px: int, feedback: Feedback
 ) -> Iterator[Pixels | None]:
@@ -104,7 +99,7 @@ def first_frames(
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """
-    source, num_missing, num_undecodable = pictures_of_run(record, refs), 0, 0
+    source, num_missing, num_undecodable = Pictures(record.open_source(), refs), 0, 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
     for ref in refs:
         picture = source.read(ref)
@@ -157,7 +152,7 @@ def clearances(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Cleara
     refs = [PictureRef(*row) for row in zip(*columns, strict=True)]
     try:
         wanted = [ref for ref in refs if ref.sha256 not in hash_list.sha256]
-        pictures = pictures_of_run(run.record, wanted)
+        pictures = Pictures(run.record.open_source(), wanted)
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
     read = [(None, False) if ref.sha256 in hash_list.sha256 else _read(pictures, ref, run.record) for ref in refs]

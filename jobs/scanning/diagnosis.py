@@ -50,35 +50,30 @@ def run_doctor(
     request: DoctorRequest, report: Callable[[CheckResult], None] = lambda finding: None
 ) -> list[CheckResult]:
     """Run all checks of this machine; `report` gets each as soon as it is known. EngineError for an unknown engine."""
-    findings = []
+    engine, options, findings = request.engine, request.options, list[CheckResult]()
     with default_variable(RETRY_VARIABLE, "5"):  # seconds to wait for a store that does not answer
-        for name, check in _checks(request):
+        module = engine_module(engine)
+        required = module.requirements(options)
+        checks: dict[str, Callable[[], str]] = {
+            "python": check_python,
+            "packages": partial(check_packages, required.extra),
+            "cores": check_cores,
+            "gpu": partial(check_gpu, engine, required.local_model),
+            "memory": partial(_check_memory, required.local_model),
+            "engine": partial(_check_engine, engine, options),
+        }
+        if isinstance(module, RemoteEngineModule):
+            checks["endpoint"] = partial(module.check, options)
+        if request.screen is not None:
+            checks["screen"] = partial(_check_screen, request.screen)
+        if request.source is not None:
+            checks["source"] = partial(check_source, request.source)
+        if request.run is not None:
+            checks["run"] = partial(check_run, request.run)
+        for name, check in checks.items():
             findings.append(finding(name, check))
             report(findings[-1])
     return findings
-
-
-def _checks(request: DoctorRequest) -> list[tuple[str, Callable[[], str]]]:
-    engine, options = request.engine, request.options
-    module = engine_module(engine)
-    required = module.requirements(options)
-    checks: list[tuple[str, Callable[[], str]]] = [
-        ("python", check_python),
-        ("packages", partial(check_packages, required.extra)),
-        ("cores", check_cores),
-        ("gpu", partial(check_gpu, engine, required.local_model)),
-        ("memory", partial(_check_memory, required.local_model)),
-        ("engine", partial(_check_engine, engine, options)),
-    ]
-    if isinstance(module, RemoteEngineModule):
-        checks.append(("endpoint", partial(module.check, options)))
-    if request.screen is not None:
-        checks.append(("screen", partial(_check_screen, request.screen)))
-    if request.source is not None:
-        checks.append(("source", partial(check_source, request.source)))
-    if request.run is not None:
-        checks.append(("run", partial(check_run, request.run)))
-    return checks
 
 
 def _check_memory(model: LocalModel | None) -> str:

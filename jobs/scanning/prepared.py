@@ -7,7 +7,7 @@ would do, and writes nothing.
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -211,18 +211,12 @@ def check_category(source: Source) -> None:
     raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {there}')
 
 
-def unread_notice(source: Source) -> str | None:
-    """Return which columns of tables are not scanned, and why; None if there are none."""
-    unread = "; ".join(f"column {printable(column.name)} ({column.why})" for column in source.unread)
-    return f"not scanned: {unread}" if unread else None
-
-
-def own_names_notice(source: Source) -> str | None:
-    """Return a line if shards have names of a release's own files, so that no filter can copy them; else None."""
-    names = own_names_among(source.shards)
-    if not names:
-        return None
-    return f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
+def source_notices(source: Source) -> Iterator[str]:
+    """Yield a line about a shard with the name of a release's own file, and one about columns that are not scanned."""
+    if names := own_names_among(source.shards):
+        yield f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
+    if unread := "; ".join(f"column {printable(column.name)} ({column.why})" for column in source.unread):
+        yield f"not scanned: {unread}"
 
 
 def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:

@@ -30,12 +30,11 @@ from jobs.scanning.prepared import (
     gpus_per_engine,
     is_on_cluster,
     num_samples,
-    own_names_notice,
     prepare,
     record_of,
     refuse_foreign_list,
     refuse_other_shards,
-    unread_notice,
+    source_notices,
     with_executor,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
@@ -116,8 +115,8 @@ class _Scan:
         self._on_cluster = is_on_cluster(self._resources)
 
     def run(self, in_random_order: bool) -> ScanResult:
-        self._notice(own_names_notice(self._prepared.source))
-        self._notice(unread_notice(self._prepared.source))
+        for line in source_notices(self._prepared.source):
+            self._feedback.notice(line)
         self._notice(travels(self._request.run))
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine

@@ -177,11 +177,13 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
 
     def compared_with_each_other() -> Iterator[Footer]:
         loose = [shard for shard in source.shards if shard_id_of(shard) not in current.ranges]
-        for shard, shard_footers in _by_shard(run, settings, loose, current.ledger):
+        named, again = tee((shard, name) for shard in loose for name in result_names(shard, current.ledger))
+        named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
+        for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
             end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
-            for number, footer in shard_footers:
+            for (_, name), footer in group:
                 yield footer
-                before, _, after = footer.listing_digests.partition(" ")
+                number, (before, _, after) = result_number(name), footer.listing_digests.partition(" ")
                 is_changed |= number == following and before != end  # a gap in the numbers is not a change
                 end, following = after, number + 1
                 fingerprints |= {footer.fingerprint} - {""}
@@ -220,13 +222,3 @@ def added_up(run: Place, listed: RunListing, all_footers: Iterable[Footer]) -> T
         num_hidden += int(footer.hidden) if footer.hidden.isdecimal() else 0
     damage = damage_in_rows(run, listed) if damaged and listed.manifest else damage_of(damaged)
     return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, [])
-
-
-def _by_shard(
-    run: Place, settings: str, shards: Sequence[str], ledger: Ledger
-) -> Iterator[tuple[str, Iterator[tuple[int, Footer]]]]:
-    """Yield the shards with results, in order, each with the numbers and footers of its slices."""
-    named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
-    named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
-    for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
-        yield shard, ((result_number(name), footer) for (_, name), footer in group)

@@ -96,19 +96,9 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_as_many_as_it_was_given
 ) -> None:
     """It is ended when both machines are there; the same command goes on with what it left."""
     make_shards(tmp_path / "corpus", 20, 10)
-    words = [
-        "scan",
-        str(tmp_path / "corpus"),
-        "--run",
-        str(tmp_path / "run"),
-        "--engine",
-        "canned",
-        "--engine-gpus",
-        "1",
-        "--num-engines",
-        "2",
-    ]
-    command = [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"]
+    words = [sys.executable, "-m", "jobs", "scan", str(tmp_path / "corpus"), "--run", str(tmp_path / "run")]
+    options = f"--engine canned --engine-gpus 1 --num-engines 2 --ray-address 127.0.0.1:{PORT}"
+    command = [*words, *options.split()]
     (tmp_path / "drill.json").write_text('{"*": 2.0}')
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as scan:
         with subprocess.Popen([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment) as two_gpus:

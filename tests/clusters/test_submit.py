@@ -146,12 +146,8 @@ def test_another_ray_version_is_reported_in_one_line(ray_cluster: RayCluster, tm
 
 def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluster: RayCluster) -> None:
     """KubeRay tries failed jobs again, and lets stopped ones be."""
-    wrapper = [
-        "env",
-        f"DASHBOARD={ray_cluster.dashboard_url}",
-        "bash",
-        str(ROOT / "jobs" / "deploy" / "stop_if_refused.sh"),
-    ]
+    script = ROOT / "jobs" / "deploy" / "stop_if_refused.sh"
+    wrapper = ["env", f"DASHBOARD={ray_cluster.dashboard_url}", "bash", str(script)]
     for code in ("0", "1", "2"):
         entrypoint = shlex.join([*wrapper, "python", "-c", f"raise SystemExit({code})"])
         _jobs(ray_cluster, {"entrypoint": entrypoint, "submission_id": f"exits-with-{code}"})

@@ -99,9 +99,5 @@ def test_a_list_that_is_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) ->
 def test_a_short_form_of_two_names_with_two_classes_gives_neither(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("a/x/1.jpg cat\nb/x/1.jpg dog\n")
     found = read_class_list(str(tmp_path / "list"))
-    assert [found.class_of(path) for path in ("a/x/1.jpg", "sub/b/x/1.jpg", "x/1.jpg", "1.jpg")] == [
-        "cat",
-        "dog",
-        None,
-        None,
-    ]
+    paths = ("a/x/1.jpg", "sub/b/x/1.jpg", "x/1.jpg", "1.jpg")
+    assert [found.class_of(path) for path in paths] == ["cat", "dog", None, None]

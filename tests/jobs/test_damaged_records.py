@@ -37,20 +37,8 @@ ODD: tuple[bytes, ...] = (
 """Instead of the whole file."""
 
 VALUES: tuple[str, ...] = (
-    *(
-        "null",
-        "true",
-        "0",
-        "-1",
-        "1e999",
-        "-1e999",
-        "NaN",
-        "Infinity",
-        "9" * 400,
-        "9" * 5000,
-        "1.5",
-        "9223372036854775807",
-    ),
+    *("null", "true", "0", "-1", "1e999", "-1e999", "NaN", "Infinity", "1.5", "9223372036854775807"),
+    *("9" * 400, "9" * 5000),
     *('""', '"a\\u0000b"', '"\\ud800"', '"\\u001b[31m\\u009b\\r\\u202e"', '"../../x.parquet"', f'"{"x" * 100_000}"'),
     *("[]", "{}", '[["a"]]', '{"name": 1}', '{"name": "canned", "protocol": [], "assessed": "all"}', "[null]"),
 )
@@ -193,7 +181,7 @@ def test_any_mark_of_an_attempt_is_passed_over(run: Path, tmp_path: Path) -> Non
     assert "not begun, a\\x1b[31m\\nb\n" in printed
 
 
-def test_a_lease_of_the_far_future_is_stale(run: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_lease_of_the_far_future_is_stale(tmp_path: Path) -> None:
     for renewed in (time.time() + STALE_S + 60, 4e9, 1e300):
         (tmp_path / "lease.json").write_text(json.dumps(LEASE | {"renewed": renewed}))
         found = holder(place(str(tmp_path / "lease.json")))

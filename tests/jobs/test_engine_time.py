@@ -114,10 +114,6 @@ def test_what_an_engine_was_built_with_is_kept_once_and_hinders_no_later_scan(tm
     assert begun.settings_hash() == before
 
 
-def _sample(number: int) -> Sample:
-    return Sample("a.tar", number, str(number), None, b"0" * 1000)
-
-
 class _CountedRoom(Room):
     num_under_way = most = 0
 
@@ -133,7 +129,8 @@ def _read_ahead(room: Room, flow: Flow, num_batches: int) -> list[int]:
     def score(batch: list[Sample]) -> pa.Table:
         return pa.table({"index": [sample.index for sample in batch]})
 
-    waiting = batches(map(_sample, range(num_batches * BATCH_SAMPLES)))
+    samples = (Sample("a.tar", number, "", None, b"0" * 1000) for number in range(num_batches * BATCH_SAMPLES))
+    waiting = batches(samples)
     with ThreadPoolExecutor(4) as threads:
         return [i for rows in rows_in_order(waiting, score, threads, room, flow) for i in rows["index"].to_pylist()]
 
