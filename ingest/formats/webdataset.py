@@ -19,13 +19,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from ingest.errors import Fault
-from ingest.formats.members import (
-    MAX_LISTED_BYTES,
-    ArchiveNames,
-    holds_what_it_says,
-    is_listed,
-    kind_of,
-)
+from ingest.formats.members import MAX_LISTED_BYTES, ArchiveNames, holds_what_it_says, is_listed, kind_of
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
 from ingest.formats.shard import files_below, opened

@@ -9,15 +9,7 @@ from collections.abc import Iterator, Sequence
 from PIL import Image
 
 from ingest.images.files.metadata import MAX_CHUNKS, KeptFacts
-from ingest.images.files.pieces import (
-    FRAMES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    needed,
-)
+from ingest.images.files.pieces import FRAMES, METADATA, PIXELS, TRAILING_DATA, UNKNOWN_CHUNK, Piece, needed
 from ingest.images.files.profiles import profile_pieces
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
