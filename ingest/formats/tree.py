@@ -15,16 +15,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 from ingest.errors import Fault
-from ingest.formats.members import (
-    IMAGE_EXTENSIONS,
-    MAX_LISTED_BYTES,
-    begins_like_picture,
-    extension_of,
-    holds_what_it_says,
-    is_listed,
-    kind_of,
-    name_fault,
-)
+from ingest.formats import members
 from ingest.formats.released import (
     RELEASE,
     SHA256SUMS,
@@ -66,7 +57,7 @@ LINKED_FOLDER = Fault("linked_folder", "a link to a folder, which is not followe
 def _folder(root: Place, shard: str) -> tuple[Place, str | None]:
     """Return the folder of a shard, and its only file if the shard is a single picture given as the source."""
     location = root if shard == ROOT else root.at(shard)
-    if extension_of(shard) in IMAGE_EXTENSIONS and not location.is_dir():
+    if members.extension_of(shard) in members.IMAGE_EXTENSIONS and not location.is_dir():
         return root.at(posixpath.dirname(shard)), posixpath.basename(shard)
     return location, None
 
@@ -259,7 +250,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
         reserved = kept.reserved if shard == ROOT else frozenset[str]()
-        faults = {index: f"it has {fault}" for index, name in names.items() if (fault := name_fault(name))}
+        faults = {index: f"it has {fault}" for index, name in names.items() if (fault := members.name_fault(name))}
         faults |= {index: OWN_NAME for index, name in names.items() if name in reserved}
         sound = {index: name for index, name in names.items() if index not in faults}
     pictures = RewriteRecord()
@@ -281,7 +272,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             if name not in reserved:
                 copied = _copied_sidecar(here.at(name), target_folder.at(name), kept, replaced_by)
         if copied is None:
-            left_out[kind_of(name)] += 1
+            left_out[members.kind_of(name)] += 1
         else:
             hashes[name], is_masked, lost_origin = copied
             num_masked += is_masked
@@ -304,11 +295,11 @@ def _copied_sidecar(file: Place, copy: Place, kept: Kept, replaced_by: str | Non
     if kept.members == "image-only" or (file.is_local and not stat.S_ISREG(os.lstat(file.path).st_mode)):
         return None
     with file.open() as stream:
-        head = stream.read(MAX_LISTED_BYTES + 1)
+        head = stream.read(members.MAX_LISTED_BYTES + 1)
         if kept.members == "all":
-            is_released = not begins_like_picture(file.name, head)
+            is_released = not members.begins_like_picture(file.name, head)
         else:
-            is_released = is_listed(file.name, len(head)) and holds_what_it_says(file.name, head)
+            is_released = members.is_listed(file.name, len(head)) and members.holds_what_it_says(file.name, head)
         if not is_released:
             return None
         released = ReleasedMember(head, False, False)
@@ -319,7 +310,7 @@ def _copied_sidecar(file: Place, copy: Place, kept: Kept, replaced_by: str | Non
             released = edited
         with copy.create() as target:
             target.write(released.content)
-            while block := stream.read(MAX_LISTED_BYTES):
+            while block := stream.read(members.MAX_LISTED_BYTES):
                 target.write(block)
     return target.sha256, released.is_masked, released.lost_origin
 

@@ -18,24 +18,11 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images.files import formats, heif_decoder, hidden, icon, jpeg, jpeg2000, orientation, tiff, unseen
+from ingest.images.files import formats, heif_decoder, hidden, icon, jpeg, jpeg2000, memory, orientation, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
-from ingest.images.files.memory import (
-    Size,
-    TooLargeError,
-    Views,
-    canvas_of,
-    check_bytes,
-    coefficient_bytes,
-    decoding_bytes,
-    format_name,
-    is_wide,
-    largest_size,
-    opened,
-)
 from ingest.images.files.metadata import file_metadata, frame_kinds, png_metadata
-from ingest.images.files.pieces import HIDDEN_PIXELS, DamagedError, Piece
+from ingest.images.files.pieces import DamagedError, Kind, Piece
 from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
@@ -118,14 +105,14 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
         return Rejected("unsupported_format", 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"')
     try:
         metadata, readable = png_metadata(encoded)
-        canvas = canvas_of(readable, limits.max_frames)
+        canvas = memory.canvas_of(readable, limits.max_frames)
         if recognised == formats.HEIF and canvas is None:
             return _unread(formats.HEIF)
         _check_size(canvas or (0, 0), name, limits)
-        image = opened(readable, formats.READ)
+        image = memory.opened(readable, formats.READ)
     except _RejectionError as rejection:
         return rejection.rejected
-    except TooLargeError as error:
+    except memory.TooLargeError as error:
         return _too_large(error, name)
     except UnidentifiedImageError:
         return _unidentified(encoded, recognised)
@@ -134,13 +121,13 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
             return _unread("BMP")
         return Rejected("corrupt", f"the header cannot be read ({type(error).__name__})")
     width, height = image.size
-    name = format_name(image)
+    name = memory.format_name(image)
     try:
         _check_size(image.size, name, limits)
         return _decode(image, encoded, name, limits, metadata)
     except _RejectionError as rejection:
         return rejection.rejected
-    except TooLargeError as error:
+    except memory.TooLargeError as error:
         return _too_large(error, name)
     except Exception as error:  # the edge, as above
         if isinstance(error, DamagedError) and error.frame:
@@ -173,13 +160,13 @@ _UNUSUAL: dict[str, Callable[[bytes], bool]] = {
 """Format -> whether a file that Pillow cannot open may be sound."""
 
 
-def _unread(name: str, size: Size | tuple[None, None] = (None, None)) -> Rejected:
+def _unread(name: str, size: memory.Size | tuple[None, None] = (None, None)) -> Rejected:
     """Return why a sound file of a format that is decoded has no pixels: few programs write such files."""
     width, height = size
     return Rejected("unsupported_format", f"this kind of {name} is not decoded", width, height, name.lower())
 
 
-def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
+def _check_size(size: memory.Size, name: str, limits: ImageLimits) -> None:
     width, height = size
     if width * height > limits.max_pixels:
         message = f"{width}x{height} pixels, the limit is {limits.max_pixels} (--max-pixels-in)"
@@ -187,7 +174,7 @@ def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
         raise _RejectionError(Rejected("too_many_pixels", message, across, down, name))
 
 
-def _too_large(error: TooLargeError, name: str) -> Rejected:
+def _too_large(error: memory.TooLargeError, name: str) -> Rejected:
     width, height = error.size
     message = f"{width}x{height} pixels of this {name} {error}"
     return Rejected("too_much_memory", message, width, height, name)
@@ -196,7 +183,7 @@ def _too_large(error: TooLargeError, name: str) -> Rejected:
 def _checked_frame(
     image: ImageFile.ImageFile,
     encoded: bytes,
-    canvas: Size | None,
+    canvas: memory.Size | None,
     num_frames: int,
     limits: ImageLimits,
     is_turned: bool = False,
@@ -206,17 +193,17 @@ def _checked_frame(
 
     canvas: as in `canvas_of`, with all frames that are decoded. The others: as in `decoding_bytes`.
     """
-    size = largest_size(image, canvas)
-    _check_size(size, format_name(image), limits)
-    streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
+    size = memory.largest_size(image, canvas)
+    _check_size(size, memory.format_name(image), limits)
+    streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if memory.format_name(image) == "jpeg" else []
     num_scans = sum(stream.num_scans for stream in streams)
     most = min(MAX_SCANS, MAX_SCANS_OF_LARGEST * limits.max_pixels // max(1, image.width * image.height))
     if num_scans > most:
         message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
-        raise _RejectionError(Rejected("too_many_scans", message, *image.size, format_name(image)))
-    views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
-    coefficients = coefficient_bytes(image, num_scans)
-    num_bytes = decoding_bytes(
+        raise _RejectionError(Rejected("too_many_scans", message, *image.size, memory.format_name(image)))
+    views = memory.Views(min(num_frames, limits.max_frames), limits.max_side_px)
+    coefficients = memory.coefficient_bytes(image, num_scans)
+    num_bytes = memory.decoding_bytes(
         image,
         size,
         num_frames,
@@ -226,7 +213,7 @@ def _checked_frame(
         is_turned=is_turned,
         by_pillow=by_pillow,
     )
-    check_bytes(size, num_bytes)
+    memory.check_bytes(size, num_bytes)
     return streams
 
 
@@ -237,7 +224,7 @@ def _decode(
     num_decoded = min(num_frames, limits.max_frames)
     width = height = 0
     stated, doubtful = 1, 1
-    canvas = canvas_of(encoded, num_decoded)
+    canvas = memory.canvas_of(encoded, num_decoded)
     if name == "jpeg2000" and not jpeg2000.is_usual(encoded, image.size):
         raise _RejectionError(_unread(name.upper(), image.size))
     views: list[Pixels] = []
@@ -265,7 +252,7 @@ def _decode(
             else:
                 seen = _frame_pixels(image, limits)
                 if name != "gif" and hidden.has_pattern_in_palette(image):
-                    unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
+                    unread.append(Piece(Kind.HIDDEN_PIXELS, num_bytes=image.width * image.height))
             if doubtful > 1:
                 other_way_up.append(orientation.turned(seen[0], doubtful))
             for number in range(len(seen)):
@@ -307,7 +294,7 @@ def _damage_of(frame: int) -> Iterator[None]:
     """Name the frame in errors of a later one, which leave the frames before it whole."""
     try:
         yield
-    except (_RejectionError, TooLargeError):
+    except (_RejectionError, memory.TooLargeError):
         raise
     except Exception as error:  # the edge, as in `decode`
         if not frame:
@@ -325,18 +312,18 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
             continue
         for file in inner.files():
             try:
-                image = opened(file, (inner.format,))
-            except TooLargeError:
+                image = memory.opened(file, (inner.format,))
+            except memory.TooLargeError:
                 yield None
                 continue
             except Exception:  # the edge, as in `decode`: something else begins like a picture
                 continue
             try:
                 num_frames = _num_frames(image, file)
-                canvas = canvas_of(file, min(num_frames, limits.max_frames))
+                canvas = memory.canvas_of(file, min(num_frames, limits.max_frames))
                 for index in range(min(num_frames, limits.max_frames)):
                     image.seek(index)
-                    num_pixels_left -= prod(largest_size(image, canvas))
+                    num_pixels_left -= prod(memory.largest_size(image, canvas))
                     if num_pixels_left < 0:
                         yield None
                         return
@@ -391,7 +378,7 @@ def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
     """Return the frame over white, and views of what this hides: colour and shape under transparency, faint steps of
     grey."""
     scale = _scale(image.size, limits.max_side_px)
-    if is_wide(image):
+    if memory.is_wide(image):
         return _wide_grey_pixels(image, scale)
     if not image.has_transparency_data:
         return [_rgb(_resized(image if image.mode in ("L", "RGB") else image.convert("RGB"), scale))]

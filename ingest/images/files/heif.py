@@ -11,20 +11,7 @@ from itertools import compress
 from math import prod
 
 from ingest.images.files.boxes import Box, boxes, number_at
-from ingest.images.files.pieces import (
-    EMBEDDED_IMAGE,
-    FRAMES,
-    HIDDEN_PIXELS,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    Range,
-    merged,
-    num_bytes_of,
-    unclaimed,
-)
+from ingest.images.files.pieces import Kind, Piece, Range, merged, num_bytes_of, unclaimed
 
 _HOLDERS = frozenset([b"mdat", b"idat"])
 """Boxes of nothing but data, for which items and samples account."""
@@ -145,20 +132,22 @@ def pieces(encoded: bytes, has_alpha: bool, num_more_frames: int | None) -> Iter
     claimed = list(contents.claimed)
     if num_more_frames is not None:
         frames = [(box.first, box.last) for box in boxes(encoded, 0, num_bytes) if box.name == b"mdat"]
-        yield Piece(FRAMES, num_bytes=num_bytes_of(frames) if num_more_frames else 0)
+        yield Piece(Kind.FRAMES, num_bytes=num_bytes_of(frames) if num_more_frames else 0)
         claimed += frames
     else:
         beside = _made_of(contents, {*_auxiliary(encoded, contents, {contents.primary}, _BESIDE)})
         for item in sorted(_shown_items(encoded, contents, has_alpha) | beside):
             content, parts = _content(encoded, contents, item), contents.items.get(item, [])
-            yield Piece(PIXELS, content)
-            yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if contents.kinds.get(item) in _DERIVED else b"")
-            yield Piece(HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
+            yield Piece(Kind.PIXELS, content)
+            yield Piece(
+                Kind.UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if contents.kinds.get(item) in _DERIVED else b""
+            )
+            yield Piece(Kind.HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
             claimed += parts
     texts = [item for item, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
     metadata = contents.metadata + [part for item in texts for part in contents.items.get(item, ())]
     for first, last in merged(metadata, num_bytes):
-        yield Piece(METADATA, encoded[first:last])
+        yield Piece(Kind.METADATA, encoded[first:last])
     claimed += metadata
     is_thumbnail = [kind == b"thmb" and target == contents.primary for kind, _, target in contents.references]
     thumbnails = [source for _, source, _ in compress(contents.references, is_thumbnail)][:_MAX_THUMBNAILS]
@@ -166,9 +155,9 @@ def pieces(encoded: bytes, has_alpha: bool, num_more_frames: int | None) -> Iter
         before = num_bytes_of(unclaimed(claimed, num_bytes))
         claimed += contents.items.get(item, ())
         content = _shown_instead(encoded, contents, item) if item in thumbnails else b""
-        yield Piece(EMBEDDED_IMAGE, content, before - num_bytes_of(unclaimed(claimed, num_bytes)))
+        yield Piece(Kind.EMBEDDED_IMAGE, content, before - num_bytes_of(unclaimed(claimed, num_bytes)))
     for first, last in unclaimed(claimed, num_bytes):
-        yield Piece(TRAILING_DATA if first >= end else UNKNOWN_CHUNK, encoded[first:last])
+        yield Piece(Kind.TRAILING_DATA if first >= end else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
 def _contents(encoded: bytes) -> _Contents:

@@ -15,13 +15,8 @@ from PIL import Image, ImagePalette, TiffImagePlugin
 
 from ingest.images.files import jpeg
 from ingest.images.files.pieces import (
-    EMBEDDED_IMAGE,
-    FRAMES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
     DamagedError,
+    Kind,
     Piece,
     Range,
     checked_bytes,
@@ -284,21 +279,23 @@ class _Account:
 
     def pieces(self, file: TiffFile) -> Iterator[Piece]:
         encoded, num_bytes = file.encoded, len(file.encoded)
-        for kind, ranges in ((METADATA, self.metadata), (PIXELS, self.compressed)):
+        for kind, ranges in ((Kind.METADATA, self.metadata), (Kind.PIXELS, self.compressed)):
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
-        yield Piece(FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
+        yield Piece(Kind.FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
         for number, offset in enumerate(self.sub_directories[:_MAX_SUB_DIRECTORIES]):
             ranges = _sub_picture(file, offset)
             content = file.beginning_at(offset) if number < _MAX_COMPARED and ranges else b""
-            yield Piece(EMBEDDED_IMAGE, content, num_bytes_of(merged(ranges, num_bytes)))
+            yield Piece(Kind.EMBEDDED_IMAGE, content, num_bytes_of(merged(ranges, num_bytes)))
             claimed += ranges
         marks = sorted(first for first, _ in self.unknown)
         for first, last in unclaimed(claimed, num_bytes):
             if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:
                 continue  # pages that were written one by one each have a header
             is_of_tag = bisect_left(marks, first) < bisect_left(marks, last)
-            yield Piece(TRAILING_DATA if last == num_bytes and not is_of_tag else UNKNOWN_CHUNK, encoded[first:last])
+            yield Piece(
+                Kind.TRAILING_DATA if last == num_bytes and not is_of_tag else Kind.UNKNOWN_CHUNK, encoded[first:last]
+            )
 
 
 def _is_known(entry: TiffEntry, max_bits: int) -> bool:
