@@ -10,7 +10,7 @@ import hashlib
 import io
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -113,10 +113,11 @@ def read_class_list(url: str) -> ClassList:
         short = _hash(_short(name))
         by_hash[short] = number if by_hash.get(short, number) == number else _AMBIGUOUS
     by_hash |= {_hash(name): number for name, number in of_paths.items()}
-    shared = _shared_folders(map(_with_slashes, number_by_name))
+    shared = posixpath.commonpath({posixpath.dirname(_with_slashes(name)) for name in number_by_name}).split("/")
     hashes = np.array(sorted(by_hash), np.uint64)
     numbers = np.array([by_hash[name_hash] for name_hash in sorted(by_hash)], np.int32)
-    return ClassList(url, digest.hexdigest(), len(number_by_name), tuple(classes), hashes, numbers, shared)
+    shared_folders = tuple(filter(None, shared[:MAX_FOLDERS]))
+    return ClassList(url, digest.hexdigest(), len(number_by_name), tuple(classes), hashes, numbers, shared_folders)
 
 
 def _text(content: bytes, url: str) -> str:
@@ -190,12 +191,6 @@ def _name(cell: str) -> str:
 def _with_slashes(name: str) -> str:
     """Return a path as Windows writes it with slashes. Keys of rows have backslashes too, in escapes."""
     return name if "/" in name else name.replace("\\", "/")
-
-
-def _shared_folders(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the leading folders of all names."""
-    shared = posixpath.commonpath({posixpath.dirname(name) for name in names})
-    return tuple(filter(None, shared.split("/")[:MAX_FOLDERS]))
 
 
 def _short(name: str) -> str:

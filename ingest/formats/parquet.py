@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import groupby
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest.errors import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault, StorageError
 from ingest.formats.parquet_decoding import GroupFaultError
@@ -48,13 +47,11 @@ SUFFIX = ".parquet"
 CAPTION_NAMES = ("caption", "text", "TEXT", "alt")
 URL_NAMES = ("url", "URL")
 
-
 MAX_ROWS = 2**20
 """A file with more rows than this and more rows than bytes is not listed row by row."""
 
 MAX_EXPANSION = 1024
 """Largest believed ratio of a row group's size, by the footer, to the file's size when slices are cut."""
-
 
 MAX_CHECKED = 64
 """Number of files whose columns are read before a scan is refused for lack of an image column."""
@@ -127,7 +124,9 @@ def _ranges(root: Place, shard: str, category: str | None, image_names: Sequence
         return
     names, first = file.schema_arrow.names, 0
     for number, group in enumerate(groups):
-        slice_rows = max(1, _rows_per_slice(group, file_bytes) // len(images))
+        # By the mean size of a row. Facts about single columns are not read: damaged ones end the process of pyarrow.
+        group_bytes = max(1, min(group.total_byte_size, MAX_EXPANSION * file_bytes))
+        slice_rows = max(1, min(MAX_SAMPLES, MAX_BYTES * group.num_rows // group_bytes) // len(images))
         for offset in range(0, group.num_rows, slice_rows):
             yield [
                 {
@@ -146,16 +145,6 @@ def _ranges(root: Place, shard: str, category: str | None, image_names: Sequence
 def _unlisted(reason: str, message: str) -> Locator:
     """Return the only locator of a file whose rows cannot be listed. reason: from `SHARD_REASONS`."""
     return {"index": 0, "fault": [reason, message]}
-
-
-def _rows_per_slice(group: pq.RowGroupMetaData, file_bytes: int) -> int:
-    """Return how many rows fit into a slice by their mean size, other columns included.
-
-    The footer's facts about single columns are not read: if they are damaged, pyarrow ends the process.
-    """
-    group_bytes = min(group.total_byte_size, MAX_EXPANSION * file_bytes)
-    fitting = MAX_BYTES * group.num_rows // max(1, group_bytes)
-    return max(1, min(MAX_SAMPLES, int(fitting)))
 
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:

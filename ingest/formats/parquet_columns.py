@@ -75,7 +75,8 @@ def choose(
 def plain_schema(choice: Choice) -> pa.Schema:
     """Return the chosen columns with dictionaries decoded, since pyarrow would write those of all rows; so are views,
     which pyarrow cannot filter."""
-    return _with_types(choice.schema, _without_dictionary)
+    fields = [field.with_type(_rebuilt(field.type, _without_dictionary)) for field in choice.schema]
+    return pa.schema(fields, choice.schema.metadata)
 
 
 def cleaned_rows(plain: pa.Table, choice: Choice) -> tuple[pa.Table, Counter[str]]:
@@ -219,10 +220,6 @@ def _hides_a_dictionary(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
         return "dictionary" in str(kind.storage_type)
     return any(_hides_a_dictionary(kind.field(number).type) for number in range(kind.num_fields))
-
-
-def _with_types(schema: pa.Schema, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Schema:
-    return pa.schema([field.with_type(_rebuilt(field.type, leaf)) for field in schema], schema.metadata)
 
 
 def _without_dictionary(kind: pa.DataType) -> pa.DataType:

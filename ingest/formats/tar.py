@@ -222,10 +222,9 @@ def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
     stream.seek(offset)
     reader = _HeaderReader(stream)
     try:
-        archive = tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0, pax_headers=_NoGlobals())
+        return tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0, pax_headers=_NoGlobals())
     except _UNREADABLE:
         return _after(stream, offset)
-    return archive
 
 
 def _after(stream: BinaryIO, offset: int) -> int:

@@ -12,6 +12,7 @@ import posixpath
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 from ingest.errors import Fault
@@ -193,7 +194,15 @@ def _content(here: Place, name: str) -> tuple[bytes, Fault | None]:
     """Return the file's bytes, or why it has none. OSError and StorageError if the storage fails."""
     location = here.at(name)
     try:
-        return _local_content(location.path) if location.is_local else (location.content(), None)
+        if not location.is_local:
+            return location.content(), None
+        if os.path.islink(location.path) and os.path.isdir(location.path):
+            return b"", LINKED_FOLDER
+        return plain_content(location.path, MAX_IMAGE_BYTES, with_unsized=False), None  # some below /proc never end
+    except NotAFileError:
+        return b"", NOT_A_FILE
+    except TooLargeError:
+        return b"", TOO_MANY_BYTES
     except OSError as error:
         if not _is_of_the_file(here, location, error):
             raise
@@ -206,27 +215,9 @@ def _is_of_the_file(here: Place, location: Place, error: OSError) -> bool:
         return here.is_dir()  # else the whole folder is gone
     if isinstance(error, PermissionError | IsADirectoryError) or error.errno in LINK_FAULTS:
         return True
-    return location.is_local and _is_of_the_system(location.path)
-
-
-def _local_content(path: str) -> tuple[bytes, Fault | None]:
-    """Return the same as `_content`."""
-    if os.path.islink(path) and os.path.isdir(path):
-        return b"", LINKED_FOLDER
-    try:
-        return plain_content(path, MAX_IMAGE_BYTES, with_unsized=False), None  # some files below /proc never end
-    except NotAFileError:
-        return b"", NOT_A_FILE
-    except TooLargeError:
-        return b"", TOO_MANY_BYTES
-
-
-def _is_of_the_system(path: str) -> bool:
-    """Return whether a file has no storage, as below /proc and /sys; reading it may fail without a fault of a disk."""
-    try:
-        return os.statvfs(path).f_blocks == 0
-    except OSError:
-        return False
+    with suppress(OSError):  # reading a file without storage, as below /proc, may fail without a fault of a disk
+        return location.is_local and os.statvfs(location.path).f_blocks == 0
+    return False
 
 
 def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
@@ -255,7 +246,10 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         sound = {index: name for index, name in names.items() if index not in faults}
     pictures = RewriteRecord()
     for index, name in sound.items():
-        encoded = _present(here, name, shard)
+        with storage_faults(shard):
+            encoded, unreadable = _content(here, name)
+        if unreadable is not None:  # it could be read when it was scanned
+            raise changed(shard, f"{printable(name)} cannot be read")
         kept.check_image(shard, index, name, hashlib.sha256(encoded).hexdigest())
         released = kept.released(index, encoded, pictures)
         if released is not None:
@@ -313,12 +307,3 @@ def _copied_sidecar(file: Place, copy: Place, kept: Kept, replaced_by: str | Non
             while block := stream.read(members.MAX_LISTED_BYTES):
                 target.write(block)
     return target.sha256, released.is_masked, released.lost_origin
-
-
-def _present(here: Place, name: str, shard: str) -> bytes:
-    """Return the bytes of a file that could be read when it was scanned."""
-    with storage_faults(shard):
-        content, fault = _content(here, name)
-    if fault is not None:
-        raise changed(shard, f"{printable(name)} cannot be read")
-    return content

@@ -6,7 +6,7 @@ So every frame and page is decoded, and colour under full transparency too.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -115,7 +115,14 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     except memory.TooLargeError as error:
         return _too_large(error, name)
     except UnidentifiedImageError:
-        return _unidentified(encoded, recognised)
+        if recognised is None:
+            return Rejected("not_an_image", "the content is not a known image format")
+        may_be_sound = {"TIFF": tiff.is_sound, "JPEG": jpeg.is_unusual}.get(recognised, lambda _: False)
+        if may_be_sound(encoded):
+            return _unread(recognised)
+        if recognised in formats.READ:
+            return Rejected("corrupt", "the header is damaged or cut")
+        return Rejected("unsupported_format", f"{recognised} is not decoded")
     except Exception as error:  # the edge: hostile bytes make the parsers raise anything
         if str(error).startswith("Unsupported BMP"):
             return _unread("BMP")
@@ -141,23 +148,6 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
             return Rejected("corrupt", message, width, height, name)
     del image, readable  # they and the error, which is gone here, hold all frames so far
     return decode(encoded, replace(limits, max_frames=num_whole))
-
-
-def _unidentified(encoded: bytes, name: str | None) -> Rejected:
-    if name is None:
-        return Rejected("not_an_image", "the content is not a known image format")
-    if name in _UNUSUAL and _UNUSUAL[name](encoded):
-        return _unread(name)
-    if name in formats.READ:
-        return Rejected("corrupt", "the header is damaged or cut")
-    return Rejected("unsupported_format", f"{name} is not decoded")
-
-
-_UNUSUAL: dict[str, Callable[[bytes], bool]] = {
-    "TIFF": tiff.is_sound,
-    "JPEG": jpeg.is_unusual,
-}
-"""Format -> whether a file that Pillow cannot open may be sound."""
 
 
 def _unread(name: str, size: memory.Size | tuple[None, None] = (None, None)) -> Rejected:
@@ -202,18 +192,8 @@ def _checked_frame(
         message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
         raise _RejectionError(Rejected("too_many_scans", message, *image.size, memory.format_name(image)))
     views = memory.Views(min(num_frames, limits.max_frames), limits.max_side_px)
-    coefficients = memory.coefficient_bytes(image, num_scans)
-    num_bytes = memory.decoding_bytes(
-        image,
-        size,
-        num_frames,
-        len(encoded),
-        views,
-        coefficients,
-        is_turned=is_turned,
-        by_pillow=by_pillow,
-    )
-    memory.check_bytes(size, num_bytes)
+    facts = (image, size, num_frames, len(encoded), views, memory.coefficient_bytes(image, num_scans))
+    memory.check_bytes(size, memory.decoding_bytes(*facts, is_turned=is_turned, by_pillow=by_pillow))
     return streams
 
 
@@ -431,11 +411,7 @@ def _wide_grey_pixels(image: Image.Image, scale: float) -> list[Pixels]:
     steps = hidden.steps_of(image)
     shown = _rgb(_resized(_eight_bit(image, np.array([0, top])), scale))
     spread = np.asarray(_resized(_eight_bit(image, steps), scale))
-    return [shown, _grey(spread)] if hidden.shows_more(spread, [shown]) else [shown]
-
-
-def _grey(plane: hidden.Plane) -> Pixels:
-    return np.repeat(plane[:, :, None], 3, axis=2)
+    return [shown, np.repeat(spread[:, :, None], 3, axis=2)] if hidden.shows_more(spread, [shown]) else [shown]
 
 
 def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:

@@ -155,11 +155,8 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
     size = memory.canvas_of(encoded, num_frames)
     for index in range(num_frames):
         image.seek(index)
-        coefficients = _coefficients(image, encoded)
-        num_bytes = memory.decoding_bytes(
-            image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
-        )
-        memory.check_bytes(image.size, num_bytes)
+        facts = (image, size or image.size, num_all, len(encoded), _NO_VIEWS, _coefficients(image, encoded))
+        memory.check_bytes(image.size, memory.decoding_bytes(*facts, by_pillow=True))
         stated = orientation.orientation_of(image).stated or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))
         pixels = ((tile if memory.is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)

@@ -209,14 +209,10 @@ class Place:
                 raise  # may come from reading another file
             raise storage_error(f"cannot write {self.path}", error) from None
 
-    def _aside_path(self) -> str:
-        """Return the path of a new unfinished file that is to become this one."""
-        folder, name = os.path.split(self.path)
-        return os.path.join(folder, f"{unfinished_stem(name)}.{uuid.uuid4().hex[:8]}{PART}")
-
     @contextmanager
     def _aside(self) -> Iterator[BinaryIO]:
-        aside = self._aside_path()
+        folder, name = os.path.split(self.path)
+        aside = os.path.join(folder, f"{unfinished_stem(name)}.{uuid.uuid4().hex[:8]}{PART}")
         file = open(aside, "wb")  # noqa: SIM115 - closing it fails too if the disk is full
         try:
             yield file

@@ -76,20 +76,16 @@ class NewFile(io.RawIOBase):
         try:
             self._stream.write(content)
             if self._is_local and self._num_bytes - self._num_written_back >= WRITTEN_BACK_BYTES:
-                self._write_back()
+                if hasattr(os, "posix_fadvise"):  # Linux writes what is declared as not needed; others may do nothing
+                    self._stream.flush()
+                    num_bytes = self._num_bytes - self._num_written_back
+                    os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
+                self._num_written_back = self._num_bytes
         except store_errors() as error:
             raise storage_error(f"cannot write {self._path}", error) from None
         self._digest.update(content)
         self._num_bytes += len(content)
         return len(content)
-
-    def _write_back(self) -> None:
-        """Ask the system to write: Linux does so for data declared as not needed; others may do nothing."""
-        if hasattr(os, "posix_fadvise"):
-            self._stream.flush()
-            num_bytes = self._num_bytes - self._num_written_back
-            os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
-        self._num_written_back = self._num_bytes
 
 
 NUM_BLOCKS = 16

@@ -12,8 +12,21 @@ from PIL import Image, ImageCms
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, profile, scene, table_profile, webp, with_chunks
-from tests.ingest.hiding import CARD, HIDING, SHOWING, TEXT
+from tests.ingest.crafted import (
+    CARD,
+    HIDING,
+    NUM_SCANNED,
+    SHOWING,
+    TEXT,
+    frames,
+    jpeg,
+    png,
+    profile,
+    scene,
+    table_profile,
+    webp,
+    with_chunks,
+)
 from tests.ingest.remade import cleaned
 from tests.nasty import chunk, encoded
 

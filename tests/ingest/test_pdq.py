@@ -13,8 +13,7 @@ from PIL import Image, ImageEnhance
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import MAX_DISTANCE, distances, hashes_of, near, pdq_of, turned
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import card, frames
-from tests.ingest.hiding import HIDING, SHOWING
+from tests.ingest.crafted import HIDING, SHOWING, card, frames
 
 DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 NOTHING_SHOWN = {

@@ -24,8 +24,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from jobs.scanning.batch import BatchScorer
 from scoring.engines.canned import CannedEngine
-from tests.ingest.crafted import frames, gif, jpeg, segment, tiff, with_chunks, with_segments
-from tests.ingest.hiding import CARD, HIDING, SHOWING
+from tests.ingest.crafted import CARD, HIDING, SHOWING, frames, gif, jpeg, segment, tiff, with_chunks, with_segments
 from tests.nasty import chunk, encoded
 
 LIMITS = ImageLimits()

@@ -26,10 +26,7 @@ _MAX_DEPTH = 4
 """Limit of items made of items that are made of others."""
 _DECODED = (b"hvc1", b"grid", b"iden")
 """Types of the items that a picture in HEIF may be made of. An overlay (`iovl`) would hide one under another."""
-_ALPHA = (
-    b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0",
-    b"urn:mpeg:hevc:2015:auxid:1\0",
-)
+_ALPHA = (b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0", b"urn:mpeg:hevc:2015:auxid:1\0")
 _BESIDE = (b"urn:mpeg:hevc:2015:auxid:2\0", b"urn:com:apple:photo:20")
 """Depth, and what cameras of phones add: maps of brightness (HDR) and masks. No viewer shows them as pictures."""
 _MAX_TILES, _SPARE_PIXELS = 4, 2**22

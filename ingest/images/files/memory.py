@@ -135,17 +135,12 @@ def decoding_bytes(
     view_bytes = num_pixels * 3 * num_views
     working = num_pixels * (4 if views.scale(size) == 1 else 36)
     flawless = _FILE_COPIES * num_encoded if name == "jpeg" and not by_pillow else 0  # jpeg.without_flaws
-    while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working + flawless
+    tile_bytes = 0
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and _TILE_WIDTH in (tags := image.tag_v2):
+        bits = max(tags.get(_BITS, (1,))) * tags.get(_SAMPLES, 1)  # a tile may be much larger than its picture
+        tile_bytes = int(tags[_TILE_WIDTH]) * int(tags[_TILE_HEIGHT]) * int(bits) // 8
+    while_decoding = prod(size) * per_pixel + tile_bytes + view_bytes + working + flawless
     return max(while_decoding, _FILE_COPIES * num_encoded + view_bytes) + _WORK_BYTES
-
-
-def _tile_bytes(image: ImageFile.ImageFile) -> int:
-    """Return the size of one tile of a TIFF, which may be much larger than its picture."""
-    if not isinstance(image, TiffImagePlugin.TiffImageFile) or _TILE_WIDTH not in image.tag_v2:
-        return 0
-    tags = image.tag_v2
-    bits = max(tags.get(_BITS, (1,))) * tags.get(_SAMPLES, 1)
-    return int(tags[_TILE_WIDTH]) * int(tags[_TILE_HEIGHT]) * int(bits) // 8
 
 
 def covering_bytes(image: Image.Image, num_encoded: int, coefficients: int) -> int:
@@ -175,9 +170,6 @@ def format_name(image: Image.Image) -> str:
 def is_wide(image: Image.Image) -> bool:
     """Return whether the picture has grey of more than 8 bits."""
     return image.mode.startswith("I") or image.mode == "F"
-
-
-_NETSCAPE = b"NETSCAPE2.0"
 
 
 def canvas_of(encoded: bytes, max_frames: int) -> Size | None:
@@ -224,7 +216,7 @@ def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:
             num_extensions += 1
             if num_extensions > MAX_CHUNKS:
                 raise ValueError(f"more than {MAX_CHUNKS:,} extensions")
-            if label == b"\xff" and num_frames == 0 and content.startswith(_NETSCAPE):
+            if label == b"\xff" and num_frames == 0 and content.startswith(b"NETSCAPE2.0"):
                 block()
             if label != b"\xfe" or content:
                 while block():

@@ -184,7 +184,8 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
                 kinds |= {"unread", *_keyword_kinds(keyword)}
                 is_damaged = True
             elif text.strip(b" \t\r\n\0"):
-                kinds |= _text_kinds(keyword, text)
+                kinds |= _keyword_kinds(keyword) | file_metadata(raw_profile(keyword, text))
+                kinds |= _xmp_kinds(text) if keyword == b"XML:com.adobe.xmp" else set()
         if is_damaged:
             rest.append(encoded[copied : first - 8])
             copied = min(last + 4, len(encoded))
@@ -252,13 +253,6 @@ def chunk_text(name: bytes, value: bytes, room: int) -> bytes | None:
     except zlib.error:
         return b""
     return None if unpacker.unconsumed_tail or len(text) > room else text
-
-
-def _text_kinds(keyword: bytes, text: bytes) -> set[str]:
-    kinds = _keyword_kinds(keyword)
-    if keyword == b"XML:com.adobe.xmp":
-        kinds |= _xmp_kinds(text)
-    return kinds | file_metadata(raw_profile(keyword, text))
 
 
 def raw_profile(keyword: bytes, text: bytes) -> bytes:

@@ -100,11 +100,7 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> bytes:
         header = bytes([flags, 0, 0, 0]) + (extended[4:10] or _canvas(encoded))
         parts = [_chunk(b"VP8X", header), *([_chunk(b"ICCP", facts.profile)] if facts.profile else []), *parts]
         parts += [_chunk(b"EXIF", facts.exif)] if facts.exif else []
-    return _file(b"".join(parts))
-
-
-def _file(body: bytes) -> bytes:
-    return _chunk(b"RIFF", b"WEBP" + body)
+    return _chunk(b"RIFF", b"WEBP" + b"".join(parts))
 
 
 def _canvas(encoded: bytes) -> bytes:
