@@ -63,8 +63,7 @@ def begins_like_picture(name: str, content: bytes) -> bool:
 
 
 def holds_what_it_says(name: str, content: bytes) -> bool:
-    """Return whether a listed member is what its extension says: text in UTF-8 without NUL, or JSON; never a
-    picture."""
+    """Return whether a listed member is text in UTF-8 without NUL or JSON, as its extension says; never a picture."""
     if begins_like_picture(name, content) or b"\0" in content:
         return False
     try:

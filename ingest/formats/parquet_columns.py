@@ -265,9 +265,7 @@ def _cleaned(column: pa.Array) -> tuple[pa.Array, int]:
 
 def _cleaned_image(column: pa.Array) -> tuple[pa.Array, int]:
     """Do the same for the fields next to the image's bytes in a struct."""
-    if not types.is_struct(column.type):
-        return column, 0
-    fields = list(column.type)
+    fields = list(column.type) if types.is_struct(column.type) else []
     cleaned = [(column.field(n), 0) if f.name == "bytes" else _cleaned(column.field(n)) for n, f in enumerate(fields)]
     num_nulled = sum(num for _, num in cleaned)
     if not num_nulled:

@@ -182,14 +182,8 @@ class _Rows:
         """Return the image if it is the scanned one. n: its position among the images of the row."""
         image, columns = self.columns.images[n], self.columns
         name = self.request.schema.names[self.choice.images[n]] if len(columns.images) > 1 else ""
-        sample = sample_of(
-            self.request.shard,
-            index,
-            {image: cell} | ({} if columns.key is None else {columns.key: key}),
-            columns,
-            image,
-            name,
-        )
+        row = {image: cell} | ({} if columns.key is None else {columns.key: key})
+        sample = sample_of(self.request.shard, index, row, columns, image, name)
         sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
         self.kept.check_image(self.request.shard, index, sample.key, sha256)
         return sample.encoded

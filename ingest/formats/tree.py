@@ -172,14 +172,8 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         if fault is None:
             with storage_faults(slice_.shard):
                 encoded, fault = _content(here, locator["name"])
-        yield Sample(
-            shard=printable(slice_.shard),
-            index=locator["index"],
-            key=printable(locator["name"]),
-            category=folder_category,
-            encoded=encoded,
-            fault=fault,
-        )
+        key = printable(locator["name"])
+        yield Sample(printable(slice_.shard), locator["index"], key, folder_category, encoded, fault)
 
 
 def names(

@@ -38,7 +38,6 @@ class Remade:
 
 
 _EXAMINED_SIDE_PX = 1280
-_NO_VIEWS = memory.Views(0, _EXAMINED_SIDE_PX)
 
 
 def cleaned(encoded: bytes, num_frames: int) -> Remade | None:
@@ -152,10 +151,10 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
     """Return a hash of the pixels of each of the first frames, and how they are turned."""
     image, hashes = opened(encoded), list[str]()
     num_all = getattr(image, "n_frames", 1)
-    size = memory.canvas_of(encoded, num_frames)
+    size, no_views = memory.canvas_of(encoded, num_frames), memory.Views(0, _EXAMINED_SIDE_PX)
     for index in range(num_frames):
         image.seek(index)
-        facts = (image, size or image.size, num_all, len(encoded), _NO_VIEWS, _coefficients(image, encoded))
+        facts = (image, size or image.size, num_all, len(encoded), no_views, _coefficients(image, encoded))
         memory.check_bytes(image.size, memory.decoding_bytes(*facts, by_pillow=True))
         stated = orientation.orientation_of(image).stated or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))

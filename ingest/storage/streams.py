@@ -17,13 +17,11 @@ from typing import Any, BinaryIO
 from ingest.storage.retries import storage_error, store_errors
 
 WRITTEN_BACK_BYTES = 16 * 2**20
-"""The system is asked to start writing to disk after this many bytes: else the flush at the end waits for all of
-them."""
+"""The system starts writing to disk after this many bytes: else the flush at the end waits for all of them."""
 
 
 class SeekableReader(io.RawIOBase):
-    """A stream of bytes that is read at any offset. Subclasses have `read` or `readinto`, and `seek`, by which `tell`
-    works."""
+    """A stream read at any offset. Subclasses have `read` or `readinto`, and `seek`, by which `tell` works."""
 
     def readable(self) -> bool:
         return True
@@ -89,7 +87,6 @@ class NewFile(io.RawIOBase):
 
 
 NUM_BLOCKS = 16
-
 BLOCK_BYTES = 512
 
 ReadBlock = Callable[[int, int, int], bytes]

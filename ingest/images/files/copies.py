@@ -159,10 +159,7 @@ def _nearby(smaller_or_larger: np.ufunc, values: npt.NDArray[np.int16]) -> npt.N
     rows = np.pad(values, ((1, 1), (0, 0), (0, 0)), mode="edge")
     rows = smaller_or_larger(smaller_or_larger(rows[:-2], rows[1:-1]), rows[2:])
     columns = np.pad(rows, ((0, 0), (1, 1), (0, 0)), mode="edge")
-    nearby: npt.NDArray[np.int16] = smaller_or_larger(
-        smaller_or_larger(columns[:, :-2], columns[:, 1:-1]), columns[:, 2:]
-    )
-    return nearby
+    return np.asarray(smaller_or_larger(smaller_or_larger(columns[:, :-2], columns[:, 1:-1]), columns[:, 2:]))
 
 
 def _mean_by_block(values: npt.NDArray[np.bool_] | npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

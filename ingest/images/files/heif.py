@@ -133,12 +133,13 @@ def pieces(encoded: bytes, has_alpha: bool, num_more_frames: int | None) -> Iter
         claimed += frames
     else:
         beside = _made_of(contents, {*_auxiliary(encoded, contents, {contents.primary}, _BESIDE)})
-        for item in sorted(_shown_items(encoded, contents, has_alpha) | beside):
+        alphas = _auxiliary(encoded, contents, {contents.primary})  # of several it is not known which is shown
+        shown = {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())}
+        for item in sorted(_made_of(contents, shown) | beside):
             content, parts = _content(encoded, contents, item), contents.items.get(item, [])
             yield Piece(Kind.PIXELS, content)
-            yield Piece(
-                Kind.UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if contents.kinds.get(item) in _DERIVED else b""
-            )
+            is_derived = contents.kinds.get(item) in _DERIVED
+            yield Piece(Kind.UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if is_derived else b"")
             yield Piece(Kind.HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
             claimed += parts
     texts = [item for item, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
@@ -289,12 +290,6 @@ def _auxiliary(encoded: bytes, contents: _Contents, items: set[int], names: tupl
     """Return the auxiliary items of others whose kind begins with one of these names; by default their alpha."""
     sources = {source for kind, source, target in contents.references if kind == b"auxl" and target in items}
     return [item for item in sources if _property(encoded, contents, item, b"auxC")[_FULL_BYTES:].startswith(names)]
-
-
-def _shown_items(encoded: bytes, contents: _Contents, has_alpha: bool) -> set[int]:
-    """Return the primary item, its alpha, and the tiles of both. Of several alphas it is not known which is shown."""
-    alphas = _auxiliary(encoded, contents, {contents.primary})
-    return _made_of(contents, {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())})
 
 
 def _made_of(contents: _Contents, items: set[int]) -> set[int]:

@@ -84,11 +84,8 @@ def pieces(encoded: bytes) -> Iterator[Piece]:
             yield Piece(Kind.METADATA if is_known else Kind.UNKNOWN_CHUNK, content)
         names.add(box.name)
     marker = offset = num_tiles = 0
-    tiles, settings, lengths_room = (
-        set[int](),
-        Counter[int](),
-        _SPARE_LENGTHS_BYTES + (last - first) // _LEAST_PIXELS_BYTES,
-    )
+    tiles, settings = set[int](), Counter[int]()
+    lengths_room = _SPARE_LENGTHS_BYTES + (last - first) // _LEAST_PIXELS_BYTES
     for marker, start, offset in _segments(encoded, first, last):
         if marker == _DATA:
             yield Piece(Kind.PIXELS, encoded[start:offset])

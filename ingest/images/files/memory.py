@@ -80,9 +80,8 @@ def check_bytes(size: Size, num_bytes: int) -> None:
 
 
 def opened(encoded: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
-    """Open a picture without decoding it. TooLargeError for a GIF, which takes memory for its first frame when it is
-    opened, an icon, which is decoded then, and a HEIF, whose parts may be larger than it or have no bound; else errors
-    are those of Pillow."""
+    """Open a picture without decoding it. TooLargeError for a GIF, whose first frame takes memory then, an icon, which
+    is decoded then, and a HEIF, whose parts may be larger or have no bound; other errors are those of Pillow."""
     size = canvas_of(encoded, 1)
     if size is not None:
         check_bytes(size, prod(size) * _LEAST_BYTES_PER_PIXEL)

@@ -292,10 +292,8 @@ class _Account:
         for first, last in unclaimed(claimed, num_bytes):
             if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:
                 continue  # pages that were written one by one each have a header
-            is_of_tag = bisect_left(marks, first) < bisect_left(marks, last)
-            yield Piece(
-                Kind.TRAILING_DATA if last == num_bytes and not is_of_tag else Kind.UNKNOWN_CHUNK, encoded[first:last]
-            )
+            is_behind = last == num_bytes and bisect_left(marks, first) == bisect_left(marks, last)
+            yield Piece(Kind.TRAILING_DATA if is_behind else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
 def _is_known(entry: TiffEntry, max_bits: int) -> bool:
