@@ -423,6 +423,10 @@ def tiff_with_old_jpeg_tags(picture: bytes) -> bytes:
     return whole.replace(struct.pack("<I", 0xFFFFFFF), struct.pack("<I", len(whole))) + picture
 
 
+def codestream(image: Image.Image, **options: object) -> bytes:
+    return encoded(image, "JPEG2000", no_jp2=True, **options)
+
+
 CARD = card_file()
 SMALL_CARD = encoded(card(48), "JPEG", quality=20)
 TEXT = b"Anna Maria Smith 4111 1111 1111 1111 " * 20
@@ -436,10 +440,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "webp_frame_17.webp": (lambda: frames(17, "WEBP", lossless=True), ("frames",)),
     "avif_frame_17.avif": (lambda: frames(17, "AVIF"), ("frames",)),
     "tiff_page_17.tiff": (lambda: frames(17, "TIFF"), ("frames",)),
-    "mpo_frame_17.jpg": (
-        lambda: mpo(*(scene(n) for n in range(16)), card()),
-        ("embedded_image", "frames", "trailing_data"),
-    ),
+    "mpo_frame_17.jpg": (lambda: mpo(*map(scene, range(16)), card()), ("embedded_image", "frames", "trailing_data")),
     "behind_jpeg.jpg": (lambda: jpeg() + CARD, PICTURE_BEHIND),
     "behind_png.png": (lambda: png() + CARD, PICTURE_BEHIND),
     "behind_gif.gif": (lambda: gif() + CARD, PICTURE_BEHIND),
@@ -585,23 +586,13 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "uuid.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"uuid", TEXT), CHUNK),
     "zeros_and_text.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"xml ", bytes(16) + TEXT), CHUNK),
     "rights.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"jp2i", TEXT), CHUNK),
-    "lengths.j2k": (
-        lambda: encoded(scene(), "JPEG2000", no_jp2=True).replace(
-            b"\xff\x52", segment(0x57, TEXT * 4) + b"\xff\x52", 1
-        ),
-        CHUNK,
-    ),
+    "lengths.j2k": (lambda: codestream(scene()).replace(b"\xff\x52", segment(0x57, TEXT * 4) + b"\xff\x52", 1), CHUNK),
     "directory.ico": (lambda: icon_with_directory(TEXT), CHUNK),
     "box.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"priv", CARD), PICTURE_IN_CHUNK),
-    "second_codestream.jp2": (
-        lambda: encoded(scene(), "JPEG2000") + box(b"jp2c", encoded(card(), "JPEG2000", no_jp2=True)),
-        PICTURE,
-    ),
-    "behind_codestream.j2k": (lambda: encoded(scene(), "JPEG2000", no_jp2=True) + CARD, PICTURE_BEHIND),
+    "second_codestream.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"jp2c", codestream(card())), PICTURE),
+    "behind_codestream.j2k": (lambda: codestream(scene()) + CARD, PICTURE_BEHIND),
     "comment.j2k": (
-        lambda: encoded(scene(), "JPEG2000", no_jp2=True).replace(
-            b"\xff\x90", segment(0x64, b"\0\1" + CARD) + b"\xff\x90", 1
-        ),
+        lambda: codestream(scene()).replace(b"\xff\x90", segment(0x64, b"\0\1" + CARD) + b"\xff\x90", 1),
         PICTURE,
     ),
     "smaller_picture.ico": (lambda: joined_icon(icon(scene(), 96), icon(card(), 48)), PICTURE),
@@ -671,7 +662,7 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "odd_sides.heic": lambda: heif(scene().crop((0, 0, 251, 187))),
     "transparent.heic": lambda: heif(half_transparent()),
     "plain.jp2": lambda: encoded(scene(), "JPEG2000"),
-    "plain.j2k": lambda: encoded(scene(), "JPEG2000", no_jp2=True, tile_size=(64, 64)),
+    "plain.j2k": lambda: codestream(scene(), tile_size=(64, 64)),
     "transparent.jp2": lambda: encoded(half_transparent(), "JPEG2000"),
     "one_size.ico": lambda: icon(scene(), 64),
     "bitmap.ico": lambda: icon(half_transparent(), 64, bitmap_format="bmp"),

@@ -82,10 +82,7 @@ def test_all_keeps_columns_of_bytes_less_the_pictures_in_them(tmp_path: Path) ->
     assert found.schema.names == ["image", *PLAIN, *BYTES, *more]
     assert found["mixed"].to_pylist() == [None, b"\0\1\2", None]
     assert found["pair"].to_pylist() == [None, {"a": 1, "b": b"\0\1\2"}, {"a": 1, "b": None}]
-    assert {name: set(found[name].to_pylist()) for name in ("original_image", "thumbnail")} == {
-        "original_image": {None},
-        "thumbnail": {None},
-    }
+    assert {*found["original_image"].to_pylist(), *found["thumbnail"].to_pylist()} == {None}
     assert found["digest"].to_pylist() == [b"0123"] * 3
     nulled = {"original_image": 3, "thumbnail": 3, "second": 3, "pages": 3, "named": 3, "mixed": 1, "pair": 1}
     assert written.left_out == {f"column {name}": count for name, count in nulled.items()}

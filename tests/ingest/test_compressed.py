@@ -124,11 +124,8 @@ def test_a_bomb_is_stopped(tmp_path: Path, codec: str, monkeypatch: Patch) -> No
     monkeypatch.setattr(tar_samples, "MIN_LIMIT_BYTES", 2**20)
     bomb = tar_bytes([("0.jpg", jpeg(0)), ("1.jpg", b"\0" * 2**24), ("2.jpg", jpeg(2))])
     samples = read(tmp_path / "a.tar.gz", packed(bomb, codec))
-    assert [(s.key, s.fault and s.fault.reason) for s in samples] == [
-        ("0", None),
-        ("1", "truncated_shard"),
-        (samples[-1].key, "corrupt_shard"),
-    ]
+    assert [s.key for s in samples[:-1]] == ["0", "1"]
+    assert [s.fault and s.fault.reason for s in samples] == [None, "truncated_shard", "corrupt_shard"]
     assert samples[-1].fault is not None
     assert samples[-1].fault.message.endswith("there is more of it than a sane compression gives")
 
