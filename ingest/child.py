@@ -98,8 +98,7 @@ class LimitError(PrivsieveError):
 
 
 _ANSWER, _QUESTION, _ERROR = b"a", b"q", b"e"
-"""What a message of a child is; its content follows. It is never unpickled: what others made may have taken over the
-child."""
+"""What a message of a child is; its content follows. It is never unpickled: the child may have been taken over."""
 
 _ERROR_BYTES = 4_000
 """Limit of the class and the message of an error."""

@@ -30,17 +30,7 @@ from ingest.formats.shard import blocks_sha256 as blocks_sha256
 from ingest.formats.shard import files_below, opened
 from ingest.formats.shard import version_mark as version_mark
 from ingest.formats.shard import version_marks as version_marks
-from ingest.sample import (
-    MAX_BYTES,
-    MAX_SAMPLES,
-    Locator,
-    Sample,
-    Slice,
-    caption_of,
-    domain_of,
-    printable,
-    url_sha256_of,
-)
+from ingest.sample import MAX_BYTES, MAX_SAMPLES, Locator, Sample, Slice, caption_of, columns_of_url, printable
 from ingest.storage.place import Place
 
 SUFFIX = ".parquet"
@@ -60,8 +50,7 @@ CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
-    """Return every Parquet file below the folder, as paths relative to it, sorted; the `removed.parquet` of a
-    release is not a shard."""
+    """Return every Parquet file below the folder, relative to it, sorted; not the `removed.parquet` of a release."""
     paths = files_below(root)
     return [path for path in paths if path.lower().endswith(SUFFIX) and not (path == REMOVED and RELEASE in paths)]
 
@@ -160,13 +149,11 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
 
 
 def _samples(group: RowGroup, locators: Sequence[Locator], category: str | None) -> Iterator[Sample]:
-    """Yield the samples of one row group; the first row that cannot be decoded, and all after it, are lost.
-
-    Texts are read apart from the images, so that damage there costs no image.
-    """
+    """Yield the samples of one row group; the first row that cannot be decoded, and all after it, are lost."""
+    # Texts are read apart from the images, so that damage there costs no image.
     numbers = [locator["row"] for locator in locators]
     texts = group.made_of_column(numbers, CAPTION_NAMES, caption_of)
-    urls = group.made_of_column(numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url)))
+    urls = group.made_of_column(numbers, URL_NAMES, columns_of_url)
     for locator, sample in zip(locators, _named(group, locators, category, with_images=True), strict=True):
         url_sha256, domain = urls.get(locator["row"], (None, None))
         if sample.fault is None or sample.fault.reason == "no_image":

@@ -51,6 +51,16 @@ class Choice:
     left_out: list[str]
     """Names of the other columns in counts."""
 
+    def plain_schema(self) -> pa.Schema:
+        """Return the chosen columns with dictionaries decoded, of which pyarrow would write those of all rows, and
+        without views, which it cannot filter."""
+        fields = [field.with_type(_rebuilt(field.type, _without_dictionary)) for field in self.schema]
+        return pa.schema(fields, self.schema.metadata)
+
+    def joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Join plain rows for the release; dictionaries are built anew."""
+        return pa.concat_tables(tables).combine_chunks().cast(self.schema)
+
 
 def choose(
     schema: pa.Schema, images: Collection[int], key: str | None, category: str | None, members: Members
@@ -72,13 +82,6 @@ def choose(
     return Choice(indices, positions, key, category, schema, left_out)
 
 
-def plain_schema(choice: Choice) -> pa.Schema:
-    """Return the chosen columns with dictionaries decoded, since pyarrow would write those of all rows; so are views,
-    which pyarrow cannot filter."""
-    fields = [field.with_type(_rebuilt(field.type, _without_dictionary)) for field in choice.schema]
-    return pa.schema(fields, choice.schema.metadata)
-
-
 def cleaned_rows(plain: pa.Table, choice: Choice) -> tuple[pa.Table, Counter[str]]:
     """Return the rows, of the `plain_schema`, and how many cells of each column became null."""
     nulled, columns = Counter[str](), list[pa.ChunkedArray]()
@@ -89,11 +92,6 @@ def cleaned_rows(plain: pa.Table, choice: Choice) -> tuple[pa.Table, Counter[str
             nulled[_label(choice.schema.names[number])] += num_nulled
         columns.append(pa.chunked_array([chunk for chunk, _ in chunks], column.type))
     return pa.table(columns, plain.schema), nulled
-
-
-def joined(tables: Sequence[pa.Table], choice: Choice) -> pa.Table:
-    """Join plain rows for the release; dictionaries are built anew."""
-    return pa.concat_tables(tables).combine_chunks().cast(choice.schema)
 
 
 def _label(name: str) -> str:
@@ -195,8 +193,7 @@ def _value_without_origins(name: str, sha256: str, value: Any) -> Any:
 
 
 def _edited_cell(kind: pa.DataType, cell: pa.Scalar, edit: Callable[[Any], Any]) -> tuple[pa.Array, bool]:
-    """Return an array of one cell, null where the edit fails or has no result of this type, and whether it says
-    something else now."""
+    """Return an array of one cell, null where the edit fails or has another type, and whether it is changed."""
     is_json = isinstance(kind, pa.JsonType)
     try:
         value = json.loads(cell.as_py()) if is_json and cell.is_valid else cell.as_py()

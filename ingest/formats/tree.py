@@ -17,16 +17,7 @@ from typing import Any
 
 from ingest.errors import Fault
 from ingest.formats import members
-from ingest.formats.released import (
-    RELEASE,
-    SHA256SUMS,
-    SIGNATURE,
-    Kept,
-    ReleasedMember,
-    RewriteRecord,
-    Written,
-    changed,
-)
+from ingest.formats.released import CHECKSUMS, RELEASE, Kept, ReleasedMember, RewriteRecord, Written, changed
 from ingest.formats.shard import (
     MAX_IMAGE_BYTES,
     TOO_MANY_BYTES,
@@ -98,8 +89,7 @@ def _is_sample(name: str) -> bool:
 
 def _samples(listing: FolderListing) -> list[tuple[str, int]]:
     """Return (name, size in bytes) of the samples in a folder, sorted; a release's checksums are none."""
-    names = {name for name, _ in listing.files}
-    checksums = {SHA256SUMS, SIGNATURE} if RELEASE in names else set()
+    checksums = CHECKSUMS if RELEASE in {name for name, _ in listing.files} else frozenset[str]()
     files = [(name, size) for name, size in listing.files if _is_sample(name) and name not in checksums]
     return sorted(files + [(name, 0) for name in listing.closed])
 
@@ -224,8 +214,7 @@ OWN_NAME = "its name is that of a file that the release has of its own"
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Copy the kept files, byte for byte unless `Kept.rewrite` is given, and those of their sidecars that
-    `Kept.members` allows."""
+    """Copy the kept files, byte for byte without a `Kept.rewrite`, and the sidecars that `Kept.members` allows."""
     folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
     target_folder = out.at(folder_name)
     hashes, left_out, num_masked = dict[str, str](), Counter[str](), 0

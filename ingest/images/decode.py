@@ -283,8 +283,7 @@ def _damage_of(frame: int) -> Iterator[None]:
 
 
 def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> Iterator[str | None]:
-    """Yield PDQ hashes of pictures inside the file; None for one that cannot be decoded, or has too many frames or
-    pixels."""
+    """Yield PDQ hashes of pictures inside the file; None for one that is damaged, or has too many frames or pixels."""
     num_pixels_left = limits.max_pixels
     for inner in pictures:
         if inner is None or not inner.format:
@@ -355,8 +354,7 @@ def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, last: int, image: Image.Im
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
-    """Return the frame over white, and views of what this hides: colour and shape under transparency, faint steps of
-    grey."""
+    """Return the frame over white, and views of what this hides: what is under transparency, faint steps of grey."""
     scale = _scale(image.size, limits.max_side_px)
     if memory.is_wide(image):
         return _wide_grey_pixels(image, scale)

@@ -285,11 +285,7 @@ class Place:
         return sorted(name for name in names if name)  # consoles of object stores mark a folder by a file "folder/"
 
     def _remote_files(self) -> Iterator[str]:
-        """Yield paths of the files directly in this folder.
-
-        A bucket of S3 is listed page by page, each tried again on its own: the entries of millions of results take
-        gigabytes.
-        """
+        """Yield paths of the files directly in this folder. S3 gives pages: entries of millions take gigabytes."""
         if "s3" not in _protocols(self.fs) or not self.path:
             yield from (entry["name"] for entry in self.entries() if entry["type"] != "directory")
             return

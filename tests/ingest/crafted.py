@@ -67,9 +67,7 @@ def with_earlier_scan(image: Image.Image) -> bytes:
     tables, scans = b"", b""
     for component, plane in ((1, coarse.convert("L")), *enumerate(planes, 1)):
         grey = encoded(plane, "JPEG")
-        first, frame, huffman, scan = (
-            grey.index(mark) for mark in (b"\xff\xdb", b"\xff\xc0", b"\xff\xc4", b"\xff\xda")
-        )
+        first, frame, huffman, scan = (grey.index(bytes([0xFF, mark])) for mark in (0xDB, 0xC0, 0xC4, 0xDA))
         colours = b"".join(bytes([number, 0x11, 0]) for number in (1, 2, 3))
         tables = grey[first:frame] + segment(0xC0, grey[frame + 4 : frame + 9] + b"\3" + colours) + grey[huffman:scan]
         scans += segment(0xDA, bytes([1, component, 0, 0, 63, 0])) + grey[scan + 10 : -2]

@@ -98,12 +98,8 @@ def test_of_a_colour_profile_the_colours_stay_and_the_rest_goes(format_name: str
     after = cleaned(encoded(scene(), format_name, icc_profile=profile(priv=CARD, cprt=TEXT, bkpt=TEXT)), 1)
     kept = Image.open(io.BytesIO(after or b"")).info["icc_profile"]
     lab = ImageCms.createProfile("LAB")
-    shown = [
-        np.asarray(
-            ImageCms.profileToProfile(scene(), ImageCms.ImageCmsProfile(io.BytesIO(each)), lab, outputMode="LAB")
-        )
-        for each in (profile(), kept)
-    ]
+    both = [ImageCms.ImageCmsProfile(io.BytesIO(each)) for each in (profile(), kept)]
+    shown = [np.asarray(ImageCms.profileToProfile(scene(), each, lab, outputMode="LAB")) for each in both]
     assert (shown[0] == shown[1]).all()
     assert len(kept) < 600
 
@@ -237,9 +233,7 @@ def gif_with_hidden_colours(**options: object) -> bytes:
 
 HIDDEN_COLOURS: dict[str, Callable[[], bytes]] = {
     "PNG": lambda: encoded(with_hidden_colours(scene()), "PNG"),
-    "PNG with opacity": lambda: encoded(
-        with_hidden_colours(scene()), "PNG", transparency=b"\0".ljust(20, b"\xff") + b"SS"
-    ),
+    "PNG with opacity": lambda: encoded(with_hidden_colours(scene()), "PNG", transparency=b"\0" + b"\xff" * 19 + b"SS"),
     "GIF": gif_with_hidden_colours,
     "GIF animated": lambda: gif_with_hidden_colours(save_all=True, append_images=[scene(50).quantize(20)]),
 }

@@ -59,9 +59,8 @@ def test_the_content_tells_how_it_is_compressed(
 ) -> None:
     monkeypatch.setattr(sample_module, "MAX_SAMPLES", 7)
     samples = read(tmp_path / name, packed(PLAIN, codec) if codec else PLAIN)
-    assert [(s.shard, s.index, s.key, s.category) for s in samples] == [
-        (name, n, f"{n:02d}", str(n % 3)) for n in range(40)
-    ]
+    found = [(s.shard, s.index, s.key, s.category) for s in samples]
+    assert found == [(name, n, f"{n:02d}", str(n % 3)) for n in range(40)]
     assert [s.encoded for s in samples] == PICTURES
     assert reasons(samples) == []
 

@@ -131,9 +131,8 @@ def test_a_column_that_gives_no_category_is_refused(file: Path, values: pa.Array
         parquet_file(file, pa.table({"image": PICTURES[:2], name: values, **fitting}))
         with pytest.raises(SourceError) as caught:
             open_source(str(file), None, category)
-        assert (
-            str(caught.value) == message.replace("NAME", name) + "name another with --category: caption, label, private"
-        )
+        advice = "name another with --category: caption, label, private"
+        assert str(caught.value) == message.replace("NAME", name) + advice
     source = open_source(str(file), None, "label", image_names=["image"])
     assert [s.category for s in samples_of(source)] == ["1", "2"]
     parquet_file(file, pa.table({"image": PICTURES[:2], "category": values}))
@@ -192,9 +191,8 @@ def test_each_column_of_images_has_a_sample_in_each_row(
     assert [s.encoded for s in samples] == [value if isinstance(value, bytes) else b"" for value in values]
     assert [key for key, _ in parquet.names(source.root, "a.parquet", None)] == [s.key for s in samples]
     # One alone, as a child process reads a slice again after a crash.
-    alone = [
-        sample for slice_ in slices_of(source) for sample in source.read(replace(slice_, locators=slice_.locators[-1:]))
-    ]
+    last = [replace(slice_, locators=slice_.locators[-1:]) for slice_ in slices_of(source)]
+    alone = [sample for slice_ in last for sample in source.read(slice_)]
     assert [s.encoded for s in alone] == [s.encoded for s in samples if s.index % len(scanned) == len(scanned) - 1]
 
 

@@ -106,8 +106,7 @@ def _only(used: Container[int], colours: bytes) -> bytes:
 
 
 def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Image.Image | None]:
-    """Return how many bytes the pixels need, to about `_FED_BYTES`, and the pixels; all bytes and no pixels if they
-    are too few or damaged."""
+    """Return how many bytes the pixels need, to about `_FED_BYTES`, and the pixels; all and None for damaged ones."""
     image = Image.new("P", size)
     decoder = Image._getdecoder("P", "gif", (bits, is_interlaced, -1))
     decoder.setimage(image.im, (0, 0, *size))

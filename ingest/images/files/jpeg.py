@@ -212,8 +212,7 @@ def is_stray(warning: str) -> bool:
 
 
 def _tables(marker: int, content: bytes) -> list[tuple[int, bytes]]:
-    """Return number and bytes of each table that a segment defines. The number is that of a Huffman table's class,
-    too."""
+    """Return number and bytes of each table that a segment defines; the number includes a Huffman table's class."""
     tables, offset = list[tuple[int, bytes]](), 0
     while offset < len(content):
         head = content[offset]

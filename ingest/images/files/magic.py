@@ -25,10 +25,8 @@ _FORMATS: tuple[tuple[str, bytes], ...] = (
     ("BMP", _BMP),
     ("TIFF", rb"II[*+]\0|MM\0[*+]|II\0\*|MM\*\0"),
     ("AVIF", rb"....ftypavi[fs]"),
-    (
-        "PPM",
-        rb"P4" + _SIDES + rb"\s|P[56]" + _SIDES + _SPACE + rb"++\d++\s|P[fF]" + _SIDES + _SPACE + rb"++-?\d[\d.]*+\s",
-    ),
+    ("PPM", rb"P4" + _SIDES + rb"\s|P[56]" + _SIDES + _SPACE + rb"++\d++\s"),
+    ("PPM", rb"P[fF]" + _SIDES + _SPACE + rb"++-?\d[\d.]*+\s"),
     ("HEIF", rb"....ftyp(?:hei[cxms]|hev[cxms]|mif[12]|msf1)"),
     ("JPEG XL", rb"\xff\x0a|\0\0\0\x0cJXL "),
     ("JPEG2000", rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51"),

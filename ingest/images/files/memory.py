@@ -66,10 +66,8 @@ class TooLargeError(Exception):
     """A picture takes more than `MAX_PICTURE_BYTES`."""
 
     def __init__(self, size: Size, num_bytes: int):
-        super().__init__(
-            f"would take about {num_bytes // 2**20:,} MB of memory to decode, the limit is "
-            f"{MAX_PICTURE_BYTES // 2**20:,} MB"
-        )
+        num_mb, limit_mb = num_bytes // 2**20, MAX_PICTURE_BYTES // 2**20
+        super().__init__(f"would take about {num_mb:,} MB of memory to decode, the limit is {limit_mb:,} MB")
         self.size = size
 
 
@@ -151,8 +149,7 @@ def covering_bytes(image: Image.Image, num_encoded: int, coefficients: int) -> i
 
 
 def coefficient_bytes(image: Image.Image, num_scans: int) -> int:
-    """Return how many bytes per pixel libjpeg holds while it decodes a JPEG: 2 for each coefficient, until the last of
-    several scans."""
+    """Return the bytes per pixel that libjpeg holds of a JPEG: 2 for each coefficient, until the last of its scans."""
     sampling: list[tuple[int, int]] = [(layer[1], layer[2]) for layer in getattr(image, "layer", ())]
     if num_scans < 2 or not sampling:
         return 0

@@ -88,8 +88,7 @@ _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # Imag
 
 
 def frame_kinds(image: Image.Image) -> set[str]:
-    """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads what follows the
-    pixels."""
+    """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads all of it."""
     comment = image.info.get("comment")
     kinds = {"description"} if comment and not str(comment).startswith(_SOFTWARE_COMMENTS) else set[str]()
     with suppress(*DAMAGED):
@@ -256,8 +255,7 @@ def chunk_text(name: bytes, value: bytes, room: int) -> bytes | None:
 
 
 def raw_profile(keyword: bytes, text: bytes) -> bytes:
-    """Return the metadata that ImageMagick packs into text: a name, a length, hexadecimal digits. Empty for other
-    text."""
+    """Return the metadata that ImageMagick packs into text: a name, a length, hex digits. Empty for other text."""
     if not keyword.lower().startswith(b"raw profile type"):
         return b""
     try:

@@ -114,8 +114,7 @@ def _num_controls(chunks: Iterable[tuple[bytes, int, int]], num_seen: int) -> in
 
 
 def _pixels(frame: _Frame, header: bytes, index: int, number: int) -> Iterator[Piece]:
-    """Yield the pixels of a frame, and what is packed with them. DamagedError if they are damaged. number: of this
-    chunk in the animation."""
+    """Yield the pixels of a frame, and what is packed with them; DamagedError. number: in the animation."""
     if not frame.packed:
         return
     packed = b"".join(frame.packed)

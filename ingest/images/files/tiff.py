@@ -101,8 +101,7 @@ class TiffFile:
         return Directory(offset, last + self._offset_bytes, tuple(entries), following)
 
     def numbers(self, directory: Directory, tag: int, most: int) -> tuple[int, ...]:
-        """Return the first values of a tag, at most `most`; none if the tag is missing or does not hold whole
-        numbers."""
+        """Return the first values of a tag, at most `most`; none if it is missing or does not hold whole numbers."""
         entry = directory.by_tag.get(tag)
         if entry is None or entry.kind not in _NUMBERS:
             return ()
@@ -297,8 +296,7 @@ class _Account:
 
 
 def _is_known(entry: TiffEntry, max_bits: int) -> bool:
-    """Return whether a tag is known and no larger than expected. max_bits: bits per sample, which set the size of
-    tables."""
+    """Return whether a tag is known and no larger than expected. max_bits: per sample, which set the size of tables."""
     if entry.tag in _METADATA_TAGS or entry.tag in _POSITIONS or entry.tag in _POINTERS:
         return True
     most = _MAX_SMALL_BYTES

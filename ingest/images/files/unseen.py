@@ -184,8 +184,7 @@ def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Ite
 
 
 def _plain_bytes(content: bytes) -> int:
-    """Return the size of the JPEG at the start of `content`; 0 if it holds much that is neither pixels nor metadata, or
-    too many segments."""
+    """Return the size of the JPEG at the start of `content`; 0 if it has too many segments, or holds much else."""
     try:
         stream = jpeg.streams(content, [0])[0]
     except ValueError:
