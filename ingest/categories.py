@@ -232,9 +232,8 @@ def read_keyword_list(url: str) -> KeywordList:
     content = given_content(place(url), f"--caption-words {url}", MAX_FILE_BYTES)
     words_by_category: dict[str, list[str]] = {}
     try:
-        for number, cells in enumerate(
-            csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True), 1
-        ):
+        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        for number, cells in enumerate(lines, 1):
             row = [cell.strip() for cell in cells]
             if not any(row) or (number == 1 and tuple(cell.lower() for cell in row) == HEADS):
                 continue

@@ -6,7 +6,7 @@ row ranges of one row group, sized by what its metadata says.
 
 import io
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -138,14 +138,23 @@ def _unlisted(reason: str, message: str) -> Locator:
 
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     """Yield the samples. Rows that cannot be decoded in bounded memory have a fault and no bytes."""
-    file = footer(root, slice_.shard)
-    for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-        locators = list(located)
-        if file is None or number is None or number >= file.num_row_groups:
-            for locator in locators:
-                yield lost(slice_.shard, locator, Fault(*locator["fault"]) if "fault" in locator else CHANGED)
-        else:
-            yield from _samples(RowGroup(root, slice_.shard, file, number), locators, category)
+    for group, locators in _row_groups(root, slice_.shard, [slice_]):
+        if group is not None:
+            yield from _samples(group, locators, category)
+            continue
+        for locator in locators:
+            yield lost(slice_.shard, locator, Fault(*locator["fault"]) if "fault" in locator else CHANGED)
+
+
+def _row_groups(
+    root: Place, shard: str, slices_: Iterable[Slice]
+) -> Iterator[tuple[RowGroup | None, Sequence[Locator]]]:
+    """Yield each row group, None if it is not there, with the locators of its rows in a slice."""
+    file = footer(root, shard)
+    for slice_ in slices_:
+        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
+            is_gone = file is None or number is None or number >= file.num_row_groups
+            yield None if is_gone else RowGroup(root, shard, file, number), list(located)
 
 
 def _samples(group: RowGroup, locators: Sequence[Locator], category: str | None) -> Iterator[Sample]:
@@ -187,27 +196,19 @@ def names(
     root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
 ) -> Iterator[tuple[str, str | None]]:
     """Yield keys and categories, reading only their columns; rows with damaged ones count as lost."""
-    file = footer(root, shard)
-    for slice_ in slices(root, shard, category, image_names):
-        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-            locators = list(located)
-            if file is None or number is None:
-                yield from ((lost(shard, locator, CHANGED).key, None) for locator in locators)
-            else:
-                named = _named(RowGroup(root, shard, file, number), locators, category, with_images=False)
-                yield from ((sample.key, sample.category) for sample in named)
+    for group, locators in _row_groups(root, shard, slices(root, shard, category, image_names)):
+        if group is None:
+            yield from ((lost(shard, locator, CHANGED).key, None) for locator in locators)
+        else:
+            named = _named(group, locators, category, with_images=False)
+            yield from ((sample.key, sample.category) for sample in named)
 
 
 def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
-    file = footer(root, shard)
-    for slice_ in slices(root, shard, None, image_names):
-        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-            rows = [locator.get("row", 0) for locator in located]
-            if file is None or number is None:
-                yield from [None] * len(rows)
-            else:
-                made = RowGroup(root, shard, file, number).made_of_column(rows, CAPTION_NAMES, caption_of)
-                yield from map(made.get, rows)
+    for group, locators in _row_groups(root, shard, slices(root, shard, None, image_names)):
+        rows = [locator.get("row", 0) for locator in locators]
+        made = {} if group is None else group.made_of_column(rows, CAPTION_NAMES, caption_of)
+        yield from map(made.get, rows)
 
 
 def lost(shard: str, locator: Locator, fault: Fault) -> Sample:

@@ -140,9 +140,7 @@ def masked_rows(
     for number, field in enumerate(rows.schema):
         if stays(number, field.name) or not has_texts(field.type):
             continue
-        cells = [
-            _edited_cell(field.type, cell, lambda value: masked_value(value, mask)) for cell in rows.column(number)
-        ]
+        cells = [_edited_cell(field.type, cell, partial(masked_value, mask=mask)) for cell in rows.column(number)]
         num_masked += sum(is_other for _, is_other in cells)
         made = pa.concat_arrays([pa.nulls(0, field.type), *(cell for cell, _ in cells)])
         rows = rows.set_column(number, field, made)

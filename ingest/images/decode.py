@@ -7,7 +7,6 @@ So every frame and page is decoded, and colour under full transparency too.
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -214,7 +213,7 @@ def _decode(
     unread: list[Piece] = []
     streams: list[jpeg.Stream] = []
     for index in range(num_decoded):
-        with _damage_of(index):
+        try:
             image.seek(index)
             tiff.mend_palette(image)
             streams += _checked_frame(image, encoded, canvas, num_frames, limits)
@@ -243,6 +242,12 @@ def _decode(
                 hashes += map(pdq_of, seen)
                 if doubtful > 1:
                     hashes.append(pdq_of(other_way_up[-1]))
+        except (_RejectionError, memory.TooLargeError):
+            raise
+        except Exception as error:  # the edge, as in `decode`; damage of a later frame leaves those before it whole
+            if not index:
+                raise
+            raise DamagedError(str(error), index) from error
     metadata |= file_metadata(*(jpeg.outside_scans(encoded, streams) if name == "jpeg" else (encoded, 0)))
     metadata |= {"jpeg2000": jpeg2000.metadata, "ico": icon.metadata}.get(name, lambda _: set())(encoded)
     more += other_way_up  # last: a cleaned picture has all views but these
@@ -267,19 +272,6 @@ def _decode(
         unseen_content.num_bytes,
         tuple(dict.fromkeys(hashes)) if limits.has_pdq else None,
     )
-
-
-@contextmanager
-def _damage_of(frame: int) -> Iterator[None]:
-    """Name the frame in errors of a later one, which leave the frames before it whole."""
-    try:
-        yield
-    except (_RejectionError, memory.TooLargeError):
-        raise
-    except Exception as error:  # the edge, as in `decode`
-        if not frame:
-            raise
-        raise DamagedError(str(error), frame) from error
 
 
 def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> Iterator[str | None]:

@@ -256,9 +256,8 @@ def _read_links(encoded: bytes, box: Box, contents: _Contents) -> None:
         first = offset + number_bytes + 1
         offset = first + link_bytes * encoded[first - 1]
         is_needed = 1 << 8 * link_bytes - 1  # a bit that is no part of the number
-        linked += (
-            number_at(encoded, at, link_bytes) % is_needed for at in range(first, min(offset, box.last), link_bytes)
-        )
+        places = range(first, min(offset, box.last), link_bytes)
+        linked += (number_at(encoded, at, link_bytes) % is_needed for at in places)
 
 
 def _read_extents(encoded: bytes, box: Box, contents: _Contents) -> None:
@@ -296,7 +295,6 @@ def _made_of(contents: _Contents, items: set[int]) -> set[int]:
     """Return items and those that they are made of."""
     for _ in range(_MAX_DEPTH):
         derived = {item for item in items if contents.kinds.get(item) in _DERIVED}
-        items = items | {
-            target for kind, source, target in contents.references if kind == b"dimg" and source in derived
-        }
+        references = ((source, target) for kind, source, target in contents.references if kind == b"dimg")
+        items = items | {target for source, target in references if source in derived}
     return items
