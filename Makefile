@@ -44,8 +44,8 @@ demo: $(VENV)/.installed-demo
 	@mkdir -p $(DEMO_OUT)
 	$(BIN)/privsieve scan jobs/demo/corpus/shards --run $(DEMO_OUT)/run
 	$(BIN)/privsieve scan jobs/demo/corpus/tree --run $(DEMO_OUT)/run-tree
-	$(BIN)/privsieve report $(DEMO_OUT)/run --by "replace(split_part(category, '/', 1), '_', ' ')" --by-label scene \
-	  --title "the demo pictures" --html $(DEMO_OUT)/report.html
+	$(BIN)/privsieve report $(DEMO_OUT)/run --by "replace(split_part(category, '/', 1), '_', ' ')" \
+	  --html $(DEMO_OUT)/report.html
 	$(BIN)/privsieve filter $(DEMO_OUT)/run --policy strict --out $(DEMO_OUT)/release
 	@echo
 	@echo "Open       $(DEMO_OUT)/report.html"

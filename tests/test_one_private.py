@@ -158,19 +158,21 @@ def of_audit_sample(made: Made, read: Callable[[], str]) -> States:
 
 
 def of_evaluate(made: Made, read: Callable[[], str]) -> States:
-    """By labels that call every picture private, and by labels that call every one public."""
+    """By labels that call every picture private, and by labels that call every one public. Each is a group."""
     found: dict[int, States] = {}
+    groups = Path(made.run).parent / "groups.csv"
+    groups.write_text("key,class\n" + "".join(f"{key},{key}\n" for key in made.states))
     for label, right in ((1, "num_true_positive"), (0, "num_true_negative")):
         labels = written(made, dict.fromkeys(made.states, label))
-        code = privsieve("evaluate", made.run, "--labels", labels, "--by", "category", "--format", "json")
+        code = privsieve("evaluate", made.run, "--labels", labels, "--groups", groups, "--format", "json")
         if code == 2:  # labels of what is private have nothing to judge in a run that does not say it
             with pytest.raises(LabelsError, match="no label can be compared with an answer"):
                 run_evaluate(EvaluateRequest(str(made.run), labels=str(labels)))
             return dict.fromkeys(made.states, None)
         assert code == 0
-        groups = json.loads(read())["groups"]
         found[label] = {
-            one["group"]: None if one["num_rejected"] else bool(one["private"][right]) is (label == 1) for one in groups
+            one["group"]: None if one["num_rejected"] else bool(one["private"][right]) is (label == 1)
+            for one in json.loads(read())["groups"]
         }
     assert found[0] == found[1]
     return found[1]

@@ -3,9 +3,6 @@
 Names of columns are normalised and compared in lower case; a name without an entry in `COLUMNS` is kept.
 """
 
-import csv
-import gzip
-import io
 import itertools
 import posixpath
 import re
@@ -16,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import PrivsieveError, QueryError, SourceError, StorageError
+from ingest.errors import PrivsieveError, QueryError, SourceError
 from ingest.formats import expand_braces
 from ingest.formats.shard import files_below
 from ingest.sample import printable
@@ -221,29 +218,8 @@ def _described(connection: duckdb.DuckDBPyConnection, rows: str, file: Place) ->
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     except (duckdb.Error, OSError) as error:
-        line = _ragged_line(file) if _kind(file.path) in ("csv", "tsv") else None
-        if line is not None:
-            why = f"line {line} has another number of columns than the first; correct that line"
-            raise SourceError(f"{file.path} cannot be read: {why}") from None
         raise unreadable(file.path, error) from None
     return {str(name): str(kind) for name, kind, *_ in described}
-
-
-def _ragged_line(file: Place) -> int | None:
-    """Return the first line with another number of cells than the first; None if there is none, or it cannot be read.
-
-    DuckDB names none where it cannot tell how the file is written.
-    """
-    path = file.path.lower()
-    try:
-        with file.open() as stream:
-            content = gzip.GzipFile(fileobj=stream) if path.endswith(".gz") else stream
-            lines = io.TextIOWrapper(content, "utf-8", "replace", newline="")
-            rows = csv.reader(lines, delimiter="\t" if _kind(path) == "tsv" else ",")
-            num_columns = len(next(rows))
-            return next((rows.line_num for row in rows if row and len(row) != num_columns), None)
-    except (OSError, EOFError, csv.Error, StopIteration, StorageError):
-        return None
 
 
 def unreadable(what: str, error: Exception) -> PrivsieveError:
@@ -253,7 +229,8 @@ def unreadable(what: str, error: Exception) -> PrivsieveError:
         return QueryError("the --where condition cannot be computed for some row: a value has another type")
     where = f" at line {line[1]}" if line else ""
     is_content = isinstance(error, (duckdb.InvalidInputException, pa.ArrowInvalid))
-    cure = "; correct that line" if line else "; it is damaged, or its extension is wrong" if is_content else ""
+    cure = "; it is damaged, a line has another number of columns, or its extension is wrong" if is_content else ""
+    cure = "; correct that line" if line else cure
     return SourceError(f"{what} cannot be read{where} ({type(error).__name__}){cure}")
 
 

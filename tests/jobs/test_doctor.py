@@ -41,21 +41,6 @@ def examined(capsys: Capture, *args: object) -> tuple[int, dict[str, tuple[str, 
     return code, found, output.err.strip()
 
 
-def model_folder(folder: Path, **changed: str | None) -> Path:
-    """A folder with the small files of a model, and weights of no bytes to speak of; None leaves a file out."""
-    files: dict[str, str | None] = {
-        "config.json": '{"model_type": "qwen3_vl", "vision_config": {}}',
-        "tokenizer.json": "{}",
-        "preprocessor_config.json": "{}",
-        "model.safetensors": None,
-    } | changed
-    folder.mkdir()
-    for name, text in files.items():
-        if text is not None:
-            (folder / name).write_text(text)
-    return folder
-
-
 def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     run = tmp_path / "new" / "run"
     code, found, end = examined(capsys, "--source", corpus, "--run", run)
@@ -120,27 +105,6 @@ def test_drivers_and_passwords_of_stores(capsys: Capture) -> None:
     assert "give credentials by the environment" in found["run"][1]
     assert SECRET not in json.dumps(found) + end
     assert code == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"config.json": None}, "has no config.json"),
-        ({"config.json": "{"}, "its config.json is not valid JSON"),
-        ({"config.json": '{"model_type": "qwen3"}'}, "is not a vision-language model (model_type qwen3"),
-        ({"tokenizer.json": None}, "has no tokenizer: none of tokenizer.json"),
-        ({}, "has no weights: neither model.safetensors"),
-    ],
-)
-def test_model_folders_that_are_not_whole(
-    tmp_path: Path, changed: dict[str, str | None], message: str, capsys: Capture
-) -> None:
-    folder = model_folder(tmp_path / "model", **changed)
-    code, found, _ = examined(capsys, "--engine", "transformers", "--model", folder)
-    assert code == 1
-    assert found["engine"][0] == "problem"
-    assert message in found["engine"][1]
 
 
 @pytest.mark.slow
@@ -238,13 +202,6 @@ def test_weights_that_exceed_the_share_of_a_gpu(monkeypatch: Patch) -> None:
         ProblemError, match=r"weights take 30,720 MiB, more than --engine-gpus 0.5 of it: give a larger"
     ):
         check_gpu("some", LARGE, 0.5)
-
-
-def test_a_model_whose_weights_are_a_link_to_nowhere(tmp_path: Path, capsys: Capture) -> None:
-    folder = model_folder(tmp_path / "model")
-    (folder / "model.safetensors").symlink_to(tmp_path / "gone")
-    _, found, _ = examined(capsys, "--engine", "transformers", "--model", folder)
-    assert found["engine"][0] == "problem"
 
 
 def test_what_nvidia_smi_lists() -> None:

@@ -54,19 +54,6 @@ def _child_of(pid: int) -> int:
 
 
 @pytest.mark.slow
-def test_one_process_and_three_write_the_same_files(corpus: Path, tmp_path: Path) -> None:
-    for number in ("1", "3"):
-        code, out, err = finish(start_scan(corpus, tmp_path / number, *INLINE, number))
-        assert (code, err) == (0, "")
-        assert out == "20 images in 4 of 4 shards: 20 scored, 0 quarantined\n"
-    files = [
-        {file.relative_to(run): file.read_bytes() for file in run.rglob("*") if file.is_file()}
-        for run in (tmp_path / "1", tmp_path / "3")
-    ]
-    assert files[0] == files[1]
-
-
-@pytest.mark.slow
 def test_a_process_that_is_killed_costs_no_row(corpus: Path, tmp_path: Path) -> None:
     scan = start_scan(corpus, tmp_path / "run", *INLINE, "2", drill={"*": 0.2})
     os.kill(_child_of(scan.pid), signal.SIGKILL)
@@ -228,7 +215,7 @@ def test_a_filter_that_fails_removes_half_written_files_unless_they_are_of_anoth
 ) -> None:
     monkeypatch.setattr(copying, "_copying", partial(_failing, deed))
     assert privsieve(*release, tmp_path / "out", "--processes", "2") == 1
-    assert "privsieve: the disk is full; run the same command with --resume to continue" in capsys.readouterr().err
+    assert "privsieve: the disk is full" in capsys.readouterr().err
     assert files(tmp_path / "out").keys() - {"release.unfinished.json"} == remaining
 
 

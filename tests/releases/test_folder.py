@@ -157,7 +157,8 @@ def _changed(facts: Any) -> Iterator[Any]:
     yield from (other for other in (None, -1, True, "\ud800", "..", [1], {"": 0}) if other != facts)
 
 
-@pytest.mark.parametrize("release", ["after_another", "covered", "urls"], indirect=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["after_another", "urls"], indirect=True)
 def test_a_changed_record_is_refused_in_one_line(
     release: Path, cases: dict[str, Path], tmp_path: Path, capsys: Capture, request: pytest.FixtureRequest
 ) -> None:
