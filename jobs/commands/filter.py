@@ -144,7 +144,7 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
         write_line(f"removed from {number_of(counts.num_unseen, 'kept image')}: content that was not scanned")
     elif counts.num_unseen:
         kinds = ", ".join(f"{kind} {number:,}" for kind, number in counts.kinds().items())
-        rule = "" if policy.has_rule_about("unseen") else "; rule: len(unseen) > 0"
+        rule = "" if "unseen" in policy.asked else "; rule: len(unseen) > 0"
         hold = "hold" if counts.num_unseen > 1 else "holds"
         images = number_of(counts.num_unseen, "kept image")
         write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")

@@ -91,7 +91,10 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRec
 
     LabelsError, SourceError, EngineError or StorageError in one line; then `out` holds no set.json.
     """
-    _refuse_misfits(request)
+    if request.dialogues is not None and request.target != "dialogue":
+        raise LabelsError(f"--dialogues is for --target dialogue, not {request.target}; leave it out")
+    if request.dialogues is None and request.target == "dialogue":
+        raise LabelsError("--target dialogue needs --dialogues FILE, one conversation per line (privsieve help tuning)")
     asked = _protocol(request)
     out = set_folder(request.out)
     labels = labels_by_picture(request.labels, request.split)
@@ -144,13 +147,6 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRec
     return record
 
 
-def _refuse_misfits(request: TuneSetRequest) -> None:
-    if request.dialogues is not None and request.target != "dialogue":
-        raise LabelsError(f"--dialogues is for --target dialogue, not {request.target}; leave it out")
-    if request.dialogues is None and request.target == "dialogue":
-        raise LabelsError("--target dialogue needs --dialogues FILE, one conversation per line (privsieve help tuning)")
-
-
 def _protocol(request: TuneSetRequest) -> Protocol:
     name = request.protocol or PROTOCOLS[request.target]
     base = name.partition(":")[0]
@@ -199,11 +195,8 @@ def _refuse_useless(chosen: Sequence[Candidate], train: Sequence[Candidate], req
             f"all {len(chosen)} drawn pictures went into the validation split; lower --validation, or take another "
             "--seed"
         )
-    if request.target == "dialogue":
-        is_useful = len({c.is_private for c in train}) > 1
-    else:
-        is_useful = differ(c.target for c in train)
-    if not is_useful:
+    are_both = len({c.is_private for c in train}) > 1
+    if not (are_both if request.target == "dialogue" else differ(c.target for c in train)):
         raise LabelsError(
             f"all {len(train)} pictures to tune on have the same answer for --target {request.target}, so there is "
             "nothing to learn; add pictures of another class"

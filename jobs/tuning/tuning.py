@@ -135,7 +135,7 @@ def _tuned(
     out = work.folder
     is_begun = _is_begun(place(str(out)), str(out), content)
     if not is_begun:
-        place(str(out / BEGUN)).write(_begun(content))
+        place(str(out / BEGUN)).write(json.dumps(content, indent=1).encode())
     began = time.monotonic()
     try:
         trained = _trained(work, request, own_lease, feedback)
@@ -173,11 +173,6 @@ def installed_packages() -> dict[str, str]:
         return {name: package_version(name) for name in PACKAGES}
     except PackageNotFoundError as error:
         raise EngineError(f"tune needs the package {error.name}: {install_command('tune')}") from None
-
-
-def _begun(content: dict[str, object]) -> bytes:
-    """Return what `_is_begun` reads."""
-    return json.dumps(content, indent=1).encode()
 
 
 def _is_begun(out: Place, name: str, content: dict[str, object]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ingest.errors import LabelsError, did_you_mean
 from ingest.sample import printable
-from ingest.storage.given_files import given_stream
+from ingest.storage.given_files import given_content, given_stream
 from ingest.storage.place import Place
 from scoring.labels import label_studio
 from scoring.labels.label_files import PRIVATE_VOTES, vote_of
@@ -19,7 +19,6 @@ from scoring.labels.source_files import (
     MAX_LABEL_FILE_BYTES,
     Importer,
     LabelledPicture,
-    content_of,
     csv_rows,
     folder_and_file,
     has_picture_name,
@@ -57,28 +56,25 @@ def _vispr(root: Place) -> Iterator[LabelledPicture]:
     has_own_folder = root.at("annotations").is_dir()
     for folder, split in _VISPR_SPLITS.items():
         annotations, images = (f"annotations/{folder}", f"images/{folder}") if has_own_folder else (folder, folder)
-        pictures = {} if has_own_folder else _pictures_by_stem(root.at(folder))
+        beside = [] if has_own_folder else names_in(root.at(folder))
+        pictures = {_stem(name): name for name in beside if has_picture_name(name)}
         for name in names_in(root.at(annotations)):
             if not name.endswith(".json"):
                 continue
             image = posixpath.join(images, pictures.get(_stem(name), f"{_stem(name)}.jpg"))
             file = posixpath.join(annotations, name)
             where = printable(file)
-            annotation = json_of(content_of(root.at(file), where, _MAX_ANNOTATION_BYTES), where)
-            labels = _vispr_labels(annotation, where)
+            annotation = json_of(given_content(root.at(file), where, _MAX_ANNOTATION_BYTES), where)
+            labels = annotation.get("labels") if isinstance(annotation, dict) else None
+            if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+                raise LabelsError(f'{where}: has no list of texts named "labels"')
+            labels = tuple(dict.fromkeys(labels))
             if has_own_folder and "image_path" in annotation:
                 if not isinstance(annotation["image_path"], str):
                     raise LabelsError(f'{where}: "image_path" is not a text')
                 image = inside(annotation["image_path"], where)
             private = int("a0_safe" not in labels) if labels else None
             yield LabelledPicture(image, private=private, split=split, labels=labels, where=where)
-
-
-def _vispr_labels(annotation: Any, name: str) -> tuple[str, ...]:
-    labels = annotation.get("labels") if isinstance(annotation, dict) else None
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise LabelsError(f'{name}: has no list of texts named "labels"')
-    return tuple(dict.fromkeys(labels))
 
 
 _PRIVACYALERT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
@@ -171,10 +167,6 @@ def _csv_rows(file: Place, name: str, ignores_columns: bool) -> Iterator[dict[st
 
 def _stem(name: str) -> str:
     return posixpath.splitext(name)[0]
-
-
-def _pictures_by_stem(folder: Place) -> dict[str, str]:
-    return {_stem(name): name for name in names_in(folder) if has_picture_name(name)}
 
 
 IMPORTERS = {

@@ -74,11 +74,6 @@ class LabelMapping(BaseModel):
         return keys
 
     @property
-    def title(self) -> str:
-        """Name and version, for the origin of labels."""
-        return f"{self.name} {self.version}"
-
-    @property
     def keys(self) -> tuple[str, ...]:
         """Attributes that any label means, in canonical order; all others are always null."""
         mapped = {key for entry in self.entries.values() for key in entry}
@@ -178,7 +173,8 @@ def import_labels(
     if annotator is not None and all(picture.annotator for picture in listed):
         raise LabelsError("--annotator changes nothing: every label names its annotator; leave it out")
     _refuse_labelled_twice(listed)
-    shared = _shared_names(listed)
+    names = Counter(key_of(path) for path in {picture.path for picture in listed} if path is not None)
+    shared = {name for name, num in names.items() if num > 1}
     num_shared_names = sum(picture.path is not None and key_of(picture.path) in shared for picture in listed)
     folder, _ = folder_and_file(root, "")
     unmapped, rows = Counter[str](), dict[tuple[object, object], dict[str, object]]()
@@ -201,7 +197,7 @@ def import_labels(
     counts = (num_missing, len(listed) - len(rows), len(contradictory), num_shared_names)
     origin = LabelsOrigin(
         source=name,
-        mapping=mapping.title if mapping else None,
+        mapping=f"{mapping.name} {mapping.version}" if mapping else None,
         num_pictures=len({picture for picture, _ in rows}),
         unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
         notes=(*importer.notes, *_notes(*counts)),
@@ -217,12 +213,6 @@ def _refuse_labelled_twice(listed: Sequence[LabelledPicture]) -> None:
         if named in seen:
             raise LabelsError(f"{picture.where}: the same picture is labelled a second time; keep one of them")
         seen.add(named)
-
-
-def _shared_names(listed: Sequence[LabelledPicture]) -> frozenset[str]:
-    """Return the file names that pictures in several folders have."""
-    paths = {picture.path for picture in listed if picture.path is not None}
-    return frozenset(name for name, num in Counter(map(key_of, paths)).items() if num > 1)
 
 
 def sha256_of(picture: Place) -> str | None:
@@ -257,8 +247,7 @@ def _row(labelled: LabelledPicture, root: Place, mapping: LabelMapping | None, i
     if private is None and labelled.vote is not None:
         private = int(labelled.vote in PRIVATE_VOTES)
     score = None if labelled.score is None else float(np.float32(labelled.score))  # as in the table
-    row: dict[str, object] = {"private": private, "class": labelled.class_, "score": score}
-    row["vote"] = labelled.vote
+    row: dict[str, object] = {"private": private, "class": labelled.class_, "score": score, "vote": labelled.vote}
     return row | {"sha256": sha256, "key": key} | values | dict(labelled.values)
 
 

@@ -139,8 +139,10 @@ def text_columns(content: bytes, name: str) -> pa.Table:
 
 def text_batches(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
     """Yield the rows as `text_columns` reads them, some at a time; the first table has none."""
-    if not _is_utf8(stream):  # pyarrow would print a traceback for a row that it cannot show to `refuse`
-        raise _not_csv(name)
+    try:  # pyarrow would print a traceback for a row that it cannot show to `refuse`
+        deque(codecs.iterdecode(iter(partial(stream.read, BLOCK_BYTES), b""), "utf-8"), maxlen=0)
+    except UnicodeDecodeError:
+        raise _not_csv(name) from None
     stream.seek(0)
     head = stream.read(BLOCK_BYTES).splitlines()[:1]
     if head and b"," not in head[0] and (b";" in head[0] or b"\t" in head[0]):
@@ -177,15 +179,6 @@ def text_batches(stream: BinaryIO, name: str) -> Iterator[pa.Table]:
 
 def _not_csv(name: str) -> LabelsError:
     return LabelsError(f"{name}: cannot be read as CSV in UTF-8 with a line of column names")
-
-
-def _is_utf8(stream: BinaryIO) -> bool:
-    blocks = iter(partial(stream.read, BLOCK_BYTES), b"")
-    try:
-        deque(codecs.iterdecode(blocks, "utf-8"), maxlen=0)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def escaped(cell: str) -> str:

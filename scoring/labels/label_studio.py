@@ -12,9 +12,10 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 
 from ingest.errors import LabelsError
+from ingest.storage.given_files import given_content
 from ingest.storage.place import Place
 from scoring.labels.label_files import PRIVATE_VOTES, SHOWN_TO, VOTES
-from scoring.labels.source_files import LabelledPicture, content_of, folder_and_file, json_of
+from scoring.labels.source_files import MAX_LABEL_FILE_BYTES, LabelledPicture, folder_and_file, json_of
 from scoring.privacy import PRIVATE_CLASSES, SHOWS_PRIVATE
 from scoring.taxonomy import ATTRIBUTES, KEYS, LEVELS
 
@@ -91,7 +92,7 @@ def pictures(root: Place) -> Iterator[LabelledPicture]:
     was not answered, or that a person skipped, is a row of null.
     """
     folder, name = folder_and_file(root, "tasks.json")
-    tasks = json_of(content_of(folder.at(name), name), name)
+    tasks = json_of(given_content(folder.at(name), name, MAX_LABEL_FILE_BYTES), name)
     is_min = isinstance(tasks, list) and any(isinstance(task, dict) and "data" not in task for task in tasks)
     if is_min or not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise LabelsError(f"{name}: is not a list of tasks; export from Label Studio as JSON, not JSON-MIN")
@@ -115,11 +116,7 @@ def _labelled(task: dict[str, Any], person: str, results: list[Any], where: str)
         question, choice = _choice(result, where)
         if question in KEYS and choice in ANSWERS:
             values[question] = ANSWERS[choice]
-        elif (
-            question == "class"
-            or (question == "private" and choice in PRIVATE)
-            or (question == "vote" and choice in VOTES)
-        ):
+        elif question == "class" or choice in {"private": [*PRIVATE], "vote": [*VOTES]}.get(question, []):
             whole[question] = choice
         elif question in (*KEYS, "private", "vote"):
             raise LabelsError(f'{where}: the answer to "{question}" is not one that labels export offers')

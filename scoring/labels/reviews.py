@@ -106,10 +106,8 @@ def read_reviews(folder: Place) -> pa.Table:
 def standing(answers: pa.Table) -> pa.Table:
     """Return the last answer per picture and person, without those that were taken back, by time."""
     ordered = answers.sort_by("answered_at")
-    last_rows: dict[tuple[str, str], int] = {}
     columns = (ordered[name].to_pylist() for name in ("sha256", "annotator"))
-    for row, name in enumerate(zip(*columns, strict=True)):
-        last_rows[name] = row
+    last_rows = {name: row for row, name in enumerate(zip(*columns, strict=True))}
     last = ordered.take(pa.array(sorted(last_rows.values()), pa.int64()))
     return last.filter(pc.not_equal(last["answer"], UNDO))
 
@@ -232,10 +230,9 @@ class ReviewAnswers:
 
     def __init__(self, folder: Place):
         """Read nothing yet."""
-        writer = uuid.uuid4().hex[:12]
-        self._folder, self._writer = folder, writer
-        self._answers = _Parts(folder, f"answers-{writer}", REVIEWS_SCHEMA, FOOTER_KEY)
-        self._shown = _Parts(folder.at(SHOWN), f"shown-{writer}", SHOWN_SCHEMA, SHOWN_KEY)
+        self._folder, self._writer = folder, uuid.uuid4().hex[:12]
+        self._answers = _Parts(folder, f"answers-{self._writer}", REVIEWS_SCHEMA, FOOTER_KEY)
+        self._shown = _Parts(folder.at(SHOWN), f"shown-{self._writer}", SHOWN_SCHEMA, SHOWN_KEY)
         self._own = list[pa.Table]()
         self._others = dict[str, tuple[str, pa.Table]]()
         self._last = datetime.min.replace(tzinfo=UTC)
@@ -300,8 +297,6 @@ def _part(file: Place) -> pa.Table:
 
 def _is_known(part: pa.Table) -> bool:
     """Return whether answers and times are valid for this version."""
+    are_answers = bool(pc.all(pc.is_in(part["answer"], pa.array(ANSWERS))).as_py())
     times = pc.min_max(part["answered_at"].cast(pa.int64())).as_py()
-    return (
-        bool(pc.all(pc.is_in(part["answer"], pa.array(ANSWERS))).as_py())
-        and 0 <= times["min"] <= times["max"] <= LAST_US
-    )
+    return are_answers and 0 <= times["min"] <= times["max"] <= LAST_US

@@ -9,7 +9,6 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,7 @@ from ingest.formats.members import extension_of
 from ingest.formats.shard import listed
 from ingest.images.files.formats import EXTENSIONS
 from ingest.sample import printable
-from ingest.storage.given_files import given_content, given_stream
+from ingest.storage.given_files import given_stream
 from ingest.storage.place import Place, reason_of
 
 MAX_LABEL_FILE_BYTES = 512 * 2**20
@@ -116,28 +115,16 @@ def names_in(folder: Place) -> list[str]:
         raise LabelsError(f"{folder.path}: cannot be listed: {reason_of(error)}") from None
 
 
-def content_of(file: Place, name: str, max_bytes: int = MAX_LABEL_FILE_BYTES) -> bytes:
-    """Read a file of labels. StorageError, with its name, if it is missing or too large."""
-    return given_content(file, name, max_bytes)
-
-
-@contextmanager
-def _text_of(file: Place, name: str, newline: str | None) -> Iterator[io.TextIOWrapper]:
-    try:
-        with given_stream(file, name, MAX_LABEL_FILE_BYTES) as stream:
-            yield io.TextIOWrapper(stream, "utf-8-sig", newline=newline)
-    except UnicodeDecodeError:
-        raise LabelsError(f"{name}: is not text in UTF-8") from None
-
-
 def csv_rows(file: Place, name: str) -> Iterator[tuple[str, list[str]]]:
     """Yield (file and line number, cells) of each row that is not blank. LabelsError if it is not CSV in UTF-8."""
-    with _text_of(file, name, newline="") as lines:
-        reader = csv.reader(lines)
+    with given_stream(file, name, MAX_LABEL_FILE_BYTES) as stream:
+        reader = csv.reader(io.TextIOWrapper(stream, "utf-8-sig", newline=""))
         try:
             for row in reader:
                 if row:
                     yield f"{name}, line {reader.line_num}", row
+        except UnicodeDecodeError:
+            raise LabelsError(f"{name}: is not text in UTF-8") from None
         except csv.Error:
             raise LabelsError(f"{name}, line {reader.line_num}: is not valid CSV; check its quotation marks") from None
 

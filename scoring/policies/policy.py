@@ -68,7 +68,6 @@ WHOLE_IMAGE = "image"
 """In `cover`: the whole picture."""
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
-PLAIN_ACTIONS: tuple[PlainAction, ...] = get_args(PlainAction)
 Text = Annotated[str, Field(pattern=r"\S")]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -263,10 +262,6 @@ class Policy(PolicyFile):
             except duckdb.Error:
                 return f'rule {number} "{rule.name}", when: {shown(rule.when)}'
         return "it cannot be applied"
-
-    def has_rule_about(self, column: str) -> bool:
-        """Return whether the condition of a rule uses this column."""
-        return column in self.asked
 
     def blind_rules(self, unanswered: Collection[str]) -> dict[str, list[str]]:
         """Return the rules that can match no image of a run: rule -> the columns in it that are null everywhere.

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
 from ingest.errors import RunError
@@ -229,13 +229,7 @@ CORRECTED_SCHEMA = pa.schema(
 METHODS = ("difference", "fay-herriot")
 
 
-def _subject(name: str) -> str:
-    if name not in SUBJECTS:
-        raise ValueError("no subject of an audit")
-    return name
-
-
-Subject = Annotated[str, AfterValidator(_subject)]
+Subject = Annotated[str, Field(pattern=f"^({'|'.join(SUBJECTS)})$")]
 
 ROUNDING = 1e-9
 """A computed share may exceed 0–1 by this much, and the lower end of an interval the upper one."""
@@ -302,20 +296,14 @@ def read_stored(root: Place) -> tuple[pa.Table, State] | None:
         if table.schema != CORRECTED_SCHEMA:
             raise ValueError("other columns")
         table.validate(full=True)
-        _check_rates(table)
+        for name in (*_RATES, *_QUALITY):  # NaN is within no bounds; null, which is unknown, is allowed
+            _all(pc.and_(pc.greater_equal(table[name], -ROUNDING), pc.less_equal(table[name], 1 + ROUNDING)))
+        for name in ("", "sensitivity_", "specificity_"):
+            _all(pc.less_equal(pc.subtract(table[f"{name}low"], table[f"{name}high"]), ROUNDING))
+        _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
+        _all(pc.is_in(table["method"], pa.array(METHODS)))
+        _all(pc.greater_equal(table["num_labels"], 0))
     return table, state
-
-
-def _check_rates(table: pa.Table) -> None:
-    """Raise ValueError for invalid values. NaN is within no bounds; null, which is unknown, is allowed."""
-    for name in (*_RATES, *_QUALITY):
-        rates = table[name]
-        _all(pc.and_(pc.greater_equal(rates, -ROUNDING), pc.less_equal(rates, 1 + ROUNDING)))
-    for name in ("", "sensitivity_", "specificity_"):
-        _all(pc.less_equal(pc.subtract(table[f"{name}low"], table[f"{name}high"]), ROUNDING))
-    _all(pc.is_in(table["subject"], pa.array(SUBJECTS)))
-    _all(pc.is_in(table["method"], pa.array(METHODS)))
-    _all(pc.greater_equal(table["num_labels"], 0))
 
 
 def _all(is_right: pa.ChunkedArray) -> None:

@@ -131,9 +131,6 @@ def _shards(record: RunRecord) -> tuple[str, ...] | None:
         return None
 
 
-NOTHING = sha256().hexdigest()
-
-
 @dataclass(frozen=True)
 class Tally:
     """Rows of all result files, added up."""
@@ -180,7 +177,7 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
         named, again = tee((shard, name) for shard in loose for name in result_names(shard, current.ledger))
         named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
         for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
-            end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
+            end, following, fingerprints, is_changed = sha256().hexdigest(), 0, set[str](), False
             for (_, name), footer in group:
                 yield footer
                 number, (before, _, after) = result_number(name), footer.listing_digests.partition(" ")

@@ -73,8 +73,8 @@ class Footer:
 
     @property
     def mark(self) -> int:
-        """The part of a slice's result in the hash of the run's rows."""
-        return mark_of(self.file, self.num_rows, self.content)
+        """The part of a slice's result in the hash of the run's rows (`hash_of_marks`)."""
+        return int.from_bytes(hashlib.sha256(f"{self.file}\n{self.num_rows}\n{self.content}".encode()).digest(), "big")
 
 
 @dataclass(frozen=True)
@@ -234,11 +234,6 @@ def _num_with_category(metadata: pq.FileMetaData) -> int:
 # One hash of all rows of a run: it changes if a result is added, removed, or replaced by one with other rows, and
 # stays the same if the run is compacted. The marks of the files are added up, so that their order does not matter and
 # millions of them need no memory.
-def mark_of(name: str, num_rows: int, content: str) -> int:
-    """Return the part of a result file in the sum. content: a text that changes with the rows, such as the footer's."""
-    return int.from_bytes(hashlib.sha256(f"{name}\n{num_rows}\n{content}".encode()).digest(), "big")
-
-
 def hash_of_marks(total: int) -> str:
     """Return the hash of a run whose marks have this sum."""
     return f"{total % 2**256:064x}"

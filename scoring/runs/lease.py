@@ -61,7 +61,13 @@ class Holder(BaseModel):
             return False
         if self.pid == os.getpid():  # another thread's, or one of a restarted container with the same pid
             return self.id not in _HELD_HERE
-        return not _runs(self.pid)
+        try:
+            os.kill(self.pid, 0)
+        except PermissionError:  # somebody else's
+            return False
+        except ProcessLookupError:
+            return True
+        return False
 
 
 def holder(file: Place) -> Holder | None:
@@ -146,12 +152,3 @@ def lease(file: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
             own_lease.give_back()
     finally:
         _HELD_HERE.discard(own_lease.id)
-
-
-def _runs(pid: int) -> bool:
-    with suppress(PermissionError):  # somebody else's
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-    return True

@@ -242,9 +242,8 @@ def read_record(url: str) -> tuple[Place, RunRecord]:
 def record_in(run: Place) -> RunRecord:
     """Return the record of a run. RunError if it has none."""
     if not run.at(RUN_RECORD).exists():
-        how = f"privsieve scan SOURCE --run {run.url} makes one"
-        if run.exists():
-            how = "give the folder that scan --run wrote"
+        makes_one = f"privsieve scan SOURCE --run {run.url} makes one"
+        how = "give the folder that scan --run wrote" if run.exists() else makes_one
         raise RunError(f"{run.url} is not a run: it has no {RUN_RECORD}; {how}")
     if run.at(PURGED).exists():
         raise RunError(f"{run.url} was purged: only its figures are left, in {FIGURES}/; scan into a new run")

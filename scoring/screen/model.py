@@ -36,20 +36,16 @@ class Predictor:
 
     def probability(self, vectors: Vectors) -> float | None:
         """Return P(private) of one view, 0–1; None if it lacks all modalities."""
-        together = float(joined(self.single_probabilities(vectors)[None], self.gate)[0])
-        if math.isnan(together):
-            return None
-        inside = min(max(together, EDGE), 1 - EDGE)
-        return curved(math.log(inside / (1 - inside)), self.curve)
-
-    def single_probabilities(self, vectors: Vectors) -> Numbers:
-        """Return the probability by each modality; NaN where one is missing. Shape (M,)."""
         singles = np.full(len(self.modalities), np.nan)
         for number, modality in enumerate(self.modalities):
             vector = vectors.get(modality.name)
             if vector is not None:
                 singles[number] = curved(logit(vector, self.heads[modality.name]), modality.curve)
-        return singles
+        together = float(joined(singles[None], self.gate)[0])
+        if math.isnan(together):
+            return None
+        inside = min(max(together, EDGE), 1 - EDGE)
+        return curved(math.log(inside / (1 - inside)), self.curve)
 
     def highest(self, views: Sequence[Vectors]) -> float | None:
         """Return P(private) of a picture, the highest of its views, rounded as the column `prob_screen` is; None if

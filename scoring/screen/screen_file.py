@@ -89,7 +89,6 @@ def _own_hash(text: str | bytes) -> str:
 
 
 def _head(modality: str) -> str:
-    """Return the name of the tensor with its head."""
     return f"{modality}.head"
 
 

@@ -125,7 +125,9 @@ def _trained(request: TrainingRequest, on_step: Callable[[int, int], None]) -> T
         eval_dataset=held_back if len(held_back) else None,
     )
     last = last_checkpoint(request.folder)
-    _remove_half_written(request.folder)
+    for checkpoint in (request.folder / CHECKPOINTS).glob("checkpoint-*"):
+        if not _is_complete(checkpoint):  # a killed run left it half-written
+            shutil.rmtree(checkpoint, ignore_errors=True)
     try:
         tuner.train(resume_from_checkpoint=None if last is None else str(last))
     except NotANumberError as error:
@@ -158,13 +160,6 @@ def last_checkpoint(folder: Path) -> Path | None:
     return max(filter(_is_complete, (folder / CHECKPOINTS).glob("checkpoint-*")), key=_step, default=None)
 
 
-def _remove_half_written(folder: Path) -> None:
-    """Remove the checkpoints that a killed run left half-written."""
-    for checkpoint in (folder / CHECKPOINTS).glob("checkpoint-*"):
-        if not _is_complete(checkpoint):
-            shutil.rmtree(checkpoint, ignore_errors=True)
-
-
 def _is_complete(checkpoint: Path) -> bool:
     try:
         json.loads((checkpoint / TRAINER_STATE).read_bytes())
@@ -175,16 +170,9 @@ def _is_complete(checkpoint: Path) -> bool:
 
 def tuned_modules(model: Any, *, vision: bool) -> list[str]:
     """Return the names of all linear modules of the language model, and with `vision` of the picture's side too."""
-    return [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and _is_tuned(name, vision=vision)
-    ]
-
-
-def _is_tuned(name: str, *, vision: bool) -> bool:
-    """Return whether a linear module of this name is tuned."""
-    return LANGUAGE_HEAD not in name and (vision or not set(name.split(".")) & set(VISION_PARTS))
+    linear = (name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear))
+    skipped = frozenset(() if vision else VISION_PARTS)
+    return [name for name in linear if LANGUAGE_HEAD not in name and skipped.isdisjoint(name.split("."))]
 
 
 def adapted(model: Any, recipe: Recipe) -> PeftModel:

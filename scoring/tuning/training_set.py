@@ -221,16 +221,12 @@ def open_set(folder: str) -> TrainingSet:
         if (root / RECORD).stat().st_size > MAX_RECORD_BYTES:
             raise ValueError("too large")
         content = json.loads((root / RECORD).read_bytes())
+        refuse_other_format(content, f"{folder}: its {RECORD}", "make the set again", LabelsError)
+        return TrainingSet(root, SetRecord.model_validate(content))
     except OSError as error:
         raise LabelsError(f"{root / RECORD}: cannot be read: {reason_of(error)}") from None
     except (ValueError, RecursionError):
         raise LabelsError(f"{folder}: its {RECORD} is damaged; make the set again") from None
-    try:
-        refuse_other_format(content, f"{folder}: its {RECORD}", "make the set again", LabelsError)
-        record = SetRecord.model_validate(content)
-    except ValueError:
-        raise LabelsError(f"{folder}: its {RECORD} is damaged; make the set again") from None
-    return TrainingSet(root, record)
 
 
 def described(target: Target, class_name: str | None, key: str, sha256: str, group: str) -> dict[str, object]:

@@ -70,6 +70,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (_policy("  - {name: a, when: score, then: drop, reason: r}"), "gives FLOAT, not true or false"),
         (_policy("  - {name: a, when: level = 1, then: dorp, reason: r}"), 'then: "dorp" is none of keep, .*"drop"'),
         (_policy("  - {name: a, when: level = 1, then: drop}"), "rule 1 reason is missing"),
+        (_policy("  - {name: a, when: level = 1, when: b}"), 'the key "when" occurs twice, the second time at line 3'),
         (_policy(DROP_FACES, DROP_FACES), 'two rules have the name "faces"'),
         (
             _policy("  - {name: a, when: level IN (1, 2), then: drop, reason: r}"),
@@ -301,12 +302,6 @@ def test_a_rule_is_blind_if_it_matches_no_row_in_which_some_columns_are_null(whe
     policy = load_policy(_policy(f"  - {{name: a, when: '{when}', then: drop, reason: r}}"), "p.yaml")
     unanswered = ["unique_body_markings", "disability", "holistic_score"]
     assert list(policy.blind_rules(unanswered)) == (["a"] if is_blind else [])
-
-
-def test_a_key_that_stands_twice_is_refused() -> None:
-    text = "name: p\ndefault: keep\nrules:\n  - {name: a, when: level = 1, when: level = 2, then: drop, reason: r}\n"
-    with pytest.raises(PolicyError, match='the key "when" occurs twice, the second time at line 4'):
-        load_policy(text.encode(), "p.yaml")
 
 
 def test_the_documentation_lists_the_rules_that_no_policy_has() -> None:

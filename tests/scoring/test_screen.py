@@ -308,11 +308,8 @@ def test_a_screen_that_was_written_says_the_same(tmp_path: Path, made: MadeScree
     assert screen.predictor.probability(vectors) == made.predictor.probability(vectors)  # type: ignore[arg-type]
     assert screen.record.bound == made.record.bound
     assert screen.encoder == b"an encoder"
-    assert sorted(file.name for file in (tmp_path / "screen").iterdir()) == [
-        "encoder.onnx",
-        "screen.json",
-        "screen.safetensors",
-    ]
+    names = {file.name for file in (tmp_path / "screen").iterdir()}
+    assert names == {"encoder.onnx", "screen.json", "screen.safetensors"}
 
 
 @pytest.mark.parametrize("name", ["screen.safetensors", "encoder.onnx"])
@@ -323,19 +320,17 @@ def test_a_changed_file_of_a_screen_is_refused(tmp_path: Path, made: MadeScreen,
         read_screen(str(tmp_path))
 
 
-def test_unknown_settings_of_a_screen_are_refused(tmp_path: Path, made: MadeScreen) -> None:
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [({"pickle": "x"}, "is damaged"), ({"format": 2}, "has the format 2, .* or fit the screen again")],
+)
+def test_a_screen_with_unknown_settings_or_of_another_format_is_refused(
+    tmp_path: Path, made: MadeScreen, more: dict[str, object], message: str
+) -> None:
     _write(tmp_path, made)
     record = json.loads((tmp_path / "screen.json").read_text())
-    (tmp_path / "screen.json").write_text(json.dumps(record | {"pickle": "x"}))
-    with pytest.raises(LabelsError, match=r"screen\.json is damaged"):
-        read_screen(str(tmp_path))
-
-
-def test_a_screen_of_another_format_is_refused(tmp_path: Path, made: MadeScreen) -> None:
-    _write(tmp_path, made)
-    record = json.loads((tmp_path / "screen.json").read_text())
-    (tmp_path / "screen.json").write_text(json.dumps(record | {"format": 2}))
-    with pytest.raises(LabelsError, match=r"screen\.json has the format 2, .* or fit the screen again"):
+    (tmp_path / "screen.json").write_text(json.dumps(record | more))
+    with pytest.raises(LabelsError, match=rf"screen\.json {message}"):
         read_screen(str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""The severity score over all 1,320 combinations."""
+"""The severity score over all 1,320 combinations, and of labels: open where what decides them was not judged."""
 
 import itertools
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from scoring import severity
+from scoring.severity import levels_with_gaps, scores_with_gaps
 from scoring.taxonomy import ATTRIBUTES, KEYS, TAXONOMY
 
 COMBINATIONS = np.array(list(itertools.product(*(range(n + 1) for n in TAXONOMY.level_sizes))), dtype=np.int64)
@@ -57,3 +58,40 @@ def test_the_level_is_the_first_with_a_count() -> None:
 def test_s_lex_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match="0…1319, got 1320"):
         severity.counts_of(np.array([1320]))
+
+
+AT = {level: next(i for i, a in enumerate(ATTRIBUTES) if a.level == level) for level in (1, 2, 3, 4)}
+
+
+def _values(present: tuple[int, ...] = (), unknown: tuple[int, ...] = ()) -> np.ndarray:
+    """0 everywhere, but 1 for the first attribute of some levels and NaN for that of others."""
+    made = np.zeros(len(ATTRIBUTES), np.float32)
+    made[[AT[level] for level in present]] = 1
+    made[[AT[level] for level in unknown]] = np.nan
+    return made
+
+
+@pytest.mark.parametrize(
+    ("present", "unknown", "level", "score"),
+    [
+        ((), (), 0, 0.0),
+        ((1,), (), 1, 0.711),
+        ((4,), (), 4, 0.0),
+        ((1,), (2, 3, 4), 1, None),
+        ((2,), (1,), None, None),
+        ((2,), (3,), 2, None),
+        ((), (4,), None, None),
+    ],
+)
+def test_what_was_not_judged_is_never_taken_as_absent(
+    present: tuple[int, ...], unknown: tuple[int, ...], level: int | None, score: float | None
+) -> None:
+    values = _values(present, unknown)[None]
+    assert levels_with_gaps(values).tolist() == pytest.approx([np.nan if level is None else level], nan_ok=True)
+    assert scores_with_gaps(values).tolist() == pytest.approx([np.nan if score is None else score], nan_ok=True)
+
+
+def test_0_5_counts_as_absent() -> None:
+    values = np.full((1, len(ATTRIBUTES)), 0.5, np.float32)
+    assert levels_with_gaps(values).tolist() == [0]
+    assert scores_with_gaps(values).tolist() == [0]

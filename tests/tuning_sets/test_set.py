@@ -75,22 +75,8 @@ def test_every_picture_of_the_source_and_every_label_is_counted_once(
     source = made.tree(tmp_path / "pictures", pictures)
     (source / "link.png").symlink_to("nowhere.png")
     out = tmp_path / "set"
-    code = privsieve(
-        "tune",
-        "set",
-        source,
-        "--labels",
-        truth,
-        "--target",
-        "binary",
-        "--out",
-        out,
-        "--quiet",
-        "--n",
-        6,
-        "--validation",
-        0,
-    )
+    command = ("tune", "set", source, "--labels", truth, "--target", "binary", "--out", out, "--quiet")
+    code = privsieve(*command, "--n", 6, "--validation", 0)
     shown = capsys.readouterr()
     assert code == 0, shown.err
     record = open_set(str(out)).record
