@@ -15,7 +15,7 @@ class Command(click.Command):
     """
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        headings: dict[str, tuple[str, ...]] = getattr(self.callback, "headings", {})
+        headings: dict[str, list[str]] = getattr(self.callback, "headings", {})
         heading_of = {name: heading for heading, names in headings.items() for name in names}
         records: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *headings)}
         for parameter in self.get_params(ctx):

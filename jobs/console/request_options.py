@@ -18,7 +18,6 @@ LARGEST = 2**63 - 1
 MAX_SECONDS = 10**7
 """About four months; the clocks of some systems accept no times that are much further away."""
 
-
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem | str]]
 Function = Callable[..., Any]
 
@@ -89,26 +88,6 @@ class YamlFile(click.ParamType[bytes]):
         return content
 
 
-class Recall(click.ParamType[float]):
-    """`recall=0.95` -> 0.95, above 0 and below 1."""
-
-    name = "recall"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        name, _, share = value.partition("=")
-        try:
-            number = float(share)
-        except ValueError:
-            number = math.nan
-        if name.strip() != "recall" or not 0 < number < 1:
-            self.fail(
-                f'"{value}" is not recall=SHARE with a share above 0 and below 1, such as recall=0.95', param, ctx
-            )
-        return number
-
-
 def offering(names: Iterable[str]) -> Complete:
     """Return `shell_complete=` of an option: it offers names that begin with what is typed; others are allowed."""
     known = tuple(names)
@@ -121,9 +100,7 @@ def offering(names: Iterable[str]) -> Complete:
 
 def takes(*requests: type) -> Callable[[Function], Function]:
     """Turn a function of these requests, and of options of its own, into a function of options, for `click.command`.
-
-    Two fields of the same name would be one option, so they are refused.
-    """
+    Two fields of the same name would be one option, so they are refused."""
     declared = [parameter for request in requests for parameter in parameters(request)]
     names = [item.name for item in declared]
     assert len(names) == len(set(names)), f"two fields have the same name: {sorted(names)}"
@@ -140,19 +117,14 @@ def takes(*requests: type) -> Callable[[Function], Function]:
             command = _declared(item)(command)
         # Its requests put names in place of the queries of URLs, so `jobs.console.settings` need not.
         command.names_urls = True  # type: ignore[attr-defined]
-        command.headings = _headings(declared)  # type: ignore[attr-defined]
+        headings = dict[str, list[str]]()
+        for item in declared:
+            if heading := item.spelled("heading"):
+                headings.setdefault(heading, []).append(_names(item)[0].partition("/")[0])
+        command.headings = headings  # type: ignore[attr-defined]
         return command
 
     return decorate
-
-
-def _headings(declared: Sequence[Parameter]) -> dict[str, tuple[str, ...]]:
-    """Return heading -> names of options."""
-    by_heading: dict[str, tuple[str, ...]] = {}
-    for item in declared:
-        if heading := item.spelled("heading"):
-            by_heading[heading] = (*by_heading.get(heading, ()), _names(item)[0].partition("/")[0])
-    return by_heading
 
 
 def _names(parameter: Parameter) -> tuple[str, ...]:

@@ -151,10 +151,7 @@ FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list
 
 Urls = Annotated[tuple[Url, ...], FROM_LIST]
 
-HASH_LIST_VARIABLE = "PRIVSIEVE_HASH_LIST"
-"""One for all commands, so that an operator can set it once."""
-
-HashListUrl = Annotated[Url | None, Option(metavar="FILE", variable=HASH_LIST_VARIABLE)]
+HashListUrl = Annotated[Url | None, Option(metavar="FILE", variable="PRIVSIEVE_HASH_LIST")]
 
 
 @contextmanager
@@ -203,8 +200,7 @@ def parameters(request: type) -> tuple[Parameter, ...]:
                     result.append(dataclasses.replace(each, metadata=(*spelling, *each.metadata, *shared)))
             continue
         made = field_.default_factory() if field_.default_factory is not MISSING else field_.default
-        parameter = Parameter(field_.name, kind, metadata, made, texts.get(field_.name, ""))
-        result.append(parameter)
+        result.append(Parameter(field_.name, kind, metadata, made, texts.get(field_.name, "")))
     return tuple(result)
 
 

@@ -18,10 +18,8 @@ PREFIX = "PRIVSIEVE"
 
 
 def add_settings(command: click.Command, words: Sequence[str], examples: Sequence[str] = ()) -> None:
-    """Add `--config`, variables and their explanation to a command, or to each command of a group.
-
-    words: of the command, such as ("labels", "import"). examples: command lines for `--help`.
-    """
+    """Add `--config`, variables and their explanation to a command, or to each command of a group. words: of the
+    command, such as ("labels", "import"). examples: command lines for `--help`."""
     if isinstance(command, click.Group):
         for name, below in command.commands.items():
             add_settings(below, (*words, name))
@@ -87,17 +85,13 @@ class _Config(click.Option):
     def _read(self, ctx: click.Context, parameter: click.Parameter, path: Path | None) -> None:
         if ctx.resilient_parsing:
             return
-        self._refuse_unknown_variables(ctx)
-        if path is not None:
-            ctx.default_map = _values(ctx.command, " ".join(self._words), path)
-
-    def _refuse_unknown_variables(self, ctx: click.Context) -> None:
-        begin = _variable(self._words, "")
+        begin, verb = _variable(self._words, ""), " ".join(self._words)
         known = [str(p.envvar) for p in ctx.command.params if isinstance(p, click.Option)]
         for name in sorted(os.environ):
             if name.startswith(begin) and name not in known:
-                verb = " ".join(self._words)
                 raise click.UsageError(f"the variable {name} is no option of {verb}{did_you_mean(name, known)}", ctx)
+        if path is not None:
+            ctx.default_map = _values(ctx.command, verb, path)
 
 
 def _values(command: click.Command, verb: str, path: Path) -> dict[str, Any]:

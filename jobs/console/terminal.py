@@ -107,10 +107,8 @@ def write_document(document: "Document") -> None:
 
 
 def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int]) -> None:
-    """Write a table to stdout. numbers: indices of columns of numbers, which are never folded.
-
-    Cells are escaped, and are `Text`, which takes no markup: a category named "[bold]" is shown as it is.
-    """
+    """Write a table to stdout. numbers: indices of columns of numbers, which are never folded. Cells are escaped, and
+    are `Text`, which takes no markup: a category named "[bold]" is shown as it is."""
     from rich import box
     from rich.cells import cell_len
     from rich.table import Table

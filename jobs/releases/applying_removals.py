@@ -42,8 +42,6 @@ class ApplyRemovalsRequest:
 
 @dataclass
 class _Shard:
-    """What a shard holds."""
-
     kept: dict[int, str] = field(default_factory=dict)
     """Index of each picture that stays -> its sha256."""
 
@@ -76,10 +74,8 @@ def run_apply_removals(request: ApplyRemovalsRequest, feedback: Feedback = SILEN
 def _matched(
     root: Place, tombstones: Tombstones, url: str, feedback: Feedback
 ) -> tuple[Source, dict[str, _Shard], RemovalResult]:
-    """Return the copy, its shards that hold something to remove, and the result if that is removed.
-
-    A tombstone names the picture in its shard with its key and hash, in any shard if the copy has none of this name.
-    """
+    """Return the copy, its shards that hold something to remove, and the result if that is removed. A tombstone names
+    the picture in its shard with its key and hash, in any shard if the copy has none of this name."""
     source = open_source(url, None, None)
     named = [
         (

@@ -8,6 +8,7 @@ in `card.md.j2`.
 import hashlib
 import json
 import posixpath
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -83,8 +84,12 @@ def _paths(release: ReleaseRecord) -> list[str]:
     paths = sorted(map(printable, release.sha256))
     if release.file_format != "tree":
         return paths
-    suffixes = {posixpath.splitext(path)[1] for path in paths} - {"", *RELEASED_WITH_IMAGE}
-    return [f"**/*{suffix}" for suffix in sorted(suffixes)]
+    return [f"**/*{suffix}" for suffix in picture_suffixes(paths)]
+
+
+def picture_suffixes(paths: Iterable[str]) -> list[str]:
+    """Return the extensions, with the dot, of the pictures in a tree."""
+    return sorted({posixpath.splitext(path)[1] for path in paths} - {"", *RELEASED_WITH_IMAGE})
 
 
 def write_card(out: Place, release: ReleaseRecord) -> dict[str, str]:

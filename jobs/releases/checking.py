@@ -84,9 +84,7 @@ class Verified:
 
 def run_verify(request: VerifyRequest, feedback: Feedback = SILENT) -> Verified:
     """Compare every file with its hash, the decisions with the counts, and the pictures with the decisions.
-
-    StorageError or PrivsieveError if there is no release that could be verified.
-    """
+    StorageError or PrivsieveError if there is no release that could be verified."""
     root, url = place(request.release), request.release
     if root.at(UNFINISHED).exists():
         raise PrivsieveError(f"{url} is unfinished, so it cannot be verified; run its filter again with --resume")
@@ -151,10 +149,8 @@ def _content_faults(
 
 
 def _compared(root: Place, url: str, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
-    """Compare the decisions with the counts and the tombstones, and the pictures with the decisions.
-
-    Returns how many pictures were compared, and the faults.
-    """
+    """Compare the decisions with the counts and the tombstones, and the pictures with the decisions. Returns how many
+    pictures were compared, and the faults."""
     try:
         decisions = read_own(root, DECISIONS, url, COLUMNS)
     except IncompleteError:

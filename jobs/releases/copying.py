@@ -19,15 +19,7 @@ from ingest.sample import printable
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, reason_of
 from jobs.releases.decider import Decider
-from jobs.releases.decisions import (
-    KeptHash,
-    as_written,
-    kept_of,
-    kept_rows,
-    redactions_of,
-    row_chunks,
-    unseen_in,
-)
+from jobs.releases.decisions import KeptHash, as_written, kept_of, kept_rows, redactions_of, row_chunks, unseen_in
 from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Counts, Share, counts_in
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
@@ -94,7 +86,12 @@ class ShardCopier:
         written = replace(NOTHING, num_samples=share.num_kept)
         if self.copies_pictures and share.num_kept:
             written = self._released(share, decisions, rewrite)
-        self._refuse_replaced(share)
+        # The last check, since a picture that differs from the scanned one is a more precise reason. The time of the
+        # shard does not count, since a corpus may have been restored from a copy.
+        scanned = blocks_at(self.run, share.rows)
+        now = self.corpus.blocks_sha256(share.shard) if scanned else ""
+        if now and scanned != {now}:
+            raise changed(share.shard, "its content was replaced")
         decisions = as_written(decisions, written, unseen)
         num_left, gone = kept_rows(decisions).num_rows, written.dropped.keys() | written.pictures.refused.keys()
         if written.num_samples != num_left or num_left + len(gone) != share.num_kept:
@@ -109,17 +106,6 @@ class ShardCopier:
         pictures = RewriteRecord(num_without_origin=written.pictures.num_without_origin)
         written = replace(written, dropped={}, pictures=pictures)
         return Copied(number, written, counts_in(decisions))
-
-    def _refuse_replaced(self, share: Share) -> None:
-        """Raise IncompleteError if the shard's content is not what it was when it was scanned.
-
-        Its time does not count, since a corpus may have been restored from a copy. This check is the last one, since a
-        picture that differs from the scanned one is a more precise reason.
-        """
-        scanned = blocks_at(self.run, share.rows)
-        now = self.corpus.blocks_sha256(share.shard) if scanned else ""
-        if now and scanned != {now}:
-            raise changed(share.shard, "its content was replaced")
 
     def _decided(self, share: Share) -> tuple[pa.Table, dict[int, list[str]], Rewriter | None]:
         """Decide for a shard: the decisions, `unseen_in` of them, and what writes pictures again. IncompleteError if

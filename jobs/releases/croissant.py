@@ -8,17 +8,16 @@ import glob
 import hashlib
 import json
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
 from ingest.formats.members import IMAGE_EXTENSIONS, extension_of
 from ingest.formats.released import CROISSANT
-from ingest.formats.tree import RELEASED_WITH_IMAGE
 from ingest.images.files import formats
 from ingest.sample import printable
 from ingest.storage.place import Place
-from jobs.releases.card import name_of, origins
+from jobs.releases.card import name_of, origins, picture_suffixes
 from jobs.releases.record import ReleaseRecord
 from scoring.taxonomy import KEYS
 
@@ -98,14 +97,9 @@ def _file(name: str, sha256: str, encoding: str) -> dict[str, Any]:
     return {"@type": "cr:FileObject", "@id": name, **facts}
 
 
-def _suffixes(names: Iterable[str]) -> list[str]:
-    """Return the extensions, with the dot, of the pictures in a tree."""
-    return sorted({posixpath.splitext(name)[1] for name in names} - {"", *RELEASED_WITH_IMAGE})
-
-
 def _patterns(names: Sequence[str]) -> list[str]:
     """Return patterns of the pictures in a tree, at its top and below; names without an extension are their own."""
-    of_suffixes = [f"{folder}*{glob.escape(suffix)}" for suffix in _suffixes(names) for folder in ("", "**/")]
+    of_suffixes = [f"{folder}*{glob.escape(suffix)}" for suffix in picture_suffixes(names) for folder in ("", "**/")]
     return of_suffixes + [glob.escape(name) for name in names if not posixpath.splitext(name)[1]]
 
 

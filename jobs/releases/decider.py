@@ -90,10 +90,8 @@ def readable(number: float) -> str:
 
 
 def scores_of(rows: pa.Table, by: str) -> pa.ChunkedArray:
-    """Return the value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too.
-
-    QueryError if it is no expression over the row, gives no number, or fails.
-    """
+    """Return the value of an expression over rows of `scoring.table.SCHEMA`, float64; null for NaN, too. QueryError if
+    it is no expression over the row, gives no number, or fails."""
     sql = value_expression(by, SCHEMA)
     connection = row_cursor()
     connection.register("score_rows", rows)
@@ -144,10 +142,8 @@ class Decider:
         return _COUNTED | frozenset(ORIGIN) | self.policy.columns | of_threshold
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Return a decision for each row, of `DECISIONS_SCHEMA`. rows: of one shard, with `columns`.
-
-        PolicyError if a rule fails on a row; QueryError if the expression of the threshold does.
-        """
+        """Return a decision for each row, of `DECISIONS_SCHEMA`. rows: of one shard, with `columns`. PolicyError if a
+        rule fails on a row; QueryError if the expression of the threshold does."""
         decisions = self.policy.decide(rows, self.engine)
         for name in DECISIONS_SCHEMA.names[decisions.num_columns :]:
             is_of_row = name in ORIGIN and self.policy.members != "image-only"
@@ -195,22 +191,17 @@ def _guaranteed(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Tab
 
 
 def _unreadable(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table:
-    """Drop rows without image bytes."""
     is_lost = pc.and_(pc.is_null(decisions["sha256"]), pc.not_equal(decisions["action"], "drop"))
     reasons = pc.binary_join_element_wise("there is nothing that could be copied", decisions["reason"], ": ")
     return dropped_by(decisions, is_lost, ReservedRule.UNREADABLE, reasons)
 
 
 def _removed_before(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table:
-    """Drop what was taken down from the release before."""
-    if not decider.removed:
-        return decisions
     is_removed = pc.is_in(decisions["sha256"], pa.array(sorted(decider.removed), pa.string()))
     return dropped_by(decisions, is_removed, ReservedRule.REMOVED_BEFORE, pa.scalar(TAKEN_DOWN_BEFORE))
 
 
 def _damaged(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table:
-    """Drop rows about damaged parts of a shard."""
     return dropped_by(decisions, is_damage(rows), ReservedRule.DAMAGED_SHARD, rows[Col.REASON])
 
 

@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from ingest.errors import StorageError
-from ingest.formats.released import (
-    RELEASE_LEASE,
-    UNFINISHED,
-    own_names_among,
-)
+from ingest.formats.released import RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.formats.shard import storage_faults
 from ingest.storage.place import Place
 from jobs.releases.files import identity_of
@@ -53,10 +49,8 @@ def _entries(folder: Place) -> Iterator[tuple[str, Literal["file", "link", "fold
 
 
 def refuse_misplaced(out: Place, url: str, run: Place, source: Place, is_folder: bool) -> None:
-    """Raise StorageError if the release would be inside the source or the run, or hold them.
-
-    is_folder: whether everything below `source` is part of the corpus, or only some of its files.
-    """
+    """Raise StorageError if the release would be inside the source or the run, or hold them. is_folder: whether
+    everything below `source` is part of the corpus, or only some of its files."""
     if out.is_local and any(above.exists() and not above.is_dir() for above in Path(out.path).parents):
         raise StorageError(f"cannot write {url}: it is below a file")
     if out.is_within(source) and (is_folder or source.is_within(out)):

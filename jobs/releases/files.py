@@ -88,19 +88,13 @@ CHANGES_SCHEMA = pa.schema(
 a removed one, null if the run no longer has it."""
 
 REMOVED_SCHEMA = pa.schema(
-    {
-        "shard": pa.string(),
-        "key": pa.string(),
-        "released_sha256": pa.string(),
-        "done": pa.date32(),
-    }
+    {"shard": pa.string(), "key": pa.string(), "released_sha256": pa.string(), "done": pa.date32()}
 )
 """One row per removed picture, for holders of older copies. `done`: the day of the takedown. It has no hash of the URL
 or of the scanned picture: those of public tables can be hashed, too, so they would lead to the picture."""
 
 TAKEN_DOWN_SCHEMA = REMOVED_SCHEMA.append(pa.field("sha256", pa.string()))
 """The same with the hash of the scanned picture, so that it never comes back."""
-
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     REMOVED: REMOVED_SCHEMA,
@@ -110,14 +104,6 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     TAKEN_DOWN: TAKEN_DOWN_SCHEMA,
 }
 """Columns of the tables of a release, by path."""
-
-
-def _hashed_files(release: ReleaseRecord) -> set[str]:
-    """Return the paths of `HASHED` that a release has."""
-    has_removed = bool(release.num_removed_before or release.takedowns)
-    has = {REMOVED: has_removed, TAKEN_DOWN: has_removed}
-    has |= {REDACTIONS: release.second_look is not None, CHANGES: release.previous_sha256 is not None}
-    return {path for path in HASHED if has.get(path, True)}
 
 
 BLOCK_BYTES = 2**22
@@ -135,12 +121,6 @@ def is_published_copy(root: Place) -> bool:
     return not root.at(PRIVATE).exists()
 
 
-def refuse_published_copy(root: Place, what: str) -> None:
-    """Raise PrivsieveError if the folder of what must not be published is missing."""
-    if is_published_copy(root):
-        raise PrivsieveError(f"{what} is a published copy, without {PRIVATE}/; give the release as filter wrote it")
-
-
 def record_of(content: bytes, what: str) -> ReleaseRecord:
     """Return what `release.json` says. PrivsieveError, with `what` it is of, if it has another format or is damaged."""
     try:
@@ -153,7 +133,10 @@ def record_of(content: bytes, what: str) -> ReleaseRecord:
     except (ValueError, RecursionError):
         where = "no JSON"
     else:
-        differing = release.own_sha256.keys() ^ _hashed_files(release)
+        has_removed = bool(release.num_removed_before or release.takedowns)
+        has = {REMOVED: has_removed, TAKEN_DOWN: has_removed}
+        has |= {REDACTIONS: release.second_look is not None, CHANGES: release.previous_sha256 is not None}
+        differing = release.own_sha256.keys() ^ {path for path in HASHED if has.get(path, True)}
         if not differing:
             return release
         where = f"own_sha256.{min(differing)}"
@@ -191,8 +174,8 @@ def identity_of(file: Place) -> ReleaseIdentity | None:
 def read_own(root: Place, name: str, what: str, columns: Collection[str] | None = None) -> pa.Table:
     """Read a table of `SCHEMAS`, or some columns of it. IncompleteError, with `what` release it is of, if it is
     damaged or has other columns; PrivsieveError if all that must not be published is missing."""
-    if not is_public(name):
-        refuse_published_copy(root, what)
+    if not is_public(name) and is_published_copy(root):
+        raise PrivsieveError(f"{what} is a published copy, without {PRIVATE}/; give the release as filter wrote it")
     try:
         table = read_checked(root.at(name), columns)
     except (pa.ArrowException, FileNotFoundError, NotADirectoryError):

@@ -364,11 +364,9 @@ def _executor(planned: FilterPlan, resources: FilterResources) -> Iterator[Copy]
 def _copy_all(
     copier: ShardCopier, plan: Plan, copy: Copy, feedback: Feedback, own_lease: Lease
 ) -> tuple[Counts, list[Written]]:
-    """Copy every shard. Return the counts after the copy, and what was written.
-
-    If a shard has changed, the others are copied all the same, and IncompleteError is raised at the end. A StorageError
-    is raised at once, and so is the error that another filter has taken the release over.
-    """
+    """Copy every shard. Return the counts after the copy, and what was written. If a shard has changed, the others are
+    copied all the same, and IncompleteError is raised at the end. A StorageError is raised at once, and so is the error
+    that another filter has taken the release over."""
     counts, written, changed = Counts(), dict[int, Written](), dict[int, str]()
     with feedback.meter("filter", plan.num_kept) as meter, closing(copy(copier, plan.shares)) as copies:
         for copied in copies:

@@ -98,11 +98,8 @@ def finish(
 
 
 def write_descriptions(out: Place, release: ReleaseRecord) -> tuple[ReleaseRecord, bytes, dict[str, str]]:
-    """Write what follows from the record: the card, `croissant.json` and `SHA256SUMS`.
-
-    Returns the record with the hashes of these, the content of `release.json`, which is to be written last, and
-    each written file -> its hash.
-    """
+    """Write what follows from the record: the card, `croissant.json` and `SHA256SUMS`. Return the record with their
+    hashes, the content of `release.json`, which is to be written last, and each written file -> its hash."""
     written = write_card(out, release) | write_croissant(out, release)
     release = release.changed(own_sha256=dict(sorted((release.own_sha256 | written).items())))
     content = as_json(release)
@@ -113,9 +110,7 @@ def write_descriptions(out: Place, release: ReleaseRecord) -> tuple[ReleaseRecor
 
 def joined(out: Place, shares: Sequence[Share], name: str, num_counted: int | None = None) -> str:
     """Join the tables of the shards, in their order, and return the hash of the file. Few rows are in memory at once.
-
-    num_counted: rows that there must be, as many as were planned; else IncompleteError, and there is no file.
-    """
+    num_counted: rows that there must be, as many as were planned; else IncompleteError, and there is no file."""
     num_rows, schema = 0, SCHEMAS[name]
     with (
         out.at(name).create() as stream,
@@ -152,9 +147,7 @@ def _parts(out: Place, shares: Sequence[Share], name: str) -> Iterator[pa.Table]
 
 def left_out(written: Iterable[Written]) -> dict[str, int]:
     """Return kind of file or column that was next to the images and not copied -> how many, the most frequent first.
-
-    Rare kinds are added up.
-    """
+    Rare kinds are added up."""
     counts = Counter[str]()
     for done in written:
         counts.update(done.left_out)

@@ -69,10 +69,8 @@ def refuse_unfinished(root: Place) -> None:
 
 
 def remove_safely(root: Place, find: Callable[[], Found[Result]], feedback: Feedback, *, is_dry: bool) -> Result:
-    """Remove what `find` has found. If anything fails before all is written, nothing has changed.
-
-    If a command was interrupted once all was written, this ends it first. is_dry: only say what would be removed.
-    """
+    """Remove what `find` has found. If anything fails before all is written, nothing has changed. If a command was
+    interrupted once all was written, this ends it first. is_dry: only say what would be removed."""
     if is_dry:
         refuse_unfinished(root)
         return find()[0]

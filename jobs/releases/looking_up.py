@@ -143,9 +143,8 @@ def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[Picture
     if column == "sha256":
         is_named = pc.or_(is_named, pc.equal(decisions["released_sha256"], name).fill_null(False))
     for row in decisions.filter(is_named).to_pylist():
-        state: State = (
-            "taken down" if row["rule"] in (ReservedRule.TAKEDOWN, ReservedRule.REMOVED_BEFORE) else "dropped"
-        )
+        is_gone = row["rule"] in (ReservedRule.TAKEDOWN, ReservedRule.REMOVED_BEFORE)
+        state: State = "taken down" if is_gone else "dropped"
         shown = f"{row['shard']}/{row['key']}"
         if row["released_sha256"] is None:
             yield PictureMatch(state, shown)

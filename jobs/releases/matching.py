@@ -73,15 +73,12 @@ def _held(shard: str, looked_for: Hashes, sample: Sample) -> HeldPicture:
     return HeldPicture(shard, sample.index, sample.key, sha256, sample.url_sha256, near)
 
 
-PAIRS_AT_ONCE = 2**20
-
-
 def scanned_distances(decisions: pa.Table, looked_for: Hashes) -> Iterator[tuple[int, int]]:
     """Yield, for each frame of a released picture that was covered, its row, and in how many bits it differed from the
     nearest hash before. looked_for: shape (hashes, 4)."""
     scanned = decisions["pdq"].combine_chunks()
     rows, texts = pc.list_parent_indices(scanned).to_pylist(), pc.list_flatten(scanned)
-    num_at_once = max(1, PAIRS_AT_ONCE // max(1, len(looked_for)))
+    num_at_once = max(1, 2**20 // max(1, len(looked_for)))  # so that a million pairs are in memory
     for first in range(0, len(rows), num_at_once):
         hashes = hashes_of(texts.slice(first, num_at_once).to_pylist())
         nearest = distances(looked_for, hashes).min(axis=1)

@@ -67,10 +67,8 @@ class Decided:
                 self.connection.execute(_STRICTEST.format(key=key, cause=cause))
 
     def group(self, groups: GroupsBy) -> GroupCounts:
-        """Find groups of near duplicates, give each the strictest decision of its pictures, and count them.
-
-        RunError if no row has a hash.
-        """
+        """Find groups of near duplicates, give each the strictest decision of its pictures, and count them. RunError if
+        no row has a hash."""
         self.connection.execute(
             """
             CREATE TABLE distinct_hash AS SELECT hash, (row_number() OVER (ORDER BY hash) - 1)::INTEGER AS number
@@ -166,10 +164,8 @@ def decided_rows(
     decider: Decider,
     groups: GroupsBy | None,
 ) -> Decided:
-    """Decide on every row of a run and put the decisions into the table `decided`. Errors as in `plan_release`.
-
-    groups: the kind of hash that the rows are grouped by.
-    """
+    """Decide on every row of a run and put the decisions into the table `decided`. Errors as in `plan_release`. groups:
+    the kind of hash that the rows are grouped by."""
     connection.execute(
         'CREATE TABLE decided (shard INTEGER, "index" BIGINT, rank TINYINT, code INTEGER, cause VARCHAR, '
         "url_sha256 VARCHAR, hash VARCHAR)"
@@ -181,34 +177,31 @@ def decided_rows(
             if rows.num_rows:
                 if decided.shards[-1:] != [shard := rows["shard"][0].as_py()]:
                     decided.shards.append(shard)
-                _insert(decided, codes, decider.decide(rows), _hashes(rows, groups))
+                _insert(decided, codes, decider.decide(rows), rows[groups] if groups is not None else None)
     decided.decisions += codes
     return decided
 
 
 def _insert(
-    decided: Decided, codes: dict[tuple[str, str, str], int], decisions: pa.Table, hashes: pa.ChunkedArray
+    decided: Decided, codes: dict[tuple[str, str, str], int], decisions: pa.Table, hashes: pa.ChunkedArray | None
 ) -> None:
-    """Add decisions for rows of the last shard. codes: decision -> its number, of those so far. hashes: of each row."""
+    """Add decisions for rows of the last shard. codes: decision -> its number, of those so far. hashes: of each row's
+    first frame."""
     of_rows = zip(*(decisions[name].to_pylist() for name in ("action", "rule", "reason")), strict=True)
     numbers = [codes.setdefault(decision, len(codes)) for decision in of_rows]
     is_withheld = pc.is_in(decisions["rule"], pa.array(WITHHELD))
     # Of a row without a picture nothing follows for its URL.
     has_url = pc.or_(is_withheld, pc.is_valid(decisions["sha256"]))
+    nothing = pa.nulls(len(numbers), pa.string())
     columns = {
         "shard": pa.array([len(decided.shards) - 1] * len(numbers), pa.int32()),
         "index": decisions["index"],
         "rank": pa.array([ACTIONS.index(action) for action in decisions["action"].to_pylist()], pa.int8()),
         "code": pa.array(numbers, pa.int32()),
-        "cause": pa.nulls(len(numbers), pa.string()),
+        "cause": nothing,
         "url_sha256": pc.if_else(has_url, decisions["url_sha256"], None),
-        "hash": pc.if_else(is_withheld, pa.scalar(None, pa.string()), hashes),
+        "hash": nothing if hashes is None else pc.if_else(is_withheld, pa.scalar(None, pa.string()), hashes),
     }
     decided.connection.register("rows", pa.table(columns))
     decided.connection.execute("INSERT INTO decided SELECT * FROM rows")
     decided.connection.unregister("rows")
-
-
-def _hashes(rows: pa.Table, groups: GroupsBy | None) -> pa.ChunkedArray:
-    """Return the hash of each picture, of its first frame; null if it has none."""
-    return rows[groups] if groups is not None else pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])

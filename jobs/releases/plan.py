@@ -91,10 +91,7 @@ class Counts:
         return dict(sorted(self.unseen_kinds.items(), key=lambda item: (-item[1], item[0])))
 
     def actions(self) -> dict[str, int]:
-        by_action = Counter[str]()
-        for (action, _), count in self.by_rule.items():
-            by_action[action] += count
-        return {action: by_action[action] for action in ACTIONS}
+        return {name: sum(n for (action, _), n in self.by_rule.items() if action == name) for name in ACTIONS}
 
 
 @dataclass(frozen=True)
@@ -173,12 +170,11 @@ def _refuse_incomplete(record: RunRecord, corpus: Source, listed: Results, num_r
     if gone:
         raise IncompleteError(
             f"{record.source} has changed since it was scanned: {number_of(gone, 'shard')} of the run "
-            f"{'is' if gone == 1 else 'are'} gone; nothing is "
-            "released; restore what is gone, or scan the source into a new run"
+            f"{'is' if gone == 1 else 'are'} gone; nothing is released; restore what is gone, or scan the source into "
+            "a new run"
         )
     if not has_all_chosen(record, num_rows, corpus.shards, listed.ledger):
-        wanted = record.num_chosen
-        raise RunError(f"{num_rows} of {wanted} chosen images are scanned; {THEN}")
+        raise RunError(f"{num_rows} of {record.num_chosen} chosen images are scanned; {THEN}")
 
 
 def unanswered_in(url: str, record: RunRecord, policy: Policy) -> frozenset[str]:

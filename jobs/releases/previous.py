@@ -112,9 +112,7 @@ def previous_release(url: str | None, out: Place) -> PreviousRelease | None:
 
 def write_changes(out: Place, url: str, previous: PreviousRelease) -> tuple[ChangeCounts, str]:
     """Compare the decisions of both releases, and write `changes.parquet`. Return the counts, and the hash of the file.
-
-    out: has `decisions.parquet`.
-    """
+    out: has `decisions.parquet`."""
     with duckdb.connect() as connection:
         connection.execute("SET enable_external_access = false")
         connection.register("previous", previous.decisions)

@@ -39,7 +39,7 @@ _ROUNDING = 2e-4
 
 @cache
 def _described(engine: SecondEngine) -> EngineDescription:
-    """Return the description. EngineError if the engine cannot run here."""
+    """EngineError if the engine cannot run here."""
     return engine_module(engine.name).describe(engine.options)
 
 
@@ -174,11 +174,8 @@ def rewritten_rows(rows: pa.Table, decisions: pa.Table, reviewed: ReviewedBoxes)
     names = [name for name in ("status", "num_frames_scanned", "boxes") if name in rows.column_names]
     decided = decisions.select(["index", "sha256", "rule", "action"]).to_pylist()
     return {
-        decision["index"]: {
-            "rule": decision["rule"],
-            "boxes": None,
-            "reviewed": reviewed.get(decision["sha256"] or "", ()),
-        }
+        decision["index"]: {"rule": decision["rule"], "boxes": None}
+        | {"reviewed": reviewed.get(decision["sha256"] or "", ())}
         | row
         for decision, row in zip(decided, rows.select(names).to_pylist(), strict=True)
         if decision["action"] != "drop"

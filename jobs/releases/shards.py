@@ -40,10 +40,8 @@ class Shards:
     def rest(
         self, root: Place, staged: Place, release: ReleaseRecord, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]
     ) -> tuple[Replaced, UrlCounts | None, int]:
-        """Write the shards that hold pictures to remove again without them. is_taken: shape (decisions,).
-
-        Returns also the counts of the list afterwards, and how many rows it has lost.
-        """
+        """Write the shards that hold pictures to remove again without them. is_taken: shape (decisions,). Returns also
+        the counts of the list afterwards, and how many rows it has lost."""
         source = open_source(root.url, None, None)
         names = {printable(shard): shard for shard in source.shards}
         shards = np.array(decisions["shard"].to_pylist(), dtype=object)
@@ -93,11 +91,9 @@ class Shards:
 def _kept(
     shard: str, released: Sequence[str | None], is_taken: npt.NDArray[np.bool_], places: Sequence[int] | None
 ) -> Kept:
-    """Return what is left of a shard. IncompleteError if it has another number of pictures.
-
-    released: hash of each picture in it, None for those that are not in it. places: the index of each picture in it;
-    None if its samples are all pictures.
-    """
+    """Return what is left of a shard. IncompleteError if it has another number of pictures. released: hash of each
+    picture in it, None for those that are not in it. places: the index of each picture in it; None if its samples are
+    all pictures."""
     there = [(sha256, bool(goes)) for sha256, goes in zip(released, is_taken, strict=True) if sha256 is not None]
     indices = range(len(there)) if places is None else places
     if len(indices) != len(there):

@@ -17,14 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
-from ingest.formats.released import (
-    DECISIONS,
-    HASHED,
-    REDACTIONS,
-    RELEASE,
-    SIGNATURE,
-    UNFINISHED,
-)
+from ingest.formats.released import DECISIONS, HASHED, REDACTIONS, RELEASE, SIGNATURE, UNFINISHED
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links

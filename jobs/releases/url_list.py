@@ -140,7 +140,10 @@ class UrlList:
             connection.execute("SET preserve_insertion_order = true")  # the order of the table
             metadata = open_metadata(table, connection)
             _load_released(connection, run, plan, decider)
-            kept, left_out = _released_columns(metadata, decider.policy, column)
+            names = [name for name in metadata.types if not name.lower().startswith(OWN)]
+            has_bytes = {name for name, kind in metadata.types.items() if "BLOB" in kind or "TINYINT[" in kind}
+            may_have_bytes = decider.policy.members == "all"  # which may be a picture
+            kept = [name for name in names if may_have_bytes or name == column or name not in has_bytes]
             try:
                 reader = connection.sql(_list_sql(metadata, kept, column)).to_arrow_reader(10_000)
                 num_rows, files, num_masked = _written(reader, out, column, decider.policy)
@@ -148,7 +151,7 @@ class UrlList:
                 raise unreadable(table, error) from None
         if num_rows != self.counts.num_released:
             raise IncompleteError(f"--urls {table} has changed since it was counted; nothing is released")
-        cells_left_out = dict.fromkeys((f"column {name}" for name in left_out), num_rows)
+        cells_left_out = {f"column {name}": num_rows for name in names if name not in kept}
         return [Written(0, dict(files), {}, cells_left_out, num_masked=num_masked)]
 
     def with_all_rows(self, decisions: pa.Table, is_taken: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -207,9 +210,7 @@ class UrlList:
 
     def _rows(self, file: Place) -> Iterator[tuple[pa.RecordBatch, list[str | None]]]:
         """Yield the rows of a file of the list, in order, and the hash of the URL of each; None if it has none.
-
-        IncompleteError if the file is damaged.
-        """
+        IncompleteError if the file is damaged."""
         with refuse_damage(file.path, _DAMAGED, IncompleteError), file.open() as stream:
             for batch in pq.ParquetFile(stream, pre_buffer=False).iter_batches(10_000, use_threads=False):
                 urls = batch.column(self.counts.column).cast(pa.string()).to_pylist()
@@ -243,14 +244,6 @@ def _load_released(connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan
         FROM picture GROUP BY url_sha256
         """
     )
-
-
-def _released_columns(metadata: Metadata, policy: Policy, url_column: str) -> tuple[list[str], list[str]]:
-    """Return the columns of the table that the list has, and the others: bytes may be a picture."""
-    names = [name for name in metadata.types if not name.lower().startswith(OWN)]
-    has_bytes = {name for name, kind in metadata.types.items() if "BLOB" in kind or "TINYINT[" in kind}
-    kept = [name for name in names if policy.members == "all" or name == url_column or name not in has_bytes]
-    return kept, [name for name in names if name not in kept]
 
 
 def _list_sql(metadata: Metadata, kept: Sequence[str], url_column: str) -> str:

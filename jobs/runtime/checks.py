@@ -69,7 +69,6 @@ def python_process(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 GIB = 2**30
-MIN_MEMORY_BYTES = 2 * GIB
 
 
 def check_python() -> str:
@@ -107,14 +106,11 @@ def installed_version(package: str) -> str | None:
 
 def check_memory(model_bytes: int) -> str:
     """Check the free memory. model_bytes: of a model that runs on the CPU."""
-    free, needed = available_bytes(), max(MIN_MEMORY_BYTES, model_bytes)
+    free, needed = available_bytes(), max(2 * GIB, model_bytes)
     sentence = f"{free / GIB:.1f} GiB available, {needed / GIB:.1f} GiB wanted for one engine"
     if free < needed:
         raise ProblemError(f"{sentence}; end other programs or take a larger machine")
     return sentence
-
-
-TORCH = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"
 
 
 @dataclass(frozen=True)
@@ -133,9 +129,7 @@ class Gpu:
 
 def check_gpu(engine: str, model: LocalModel | None, share: float = 1.0) -> str:
     """Check the GPUs that this process may use: Ray names them to a task. model: None for an engine that uses no GPU.
-
-    share: what the engine may take of each GPU, from `--engine-gpus` below 1.
-    """
+    share: what the engine may take of each GPU, from `--engine-gpus` below 1."""
     here = gpus()
     if model is None:
         return f"{_in_words(here)}; the {engine} engine needs none"
@@ -181,10 +175,8 @@ def gpus() -> list[Gpu]:
 
 
 def gpus_of(lines: str) -> list[Gpu]:
-    """Read what nvidia-smi lists: name, driver, memory and free memory in MiB, one line per GPU.
-
-    A GPU that shares the machine's memory shows "[N/A]": then memory is never the reason of a problem.
-    """
+    """Read what nvidia-smi lists: name, driver, memory and free memory in MiB, one line per GPU. A GPU that shares the
+    machine's memory shows "[N/A]": then memory is never the reason of a problem."""
     gpus = []
     for line in lines.strip().splitlines():
         name, driver, *memory = (part.strip() for part in line.rsplit(",", 3))
@@ -200,7 +192,8 @@ def _in_words(gpus_: Sequence[Gpu]) -> str:
 
 
 def _seen_by_torch(gpu: Gpu) -> str:
-    process = python_process("-c", TORCH)
+    code = "import torch; print(torch.__version__, torch.version.cuda or 'none', torch.cuda.is_available())"
+    process = python_process("-c", code)
     torch, cuda, is_available = process.stdout.split()[-3:] if not process.returncode else ("torch", "unknown", "False")
     if is_available != "True":
         raise ProblemError(

@@ -46,12 +46,10 @@ CONNECT_LIMIT_S = 5.0
 JOIN_LIMIT_S = 30.0
 """An attempt that fails after this time is the last one."""
 JOIN_PAUSE_S = 2.0
-NUM_STARTS = 3
 LATE = "timed out during startup"
 """In the text of Ray's error if its node did not register in time."""
 REASON_LENGTH = 200
 """Characters of Ray's own last line that are shown."""
-PORT_WAIT_VARIABLE = "RAY_gcs_server_port_wait_time_s"
 
 
 def names_cluster(address: str | None) -> bool:
@@ -66,10 +64,8 @@ def is_this_machine(address: str | None) -> bool:
 
 @contextmanager
 def ray_session(address: str | None) -> Iterator[None]:
-    """Run Ray for the length of the block: usage statistics off, its logs kept in its own folder.
-
-    PrivsieveError if `address` (or RAY_ADDRESS) leads to no cluster that this process can join.
-    """
+    """Run Ray for the length of the block: usage statistics off, its logs kept in its own folder. PrivsieveError if
+    `address` (or RAY_ADDRESS) leads to no cluster that this process can join."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # without it Ray warns; no engine reads it
     # Ray would print the whole text of an error whose result is never asked for, such as one of its own statistics.
@@ -92,7 +88,7 @@ def ray_session(address: str | None) -> Iterator[None]:
                 if address == "local":
                     _start()
                 else:
-                    with default_variable(PORT_WAIT_VARIABLE, "1"):  # one try: something answers already
+                    with default_variable("RAY_gcs_server_port_wait_time_s", "1"):  # something answers already
                         _join(address)
                 signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray's own handler would end silently
                 _quiet()
@@ -165,13 +161,11 @@ def default_variable(name: str, value: str) -> Iterator[None]:
 
 
 def _start() -> None:
-    """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy.
-
-    Ray gives its node 30 seconds to register, which a busy machine may exceed; the next try finds the programs in the
-    file cache. What a failed try started ends with this process.
-    """
+    """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy. Ray
+    gives its node 30 seconds to register, which a busy machine may exceed; the next try finds the programs in the file
+    cache. What a failed try started ends with this process."""
     num_cpus = max(LOGICAL_CPUS_MIN, 2 * num_cores())
-    for tries_left in reversed(range(NUM_STARTS)):
+    for tries_left in (2, 1, 0):
         try:
             with _loopback_only():
                 _init("local", num_cpus=num_cpus, include_dashboard=False)
@@ -187,10 +181,8 @@ def _start() -> None:
 
 @contextmanager
 def _loopback_only() -> Iterator[None]:
-    """Make a Ray that is started inside listen on the loopback interface only, as Ray does by itself on macOS.
-
-    Ray has no public setting for it: its variable is read once, and a later session of this process may join a cluster.
-    """
+    """Make a Ray that is started inside listen on the loopback interface only, as Ray does by itself on macOS. Ray has
+    no public setting for it: its variable is read once, and a later session of this process may join a cluster."""
     from ray._private import ray_constants
 
     before = ray_constants.ENABLE_RAY_CLUSTER
@@ -239,11 +231,9 @@ def _init(address: str, num_cpus: int | None = None, include_dashboard: bool | N
 
 
 def _job_config() -> Any:
-    """Return where workers import from: the folder of this program, and not the one that the command is given in.
-
-    Ray would put that one first, and a file in it with the name of a package would run in every worker. None for a
-    submitted job, whose working directory is the program.
-    """
+    """Return where workers import from: the folder of this program, and not the one that the command is given in. Ray
+    would put that one first, and a file in it with the name of a package would run in every worker. None for a
+    submitted job, whose working directory is the program."""
     from ray.job_config import JobConfig
 
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
@@ -299,10 +289,8 @@ MAX_BLOCKS = 1000
 def each_on_ray(
     work: Callable[[int], Answer], num: int, num_cpus: float | None = None
 ) -> Generator[Answer, None, None]:
-    """Yield what `work` gives for each number below `num`, as it is done. Call this inside `ray_session`.
-
-    work: must not raise, since an exception would arrive without its message.
-    """
+    """Yield what `work` gives for each number below `num`, as it is done. Call this inside `ray_session`. work: must
+    not raise, since an exception would arrive without its message."""
     import ray.data
 
     def worked(row: dict[str, Any]) -> dict[str, Any]:
@@ -319,10 +307,8 @@ _num_hiding = 0
 
 @contextmanager
 def native_stderr_hidden() -> Iterator[None]:
-    """Hide what C++ code writes to file descriptor 2, which no user can act on; Python's own stderr stays.
-
-    If several threads have such a block, the first hides it for all, and it is shown again when that block ends.
-    """
+    """Hide what C++ code writes to file descriptor 2, which no user can act on; Python's own stderr stays. If several
+    threads have such a block, the first hides it for all, and it is shown again when that block ends."""
     global _num_hiding
     with _hiding:
         is_first = _num_hiding == 0

@@ -56,10 +56,8 @@ class HashList:
         return hashlib.sha256("\n".join([*sorted(self.sha256), ""]).encode() + self.pdq.tobytes()).hexdigest()
 
     def clearances(self, sha256: Sequence[str | None], pdq: Sequence[PdqOfFile | None]) -> list[Clearance]:
-        """Return the clearance of each file. ValueError if a text is no PDQ hash.
-
-        sha256: of its bytes, None if there are none. pdq: None if it could not be decoded.
-        """
+        """Return the clearance of each file. ValueError if a text is no PDQ hash. sha256: of its bytes, None if there
+        are none. pdq: None if it could not be decoded."""
         result: list[Clearance] = ["listed" if hash_ in self.sha256 else "clear" for hash_ in sha256]
         if not self.needs_pdq:
             return result
@@ -82,16 +80,14 @@ NOTHING = HashList(frozenset(), np.zeros((0, 4), np.uint64))
 
 
 def hash_list_of(url: str | None) -> HashList:
-    """Return `NOTHING` without a file, else the list of `read_hash_list`."""
-    return NOTHING if url is None else read_hash_list(url)
-
-
-def read_hash_list(url: str) -> HashList:
-    """Read one hash a line: 64 hexadecimal digits, after `sha256` or `pdq` if it is of one kind, else as both.
+    """Read one hash a line: 64 hexadecimal digits, after `sha256` or `pdq` if it is of one kind, else as both. Return
+    `NOTHING` without a file.
 
     Blank lines and those that begin with # are skipped. LabelsError names the first line that is no hash; no hash of
     the list is repeated. StorageError if the file cannot be read.
     """
+    if url is None:
+        return NOTHING
     try:
         text = given_content(place(url), f"--hash-list {url}", MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -57,9 +57,7 @@ def default_num_cpus(address: str | None, gpus_per_engine: float) -> float:
 
 def gpus_of_engine(engine: str, options: EngineOptions, wanted: float | None) -> float:
     """Return the GPUs of an engine on a cluster. wanted: what the user gave; None: what the engine asks for.
-
-    PrivsieveError if that is fewer than the model is spread over; 0 is for a vLLM that runs on CPUs.
-    """
+    PrivsieveError if that is fewer than the model is spread over; 0 is for a vLLM that runs on CPUs."""
     model = engine_module(engine).requirements(options).local_model
     num_gpus = 0 if model is None else model.num_gpus
     if wanted is None:
@@ -70,11 +68,6 @@ def gpus_of_engine(engine: str, options: EngineOptions, wanted: float | None) ->
             f"{num_gpus}, or leave --engine-gpus out"
         )
     return wanted
-
-
-def share_of_gpu(wanted: float | None) -> float | None:
-    """Return `EngineOptions.gpu_share` of what `--engine-gpus` gives."""
-    return wanted if wanted is not None and 0 < wanted < 1 else None
 
 
 def refuse_unfit_engine(address: str | None, cpus_per_engine: float, gpus_per_engine: float) -> None:
@@ -121,8 +114,6 @@ def pool_size(
 
 
 def num_slicers(num_engines: int, max_engines: int) -> int:
-    """Return the number of processes that list shards for the engines asked for at once and a few more.
-
-    All of them may run on one machine, so their number does not follow a growth that has no limit.
-    """
+    """Return the number of processes that list shards for the engines asked for at once and a few more. All of them may
+    run on one machine, so their number does not follow a growth that has no limit."""
     return max(1, max(num_engines, min(max_engines, GROWTH_LISTED)) // ENGINES_PER_SLICER)

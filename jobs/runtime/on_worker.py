@@ -57,7 +57,6 @@ def on_worker(
 
 
 def _await(task: Any, num_cpus: float, num_gpus: float, feedback: Feedback, meter: Meter) -> None:
-    """Wait for a machine."""
     gpus = f" and {num_gpus:g} free GPU{'s' if num_gpus > 1 else ''}" if num_gpus else ""
     wanted = f"a machine with {num_cpus:g} free CPU{gpus}"
     meter.phase(f"waiting for {wanted}")

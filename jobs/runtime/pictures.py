@@ -72,7 +72,7 @@ class Pictures:
 
     def read(self, ref: PictureRef) -> Picture:
         """Read a picture. StorageError if the storage fails."""
-        located = self._places_in(ref.shard).get(ref.index)
+        located = self.places_in(ref.shard).get(ref.index)
         if located is None or ref.sha256 is None:
             return GONE
         shard, locator = located
@@ -83,20 +83,12 @@ class Pictures:
             return CHANGED
         return Picture("found", sample.encoded)
 
-    def locate(self, shard: str) -> None:
-        """List a shard now, so that the first picture of it does not wait. StorageError if the storage fails."""
-        self._places_in(shard)
-
-    def _places_in(self, shard: str) -> dict[int, tuple[str, Locator]]:
+    def places_in(self, shard: str) -> dict[int, tuple[str, Locator]]:
+        """List a shard, once. Return index -> shard as the source names it, and position. StorageError."""
         with self._locks[shard]:
             if shard not in self._located:
                 self._located[shard] = _locators(self._source, self._names.get(shard), self._wanted[shard])
             return self._located[shard]
-
-
-def pictures_of_run(record: RunRecord, wanted: Iterable[PictureRef]) -> Pictures:
-    """Return the pictures of rows of a run. SourceError or StorageError if the source cannot be opened."""
-    return Pictures(record.open_source(), wanted)
 
 
 def first_frames(
@@ -107,7 +99,7 @@ def first_frames(
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """
-    source, num_missing, num_undecodable = pictures_of_run(record, refs), 0, 0
+    source, num_missing, num_undecodable = Pictures(record.open_source(), refs), 0, 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
     for ref in refs:
         picture = source.read(ref)
@@ -116,12 +108,10 @@ def first_frames(
             num_missing += picture.state != "found"
             num_undecodable += picture.state == "found"
         yield decoded.views[0] if isinstance(decoded, DecodedImage) else None
-    for num, why in (
-        (num_missing, "the source holds them no more as scanned"),
-        (num_undecodable, "they cannot be decoded"),
-    ):
-        if num:
-            feedback.notice(f"{num} of {len(refs)} pictures are left out: {why}")
+    if num_missing:
+        feedback.notice(f"{num_missing} of {len(refs)} pictures are left out: the source holds them no more as scanned")
+    if num_undecodable:
+        feedback.notice(f"{num_undecodable} of {len(refs)} pictures are left out: they cannot be decoded")
 
 
 def _locators(source: Source, shard: str | None, wanted: Mapping[int, str]) -> dict[int, tuple[str, Locator]]:
@@ -152,9 +142,7 @@ READS_AGAIN = (
 
 def clearances(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Clearance]:
     """Return the clearance of each row, in order. rows: with `COLUMNS`, and with `pdq` where that was read already.
-
-    SourceError or StorageError if pictures must be read and the source cannot be read at all.
-    """
+    SourceError or StorageError if pictures must be read and the source cannot be read at all."""
     hashes = rows[Col.SHA256].to_pylist()
     if not hash_list.needs_pdq:
         return hash_list.clearances(hashes, [])
@@ -164,7 +152,7 @@ def clearances(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Cleara
     refs = [PictureRef(*row) for row in zip(*columns, strict=True)]
     try:
         wanted = [ref for ref in refs if ref.sha256 not in hash_list.sha256]
-        pictures = pictures_of_run(run.record, wanted)
+        pictures = Pictures(run.record.open_source(), wanted)
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
     read = [(None, False) if ref.sha256 in hash_list.sha256 else _read(pictures, ref, run.record) for ref in refs]
@@ -236,11 +224,8 @@ def withheld(run: OpenRun, hash_list: HashList) -> tuple[frozenset[str], frozens
 def clear_of(
     run: OpenRun, rows: pa.Table, hash_list: HashList, noun: str, feedback: Feedback = SILENT
 ) -> tuple[list[bool], str | None]:
-    """Return whether each of the rows may be named; and how many are left out and why, None if none is.
-
-    rows, noun: as in `clearances` and `left_out_note`. If pictures are read again, a notice says so. Errors as in
-    `clearances`.
-    """
+    """Return whether each of the rows may be named; and how many are left out and why, None if none is. rows, noun: as
+    in `clearances` and `left_out_note`. If pictures are read again, a notice says so. Errors as in `clearances`."""
     if rows.num_rows and reads_pictures(run.record, hash_list):
         feedback.notice(READS_AGAIN)
     clearances_ = clearances(run, rows, hash_list)

@@ -30,8 +30,6 @@ ESTIMATE_WINDOW_S = 300.0
 MIN_GAP_S = 0.5
 """Counts that come faster are joined."""
 
-MAX_ESTIMATED_SHARE = 0.99
-
 LINE_EVERY_S = 60.0
 
 
@@ -194,7 +192,7 @@ class Meter:
     @property
     def share(self) -> float | None:
         """Return the part of the work that is done, 0 to 1; None if not known. An estimate is never all of it."""
-        most = MAX_ESTIMATED_SHARE if self._num_images is None else 1.0
+        most = 0.99 if self._num_images is None else 1.0
         return min(most, self.num_seen / self._whole) if self._whole else None
 
     @property

@@ -49,15 +49,13 @@ class Flow:
     @contextmanager
     def at(self, stage: str, number: int = 1) -> Iterator[None]:
         """Count `number` slices or pictures at the stage while the block runs."""
-        self.moved(stage, number)
+        with self._lock:
+            self._numbers[stage] += number
         try:
             yield
         finally:
-            self.moved(stage, -number)
-
-    def moved(self, stage: str, number: int) -> None:
-        with self._lock:
-            self._numbers[stage] += number
+            with self._lock:
+                self._numbers[stage] -= number
 
     def held(self, num_bytes: int) -> None:
         """Add to the bytes ahead of the engine; negative: subtract."""
@@ -221,7 +219,12 @@ class BatchScorer:
 
     def _seen(self, samples: Sequence[Sample]) -> list["_Seen"]:
         with self._flow.at("decoding", len(samples)):
-            pictures = self._without_listed(self._all(self._look, samples))
+            looked = self._all(self._look, samples)
+            hashes = [facts.sha256 for facts, _ in looked], [facts.pdq for facts, _ in looked]
+            pictures: list[tuple[Facts, DecodedImage | Fault]] = [  # of those on the hash list only where they are
+                (Facts.of_listed(facts.shard, facts.index), ON_HASH_LIST) if clearance == "listed" else (facts, image)
+                for (facts, image), clearance in zip(looked, self._hash_list.clearances(*hashes), strict=True)
+            ]
             has_screen = self._screen is not None
             looks = self._all(self._first_look, samples, pictures) if has_screen else [NO_LOOK] * len(samples)
         return [
@@ -243,18 +246,6 @@ class BatchScorer:
         decoded = sample.fault or decode(sample.encoded, self._limits)
         return _decoded_facts(before, decoded), decoded
 
-    def _without_listed(
-        self, pictures: Sequence[tuple[Facts, DecodedImage | Fault]]
-    ) -> list[tuple[Facts, DecodedImage | Fault]]:
-        """Return the pictures, with only the place of those on the hash list."""
-        clearances = self._hash_list.clearances(
-            [facts.sha256 for facts, _ in pictures], [facts.pdq for facts, _ in pictures]
-        )
-        return [
-            (Facts.of_listed(facts.shard, facts.index), ON_HASH_LIST) if clearance == "listed" else (facts, image)
-            for (facts, image), clearance in zip(pictures, clearances, strict=True)
-        ]
-
     def _first_look(self, sample: Sample, seen: tuple[Facts, DecodedImage | Fault]) -> FirstLook:
         facts, image = seen
         if self._screen is None or self._screener is None or not isinstance(image, DecodedImage):
@@ -275,13 +266,10 @@ class BatchScorer:
             for pixels in each.image.views
         ]
         outcomes = iter(self._engine.assess(views) if views else [])
-        verdicts: list[Verdict] = []
-        for each in seen:
-            if isinstance(each.image, (Fault, ScreenedOut)):
-                verdicts.append(each.image)
-                continue
-            verdicts.append(worst(list(islice(outcomes, len(each.image.views)))))
-        return verdicts
+        return [
+            worst(list(islice(outcomes, len(image.views)))) if isinstance(image, DecodedImage) else image
+            for image in (each.image for each in seen)
+        ]
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ Chosen = dict[str, list[int]] | None
 
 
 def first(shards: Sequence[str], counts: Iterable[int], limit: int) -> dict[str, list[int]]:
-    """Return the first `limit` samples in the order of the shards; empty shards among them are chosen, too.
-
-    counts: of the samples of each shard; no more are asked for than needed.
-    """
+    """Return the first `limit` samples in the order of the shards; empty shards among them are chosen, too. counts: of
+    the samples of each shard; no more are asked for than needed."""
     chosen: dict[str, list[int]] = {}
     for shard, count in zip(shards, counts, strict=True):
         chosen[shard] = list(range(min(count, limit)))
@@ -48,10 +46,8 @@ def draw(shards: Sequence[str], counts: Sequence[int], num_samples: int, seed: i
 
 
 def draw_shards(shards: Sequence[str], num_shards: int, seed: int) -> list[str]:
-    """Draw shards uniformly without replacement, in their order. SourceError unless it leaves some out.
-
-    The generator (numpy's PCG64) is not that of `draw`, so that which images are drawn does not depend on it.
-    """
+    """Draw shards uniformly without replacement, in their order. SourceError unless it leaves some out. The generator
+    (numpy's PCG64) is not that of `draw`, so that which images are drawn does not depend on it."""
     if num_shards >= len(shards):
         raise SourceError(f"--shards {num_shards} of a source of {len(shards)}: leave --shards out to draw from all")
     drawn = np.random.default_rng([seed, num_shards]).choice(len(shards), num_shards, replace=False, shuffle=False)
@@ -90,10 +86,8 @@ def draw_per_category(
 
 
 def selected(slices: Iterator[Slice], shard: str, indices: list[int] | None) -> Iterator[Slice]:
-    """Return the slices of a shard, or, with chosen indices, slices of these samples only.
-
-    The size of a single sample is no longer known; it counts as its share of the most that its slice may hold.
-    """
+    """Return the slices of a shard, or, with chosen indices, slices of these samples only. The size of a single sample
+    is no longer known; it counts as its share of the most that its slice may hold."""
     if indices is None:
         return slices
     wanted = frozenset(indices)

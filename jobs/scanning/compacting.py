@@ -102,7 +102,12 @@ def _join(run: Place, listed: RunListing, shards: Sequence[str], settings: str, 
     before = listed.manifest
     files, parts = list(before.files if before else ()), list(listed.parts)
     total, end = int(before.rows_sha256, 16) if before else 0, ("", -1)
-    for slices in _grouped(_slices(run, listed, shards, settings)):
+    current = results(run, listed)
+    loose = [shard for shard in shards if shard_id_of(shard) not in current.ranges]
+    named = [(shard, name) for shard in loose for name in result_names(shard, current.ledger)]
+    read = zip(named, footers(run, (name for _, name in named), settings), strict=True)
+    small = (SliceFile(shard, name, f.num_rows, f.mark, f.blocks_sha256) for (shard, name), f in read)
+    for slices in _grouped(small):
         own_lease.check()
         place = run.at(COMPACT, f"{len(files):05d}-{_hash_of(slices)[:NAMED_DIGITS]}.parquet")
         end = _write(run, slices, place, end)
@@ -123,15 +128,6 @@ def _join(run: Place, listed: RunListing, shards: Sequence[str], settings: str, 
     own_lease.confirm()
     if manifest(run) == before:  # else another process took the lease over, came first, and lost it again
         run.at(MANIFEST).write((decided.model_dump_json(indent=2) + "\n").encode())
-
-
-def _slices(run: Place, listed: RunListing, shards: Sequence[str], settings: str) -> Iterator[SliceFile]:
-    """Yield the small files in the order of their rows, with the counts of their footers."""
-    found = results(run, listed)
-    loose = [shard for shard in shards if shard_id_of(shard) not in found.ranges]
-    named = [(shard, name) for shard in loose for name in result_names(shard, found.ledger)]
-    for (shard, name), footer in zip(named, footers(run, (name for _, name in named), settings), strict=True):
-        yield SliceFile(shard, name, footer.num_rows, footer.mark, footer.blocks_sha256)
 
 
 def _grouped(slices: Iterator[SliceFile]) -> Iterator[list[SliceFile]]:
@@ -164,9 +160,7 @@ def _parts_of(slices: Sequence[SliceFile], file: int) -> Iterator[ResultPart]:
 
 def _write(run: Place, slices: Sequence[SliceFile], place: Place, end: tuple[str, int]) -> tuple[str, int]:
     """Write one large file, whole or not at all. Return the shard and index of its last row. end: of the file before.
-
-    DuckDB does not do it, since it neither checks nor writes the checksums of pages.
-    """
+    DuckDB does not do it, since it neither checks nor writes the checksums of pages."""
     reasons, screened = Counter[str](), GuardCounts()
 
     def rows() -> Iterator[pa.Table]:

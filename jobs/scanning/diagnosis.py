@@ -27,9 +27,6 @@ from scoring.engines import DEFAULT, engine_module
 from scoring.screen.model import Screener
 from scoring.screen.screen_file import read_screen
 
-RETRY_S = "5"
-"""How long to wait for a store that does not answer, unless the user set another time."""
-
 
 @checked_request
 class DoctorRequest:
@@ -53,36 +50,30 @@ def run_doctor(
     request: DoctorRequest, report: Callable[[CheckResult], None] = lambda finding: None
 ) -> list[CheckResult]:
     """Run all checks of this machine; `report` gets each as soon as it is known. EngineError for an unknown engine."""
-    findings = []
-    with default_variable(RETRY_VARIABLE, RETRY_S):
-        for name, check in _checks(request):
+    engine, options, findings = request.engine, request.options, list[CheckResult]()
+    with default_variable(RETRY_VARIABLE, "5"):  # seconds to wait for a store that does not answer
+        module = engine_module(engine)
+        required = module.requirements(options)
+        checks: dict[str, Callable[[], str]] = {
+            "python": check_python,
+            "packages": partial(check_packages, required.extra),
+            "cores": check_cores,
+            "gpu": partial(check_gpu, engine, required.local_model),
+            "memory": partial(_check_memory, required.local_model),
+            "engine": partial(_check_engine, engine, options),
+        }
+        if isinstance(module, RemoteEngineModule):
+            checks["endpoint"] = partial(module.check, options)
+        if request.screen is not None:
+            checks["screen"] = partial(_check_screen, request.screen)
+        if request.source is not None:
+            checks["source"] = partial(check_source, request.source)
+        if request.run is not None:
+            checks["run"] = partial(check_run, request.run)
+        for name, check in checks.items():
             findings.append(finding(name, check))
             report(findings[-1])
     return findings
-
-
-def _checks(request: DoctorRequest) -> list[tuple[str, Callable[[], str]]]:
-    """Return names and functions of the checks, in order."""
-    engine, options = request.engine, request.options
-    module = engine_module(engine)
-    required = module.requirements(options)
-    checks: list[tuple[str, Callable[[], str]]] = [
-        ("python", check_python),
-        ("packages", partial(check_packages, required.extra)),
-        ("cores", check_cores),
-        ("gpu", partial(check_gpu, engine, required.local_model)),
-        ("memory", partial(_check_memory, required.local_model)),
-        ("engine", partial(_check_engine, engine, options)),
-    ]
-    if isinstance(module, RemoteEngineModule):
-        checks.append(("endpoint", partial(module.check, options)))
-    if request.screen is not None:
-        checks.append(("screen", partial(_check_screen, request.screen)))
-    if request.source is not None:
-        checks.append(("source", partial(check_source, request.source)))
-    if request.run is not None:
-        checks.append(("run", partial(check_run, request.run)))
-    return checks
 
 
 def _check_memory(model: LocalModel | None) -> str:
@@ -92,7 +83,6 @@ def _check_memory(model: LocalModel | None) -> str:
 
 
 def _check_engine(engine: str, options: EngineOptions) -> str:
-    """Look at the packages, the model and the adapter."""
     description = engine_module(engine).describe(options)
     weights = f"; {', '.join(description.weights)}" if description.weights else ""
     return f"{description.name}, {description.protocol}{weights}"

@@ -31,7 +31,6 @@ STEPS_AT_ONCE = 2
 BATCHES_BETWEEN = 3
 """Batches in addition: one being decoded, one being prepared, and one answered in part."""
 
-
 LOADING_TRIES = 3
 WAIT_S = 5.0
 """Before an engine on a GPU is loaded again: what another process held may be free then."""
@@ -67,7 +66,9 @@ class EngineHost:
         self._memory: list[tuple[int, int]] = []
         """Bytes taken and left, of the machine and of the GPU, when the engine was loaded."""
 
-        self._built_with: BuiltWith | None = None
+        self.built_with: BuiltWith | None = None
+        """What the engine was built with, also once it is closed; None if it chooses nothing by its machine."""
+
         self._time_lock = threading.Lock()
         self._closed_time = EngineTime()
         """Of engines that were closed since it was last asked for."""
@@ -86,8 +87,8 @@ class EngineHost:
             settings = self._settings
             _refuse_other_packages(settings.description.versions)
             engine = self._load()
-            if settings.description.num_gpus:
-                self._compare(engine)
+            if settings.description.num_gpus and not isinstance(answer := canary_answer(engine), Unscored):
+                refuse_other_answer(settings.run.at(CANARY), record(answer))
             self._engine = engine
             self._scorer = BatchScorer(
                 engine,
@@ -99,7 +100,7 @@ class EngineHost:
                 settings.screen,
             )
             if isinstance(engine, TakesSteps):
-                self._built_with = engine.built_with
+                self.built_with = engine.built_with
                 self._watch = EngineWatch(engine, self._flow, settings.slices_at_once)
                 gc.collect()
                 gc.freeze()  # a search for garbage among all that an engine imports stops all threads for half a second
@@ -136,10 +137,6 @@ class EngineHost:
             return STEPS_AT_ONCE * engine.requests_per_step + BATCHES_BETWEEN * BATCH_SAMPLES
         return self._settings.slices_at_once * self._settings.description.batches_at_once * BATCH_SAMPLES
 
-    def built_with(self) -> BuiltWith | None:
-        """Return what the engine was built with, also once it is closed; None if it chooses nothing by its machine."""
-        return self._built_with
-
     def engine_time(self) -> EngineTime | None:
         """Return the engine time since the last call; None if nothing is measured."""
         watch = self._watch
@@ -163,12 +160,6 @@ class EngineHost:
                     gc.unfreeze()
                 self._engine.close()
                 self._engine, self._scorer = None, None
-
-    def _compare(self, engine: Engine) -> None:
-        """Raise EngineError if this engine cannot answer, or answers differently from another one of the run."""
-        answer = canary_answer(engine)
-        if not isinstance(answer, Unscored):
-            refuse_other_answer(self._settings.run.at(CANARY), record(answer))
 
 
 def _memory(engine: Engine) -> list[tuple[int, int]]:

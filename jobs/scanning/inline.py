@@ -7,7 +7,7 @@ by image, in a child process that may die; at last it is given up.
 
 import threading
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -28,10 +28,8 @@ def scan_slices(
     num_processes: int = 1,
     further_after_s: float = 0.0,
 ) -> Generator[SliceCounts, None, None]:
-    """Scan the slices of these shards that have no result in the ledger; yield what came of each.
-
-    num_processes, further_after_s: as of `shared`.
-    """
+    """Scan the slices of these shards that have no result in the ledger; yield what came of each. num_processes,
+    further_after_s: as of `shared`."""
     num_done, lock = dict[str, int](), threading.Lock()
 
     def on_progress(slice_name: str, num_images: int) -> None:
@@ -61,17 +59,14 @@ def scanning(
 ) -> Iterator[Callable[[SliceTask | SliceCounts], SliceCounts]]:
     """Load the engine within the block, and yield what scans a slice."""
     scanner = SliceScanner(settings, on_progress=on_progress)
+
+    def scanned(task: SliceTask | SliceCounts) -> SliceCounts:
+        while isinstance(task, SliceTask):
+            with suppress(WorkerCrash):  # counts as on Ray: soon the slice is isolated, and at last it is given up
+                return scanner.scan(task)
+        return task
+
     try:
-        yield partial(_scanned, scanner)
+        yield scanned
     finally:
         scanner.close()
-
-
-def _scanned(scanner: SliceScanner, task: SliceTask | SliceCounts) -> SliceCounts:
-    """Scan a slice. A crash of a worker counts as on Ray: soon the slice is isolated, and at last it is given up."""
-    while isinstance(task, SliceTask):
-        try:
-            return scanner.scan(task)
-        except WorkerCrash:
-            continue
-    return task

@@ -44,10 +44,8 @@ class IsolationError(PrivsieveError):
 
 
 def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
-    """Yield the rows of a slice, in order, within twice `settings.stall_s` per image.
-
-    IsolationError if the engine itself does not work in the child; SourceError, StorageError from reading.
-    """
+    """Yield the rows of a slice, in order, within twice `settings.stall_s` per image. IsolationError if the engine
+    itself does not work in the child; SourceError, StorageError from reading."""
     child: _Child | None = None
     # Parquet is decoded in a child with a limit of its own, which comes first.
     samples = watched(settings.source.read(slice_), settings.stall_s + ANSWER_LIMIT_S)
@@ -60,16 +58,13 @@ def isolated_rows(settings: ScanSettings, slice_: Slice) -> Iterator[pa.Table]:
                     break
                 child.stop()
                 child = None
-            yield answer if isinstance(answer, pa.Table) else to_table([_nameable_facts(sample, settings)], [answer])
+            facts = facts_of(sample)
+            if facts.sha256 in settings.hash_list.sha256:  # of these, a row says only where they are
+                facts = Facts.of_listed(facts.shard, facts.index)
+            yield answer if isinstance(answer, pa.Table) else to_table([facts], [answer])
     finally:
         if child is not None:
             child.stop()
-
-
-def _nameable_facts(sample: Sample, settings: ScanSettings) -> Facts:
-    """Return what is known of a sample before it is decoded; of one on the hash list, only where it is."""
-    facts = facts_of(sample)
-    return Facts.of_listed(facts.shard, facts.index) if facts.sha256 in settings.hash_list.sha256 else facts
 
 
 class _Child:

@@ -92,10 +92,8 @@ def scan_slices(
     *,
     engines: EnginePool,
 ) -> Generator[SliceCounts, None, None]:
-    """Scan the slices of these shards that have no result in the ledger; yield what came of each.
-
-    show: None if progress is hidden; then nothing is counted before a slice has ended.
-    """
+    """Scan the slices of these shards that have no result in the ledger; yield what came of each. show: None if
+    progress is hidden; then nothing is counted before a slice has ended."""
     ledger, wanted = only_shards(shards, ledger), program() if engines.is_of_cluster else None
 
     def list_shard(row: dict[str, Any]) -> Iterator[dict[str, bytes]]:

@@ -7,7 +7,7 @@ would do, and writes nothing.
 
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -49,10 +49,9 @@ from scoring.engines import engine_module
 from scoring.engines.canary import canary_answer
 from scoring.runs import PROBE
 from scoring.runs.ledger import shard_ids_of_others
-from scoring.runs.record import EngineRecord, RunRecord, ScreenSettings
+from scoring.runs.record import RunRecord, ScreenSettings
 from scoring.runs.results import Results
 from scoring.screen.model import FittedScreen
-from scoring.screen.record import ScreenRecord
 from scoring.screen.screen_file import read_screen
 from scoring.taxonomy import KEYS, TAXONOMY
 
@@ -61,9 +60,11 @@ Figure = TypeVar("Figure")
 MAX_FIELDS = 20
 """Limit on the JSON fields that are listed if the category is not among them."""
 
-
 NUM_SHARDS = 3
 """Number of probed shards, spread over the corpus."""
+
+NUM_PICTURES = 4
+"""Pictures that a dry run decodes."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,8 @@ def cpus_per_engine(prepared: Prepared, resources: ScanResources) -> float:
 def chosen_samples(
     request: ScanRequest, source: Source, is_on_ray: bool, notice: Callable[[str], None]
 ) -> tuple[Chosen, dict[str, int]]:
-    """Return the samples to scan, None for all; and fields of the run's record that follow from the draw.
-
-    To draw from all samples, every shard is listed first.
-    """
+    """Return the samples to scan, None for all; and fields of the run's record that follow from the draw. To draw from
+    all samples, every shard is listed first."""
     if request.limit is not None:
         return first(source.shards, (num_samples(source, shard) for shard in source.shards), request.limit), {}
     if request.sample is None:
@@ -194,7 +193,10 @@ def check_category(source: Source) -> None:
     source is opened, and folder trees take no category."""
     if source.format != "webdataset" or source.category is None:
         return
-    probes = _probes(source)
+    last, probes = len(source.shards) - 1, list[CategoryProbe]()
+    for number in sorted({last * n // (NUM_SHARDS - 1) for n in range(NUM_SHARDS)}):
+        with suppress(StorageError):  # the scan reports unreadable shards
+            probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
     num_samples = sum(probe.num_samples for probe in probes)
     fields = list(dict.fromkeys(name for probe in probes for name in probe.fields))
     named = (source.category, source.category.partition(".")[0])  # a nested field may be missing in these samples
@@ -209,28 +211,12 @@ def check_category(source: Source) -> None:
     raise SourceError(f'--category "{source.category}": {probed} has that JSON field{near}; {there}')
 
 
-def unread_notice(source: Source) -> str | None:
-    """Return which columns of tables are not scanned, and why; None if there are none."""
-    unread = "; ".join(f"column {printable(column.name)} ({column.why})" for column in source.unread)
-    return f"not scanned: {unread}" if unread else None
-
-
-def own_names_notice(source: Source) -> str | None:
-    """Return a line if shards have names of a release's own files, so that no filter can copy them; else None."""
-    names = own_names_among(source.shards)
-    if not names:
-        return None
-    return f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
-
-
-def _probes(source: Source) -> list[CategoryProbe]:
-    """Probe shards spread from the first to the last; the scan reports unreadable ones."""
-    last = len(source.shards) - 1
-    probes = list[CategoryProbe]()
-    for number in sorted({last * n // (NUM_SHARDS - 1) for n in range(NUM_SHARDS)}):
-        with suppress(StorageError):
-            probes.append(webdataset.category_probe(source.root, source.shards[number], source.category))
-    return probes
+def source_notices(source: Source) -> Iterator[str]:
+    """Yield a line about a shard with the name of a release's own file, and one about columns that are not scanned."""
+    if names := own_names_among(source.shards):
+        yield f"the source holds {names[0]}, which a release has of its own, so filter refuses the run; rename it first"
+    if unread := "; ".join(f"column {printable(column.name)} ({column.why})" for column in source.unread):
+        yield f"not scanned: {unread}"
 
 
 def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
@@ -255,38 +241,34 @@ def record_of(prepared: Prepared, engine: EngineDescription) -> RunRecord:
         caption_words=None if source.keyword_list is None else source.keyword_list.sha256,
         pdq=request.pdq or prepared.hash_list.needs_pdq,
         hash_list=None if request.hash_list is None else prepared.hash_list.digest,
-        screen=None if screen is None else _screen(screen.record, screen.sha256),
+        screen=None if screen is None else _screen(screen),
         max_pixels=request.max_pixels_in,
         max_frames=request.max_frames,
         taxonomy=TAXONOMY.version,
-        engine=_comparable(engine),
+        engine={
+            "name": engine.name,
+            "protocol": engine.protocol,
+            "assessed": list(engine.assessed),
+            "only_affirmed": list(engine.presence_only),
+            "uses_caption": engine.uses_caption,
+            "weights": dict(engine.weights),
+            "versions": dict(engine.versions),
+            "max_side_px": engine.max_side_px,
+        },
         is_fake=engine.is_fake,
     )
 
 
-def _screen(record: ScreenRecord, sha256: str) -> ScreenSettings:
-    level_1 = next((bound.miss_high for bound in record.levels if bound.level == 1), None)
+def _screen(screen: FittedScreen) -> ScreenSettings:
+    record = screen.record
     return ScreenSettings(
-        sha256=sha256,
+        sha256=screen.sha256,
         target_miss=record.target_miss,
         confidence=record.confidence,
         miss_high=record.bound.miss_high,
-        miss_high_level_1=level_1,
+        miss_high_level_1=next((bound.miss_high for bound in record.levels if bound.level == 1), None),
         guard_share=record.guard_share,
     )
-
-
-def _comparable(description: EngineDescription) -> EngineRecord:
-    return {
-        "name": description.name,
-        "protocol": description.protocol,
-        "assessed": list(description.assessed),
-        "only_affirmed": list(description.presence_only),
-        "uses_caption": description.uses_caption,
-        "weights": dict(description.weights),
-        "versions": dict(description.versions),
-        "max_side_px": description.max_side_px,
-    }
 
 
 def _unicode(text: str) -> str:
@@ -307,12 +289,8 @@ def refuse_other_shards(run_url: str, shards: list[str], listed: Results) -> Non
         are = "is" if len(gone) == 1 else "are"
         raise RunError(
             f"{number_of(len(gone), 'shard')} that {run_url} has rows of {are} gone from the source "
-            f"({printable(gone[0])} first); "
-            "restore them, or scan the source into a new run"
+            f"({printable(gone[0])} first); restore them, or scan the source into a new run"
         )
-
-
-NUM_PICTURES = 4
 
 
 def checked_description(
@@ -362,10 +340,8 @@ def machine_checked(engine: str, options: EngineOptions, source: Source, run: Pl
 
 
 def engine_checked(engine: str, options: EngineOptions) -> EngineDescription:
-    """Return the description. Raise the PrivsieveError that would stop the scan on this machine.
-
-    An engine with a GPU is loaded, asked about a made picture and closed again.
-    """
+    """Return the description. Raise the PrivsieveError that would stop the scan on this machine. An engine with a GPU
+    is loaded, asked about a made picture and closed again."""
     module = engine_module(engine)
     description = module.describe(options)
     gpu = finding("gpu", partial(check_gpu, engine, module.requirements(options).local_model, options.gpu_share or 1.0))
@@ -415,7 +391,12 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     """Print what `dry_run` finds; on a cluster, on a machine that could run the engine."""
     prepared = prepare(request)
     resources = with_executor(resources, request)
-    planned = _on_cluster(prepared, resources, feedback) if is_on_cluster(resources) else dry_run(prepared)
+    if is_on_cluster(resources):
+        with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
+            num_cpus, num_gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
+            planned = on_worker(partial(dry_run, prepared), num_cpus, num_gpus, feedback, progress)
+    else:
+        planned = dry_run(prepared)
     write_line(f"engine     {planned.description.name}")
     write_line(f"protocol   {planned.description.protocol}")
     write_line(f"assesses   {_assessed(planned.description)}")
@@ -424,12 +405,6 @@ def show(request: ScanRequest, resources: ScanResources, feedback: Feedback) -> 
     write_line(f"pictures   the first {len(planned.pictures)}:")
     for picture in planned.pictures:
         write_line(f"  {picture}")
-
-
-def _on_cluster(prepared: Prepared, resources: ScanResources, feedback: Feedback) -> DryRun:
-    with feedback.meter("dry run", None) as progress, ray_session(resources.ray_address):
-        cpus, gpus = cpus_per_engine(prepared, resources), gpus_per_engine(prepared, resources)
-        return on_worker(partial(dry_run, prepared), cpus, gpus, feedback, progress)
 
 
 def _assessed(description: EngineDescription) -> str:

@@ -42,10 +42,7 @@ from scoring.runs.record import read_record
 OF_PICTURES = (REVIEWS, AUDIT, AUDIT_LEASE, CANARY, ATTEMPTS, MANIFEST, COMPACT, SCORES)
 """Files and folders of a run that say something of single pictures or of the people who judged them."""
 
-
 STAYS = (RUN_RECORD, PURGED, FIGURES, ENGINE_TIME, RUN_LEASE)
-
-
 REPORT = f"{FIGURES}/report.json"
 
 

@@ -10,19 +10,13 @@ from functools import partial
 from os.path import abspath
 from pathlib import Path
 
-from ingest.errors import (
-    IncompleteError,
-    RunError,
-    SourceError,
-    StorageError,
-    number_of,
-)
-from ingest.formats import Source, refuse_without_pictures
+from ingest.errors import IncompleteError, RunError, SourceError, StorageError, number_of
+from ingest.formats import refuse_without_pictures
 from ingest.machine import num_cores
 from ingest.sample import printable
 from ingest.storage.place import Place, place
 from jobs.runtime.cluster import inline_session, ray_session
-from jobs.runtime.machines import pool_size, refuse_unfit_engine, share_of_gpu
+from jobs.runtime.machines import pool_size, refuse_unfit_engine
 from jobs.runtime.processes import FURTHER_AFTER_S, default_processes
 from jobs.runtime.progress import SILENT, Feedback, Meter, weights_shown
 from jobs.scanning import inline
@@ -36,12 +30,11 @@ from jobs.scanning.prepared import (
     gpus_per_engine,
     is_on_cluster,
     num_samples,
-    own_names_notice,
     prepare,
     record_of,
     refuse_foreign_list,
     refuse_other_shards,
-    unread_notice,
+    source_notices,
     with_executor,
 )
 from jobs.scanning.request import IncompleteScanError, ScanRequest, ScanResources, ScanResult, Supervision
@@ -52,12 +45,7 @@ from scoring.runs.attempts import Attempts, EngineTimeFile
 from scoring.runs.coverage import Tally, tally
 from scoring.runs.footers import all_footers
 from scoring.runs.lease import Lease, lease
-from scoring.runs.ledger import (
-    CONFLICT,
-    Ledger,
-    finished,
-    shard_id_of,
-)
+from scoring.runs.ledger import CONFLICT, Ledger, finished, shard_id_of
 from scoring.runs.record import (
     RunRecord,
     refuse_other,
@@ -75,13 +63,11 @@ CHECKOUT = Path(__file__).parents[2]
 MIN_DECODE_THREADS = 2
 """For an engine of one CPU, too: its thread mostly waits for the model."""
 
-
 MAX_COUNTED_FILES = 2000
 """Results whose rows are counted before a scan continues, so that progress begins there; more take too long. So do the
 images of more folders and tables."""
 
 MAX_COUNTED_TARS = 16
-
 
 ScanSlices = Callable[[ScanSettings, list[str], Chosen, Ledger, ShowUnderWay], Generator[SliceCounts, None, None]]
 """The one signature of executors: `inline.scan_slices`, and `on_ray.scan_slices` with its engines."""
@@ -129,8 +115,8 @@ class _Scan:
         self._on_cluster = is_on_cluster(self._resources)
 
     def run(self, in_random_order: bool) -> ScanResult:
-        self._notice(own_names_notice(self._prepared.source))
-        self._notice(unread_notice(self._prepared.source))
+        for line in source_notices(self._prepared.source):
+            self._feedback.notice(line)
         self._notice(travels(self._request.run))
         with ExitStack() as stack:
             if self._on_cluster:  # a machine of it describes the engine
@@ -285,11 +271,9 @@ class _Scan:
 
     def _engine_options(self) -> EngineOptions:
         """Return the options, with what the engine may use of its machine."""
-        return replace(
-            self._request.options,
-            cpus=self._cpus(),
-            gpu_share=share_of_gpu(self._resources.engine_gpus),
-        )
+        gpus = self._resources.engine_gpus
+        share = gpus if gpus is not None and 0 < gpus < 1 else None
+        return replace(self._request.options, cpus=self._cpus(), gpu_share=share)
 
     def _settings(self, begun: RunRecord) -> ScanSettings:
         description = self._description
@@ -338,10 +322,8 @@ class _Scan:
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
     ) -> ScanResult:
-        """Count what the run has now. earlier: what the run had before this scan.
-
-        IncompleteScanError says which shards have slices without a result, and why.
-        """
+        """Count what the run has now. earlier: what the run had before this scan. IncompleteScanError says which shards
+        have slices without a result, and why."""
         source, now = self._prepared.source, results(self._run)
         Attempts(self._run.at(ATTEMPTS)).drop_ended(now.listed.names)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]
@@ -368,8 +350,13 @@ class _Scan:
         if tally_.num_hidden:
             hidden = number_of(tally_.num_hidden, "hidden file")
             self._feedback.notice(f"not scanned: {hidden} in tars; rename what belongs to the source")
-        for notice in category_notices(source, tally_):
-            self._feedback.notice(notice)
+        num_named, num_with = tally_.num_images - tally_.reasons.get(LISTED, 0), tally_.num_with_category
+        if source.class_list is not None and num_with < num_named:
+            without = f"{number_of(num_named - num_with, 'image')} of {tally_.num_images:,} without a category"
+            self._feedback.notice(f"{without}: {source.class_list.url} does not name them")
+        if source.category is not None and num_named and not num_with:
+            no_name = f"no sample has a text or whole number in {source.category}"
+            self._feedback.notice(f"the category is null in every row: {no_name}")
         return result
 
 
@@ -415,16 +402,6 @@ def incomplete(
             "this run; scan into a new run"
         )
     return None
-
-
-def category_notices(source: Source, tally: Tally) -> Iterator[str]:
-    """Yield a line for each way in which images lack a category."""
-    num_named = tally.num_images - tally.reasons.get(LISTED, 0)
-    if source.class_list is not None and tally.num_with_category < num_named:
-        without = number_of(num_named - tally.num_with_category, "image")
-        yield f"{without} of {tally.num_images:,} without a category: {source.class_list.url} does not name them"
-    if source.category is not None and num_named and not tally.num_with_category:
-        yield f"the category is null in every row: no sample has a text or whole number in {source.category}"
 
 
 def travels(run: str, checkout: Path = CHECKOUT) -> str | None:

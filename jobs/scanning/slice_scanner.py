@@ -17,7 +17,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ingest.errors import EngineError, SourceError, StorageError
-from ingest.sample import Slice, printable
+from ingest.sample import printable
 from jobs.runtime.processes import OnProgress, no_progress
 from jobs.scanning.batch import BATCH_SAMPLES, MAX_BATCHES, SCREENED_SAMPLES, Flow, Room, batches, rows_in_order
 from jobs.scanning.engine_host import EngineHost, NotLoadedError
@@ -129,7 +129,7 @@ class SliceScanner:
             counts,
             num_kept=tables[0].num_rows,
             guard=guard,
-            built_with=self._host.built_with(),
+            built_with=self._host.built_with,
             engine_time=self._host.engine_time(),
         )
 
@@ -149,7 +149,19 @@ class SliceScanner:
             raise SourceError(f"{printable(task.slice.shard)} changed while it was scanned")
         reasons = Counter(r for r in table[Col.REASON].to_pylist() if r)
         guard = None if self._settings.screen is None else guard_counts(table, self._settings.record.engine)
-        self._write(task, table, reasons, guard)
+        texts = {
+            "settings": self._settings.settings_hash,
+            "code": self._settings.code,
+            "shard": shard_text(task.slice.shard),
+            "listing_digests": task.listing_digests,
+            "fingerprint": task.fingerprint,
+            **({"screen": guard.text} if guard else {}),
+            **({"hidden": str(task.slice.num_hidden)} if task.slice.num_hidden else {}),
+        }
+        try:
+            write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
+        except StorageError as error:
+            raise _WriteError(str(error)) from None
         return guard
 
     def _tables(self, task: SliceTask, before: Attempt) -> list[pa.Table]:
@@ -158,25 +170,25 @@ class SliceScanner:
             last = f", last of {before.cause}" if before.cause else ""
             died = f"the worker died {before.deaths} times in slice {slice_.number}{last}"
             raise StorageError(f"{printable(slice_.shard)}: {died}")
-        mark = self._mark(task)
+        # All that the rows of a slice depend on, and what is noted with its result.
+        settings, built_with = self._settings, json.dumps(self._host.built_with)
+        mark = " ".join([settings.settings_hash, settings.code, built_with, task.listing_digests, task.fingerprint])
         first = self._attempts.kept(task.name, mark)
         slice_ = replace(slice_, locators=slice_.locators[first.num_rows :])
         if before.deaths >= ISOLATE_AFTER_DEATHS:
-            return self._isolated(task, slice_, first, mark)
+            with self._alone():  # the child process needs room for an engine of its own
+                self._host.make_room()
+                return self._collected(task, first, isolated_rows(settings, slice_), mark)
         if self._host.has_grown():
-            self._restart()
+            with self._alone():
+                if self._host.has_grown():  # else another thread was first
+                    self._host.restart()
         with self._turns:
             score = self._host.scorer().rows
-            samples = self._settings.source.read(slice_)
-            most = BATCH_SAMPLES if self._settings.screen is None else SCREENED_SAMPLES
+            samples = settings.source.read(slice_)
+            most = BATCH_SAMPLES if settings.screen is None else SCREENED_SAMPLES
             rows = rows_in_order(batches(samples, most), score, self._threads, self._room, self._flow)
-            return self._collected(task, first, watched(rows, self._settings.stall_s), mark)
-
-    def _mark(self, task: SliceTask) -> str:
-        """Return a text of all that the rows of a slice depend on, and of what is noted with its result."""
-        settings = self._settings
-        built_with = json.dumps(self._host.built_with())
-        return " ".join([settings.settings_hash, settings.code, built_with, task.listing_digests, task.fingerprint])
+            return self._collected(task, first, watched(rows, settings.stall_s), mark)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -189,22 +201,9 @@ class SliceScanner:
             finally:
                 self._turns.release(self._settings.slices_at_once)
 
-    def _restart(self) -> None:
-        with self._alone():
-            if self._host.has_grown():  # else another thread was first
-                self._host.restart()
-
-    def _isolated(self, task: SliceTask, slice_: Slice, first: pa.Table, mark: str) -> list[pa.Table]:
-        """Scan image by image, and no other slice meanwhile: the child process needs room for an engine of its own."""
-        with self._alone():
-            self._host.make_room()
-            return self._collected(task, first, isolated_rows(self._settings, slice_), mark)
-
     def _collected(self, task: SliceTask, first: pa.Table, rows: Iterator[pa.Table], mark: str) -> list[pa.Table]:
-        """Return the first rows and those that come; report how many come, and store all meanwhile.
-
-        Rows after one to which the engine gave no answer are not stored: it may be breaking, and they are asked again.
-        """
+        """Return the first rows and those that come; report how many come, and store all meanwhile. Rows after one to
+        which the engine gave no answer are not stored: it may be breaking, and they are asked again."""
         tables, num_images, stored_s, is_sound = [first], 0, time.monotonic(), True
         if first.num_rows:
             self._with_rows.add(task.name)
@@ -219,21 +218,6 @@ class SliceScanner:
                     self._attempts.keep(task.name, pa.concat_tables(tables), mark)
                 stored_s = time.monotonic()
         return tables
-
-    def _write(self, task: SliceTask, table: pa.Table, reasons: Counter[str], guard: GuardCounts | None) -> None:
-        texts = {
-            "settings": self._settings.settings_hash,
-            "code": self._settings.code,
-            "shard": shard_text(task.slice.shard),
-            "listing_digests": task.listing_digests,
-            "fingerprint": task.fingerprint,
-            **({"screen": guard.text} if guard else {}),
-            **({"hidden": str(task.slice.num_hidden)} if task.slice.num_hidden else {}),
-        }
-        try:
-            write_result(self._settings.run.at(SCORES, task.name), table, texts, reasons)
-        except StorageError as error:
-            raise _WriteError(str(error)) from None
 
 
 class _WriteError(StorageError):

@@ -118,9 +118,7 @@ def _cookie(headers: Headers, name: str) -> str:
 def _with_headers(send: Send) -> Send:
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers[name] = value
+            MutableHeaders(scope=message).update(HEADERS)
         await send(message)
 
     return send_with

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 Page = TypeVar("Page")
 
-BACKLOG = 128
-
 
 @dataclass(frozen=True)
 class LocalServer(Generic[Page]):
@@ -65,11 +63,8 @@ class LocalServer(Generic[Page]):
 def local_server(
     app: "ASGIApp", page: Page, command: str, port: int, reviewer: str | None = None
 ) -> Iterator[LocalServer[Page]]:
-    """Start a server of 127.0.0.1 that answers only a browser which opened its address.
-
-    PrivsieveError if the port is taken. command: the verb, which names the cookie. port: 0 for a free one. reviewer:
-    see `handling.Session`.
-    """
+    """Start a server of 127.0.0.1 that answers only a browser which opened its address. PrivsieveError if the port is
+    taken. command: the verb, which names the cookie. port: 0 for a free one. reviewer: see `handling.Session`."""
     import uvicorn
 
     from jobs.serving.handling import Guard
@@ -110,5 +105,5 @@ def _bound(port: int) -> Iterator[socket.socket]:
             raise PrivsieveError(
                 f"port {port} cannot be used: {reason_of(error)}; give another --port, or leave it out"
             ) from None
-        listening.listen(BACKLOG)
+        listening.listen(128)
         yield listening

@@ -87,7 +87,7 @@ class Screen:
                 is_new = shard not in self._listed
                 self._listed.add(shard)
             if is_new:
-                self._listing.submit(self._pictures.locate, shard)
+                self._listing.submit(self._pictures.places_in, shard)  # so that the first picture of it does not wait
 
     def state(self, number: int) -> State | None:
         """Return the state; None if the picture was not loaded yet."""

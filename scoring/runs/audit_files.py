@@ -65,7 +65,6 @@ SAMPLE_SCHEMA = pa.schema(
 )
 """One row per drawn picture."""
 
-
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -184,20 +183,16 @@ def read_sample(root: Place) -> AuditSample:
         design = parsed(AuditDesign, footer)
         table = table.cast(SAMPLE_SCHEMA)
         table.validate(full=True)
-        _check_sample(table, design)
+        _refuse_outside(table["inclusion_probability"], design.least_probability, 1)
+        for subject in SUBJECTS:
+            _refuse_outside(table[f"cell_{subject}"], 0, NUM_CELLS - 1)
+        if table.group_by(["shard", "index"]).aggregate([]).num_rows != table.num_rows:
+            raise ValueError("a picture is drawn twice")
     return AuditSample(table, design)
 
 
-def _check_sample(table: pa.Table, design: AuditDesign) -> None:
-    """Raise ValueError for invalid values. NaN is within no bounds."""
-    _within(table["inclusion_probability"], design.least_probability, 1)
-    for subject in SUBJECTS:
-        _within(table[f"cell_{subject}"], 0, NUM_CELLS - 1)
-    if table.group_by(["shard", "index"]).aggregate([]).num_rows != table.num_rows:
-        raise ValueError("a picture is drawn twice")
-
-
-def _within(column: pa.ChunkedArray, least: float, most: float) -> None:
+def _refuse_outside(column: pa.ChunkedArray, least: float, most: float) -> None:
+    """Raise ValueError for values out of bounds; NaN is within none."""
     is_within = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
     if column.null_count or not pc.all(is_within, min_count=0).as_py():
         raise ValueError("a value out of bounds")

@@ -89,9 +89,7 @@ class Coverage:
 
 def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> Coverage:
     """Judge coverage. current: results from before the rows were counted, so that none is called complete too early.
-
-    The source is listed only if the results alone do not decide it.
-    """
+    The source is listed only if the results alone do not decide it."""
     worker = holder(run.at(RUN_LEASE))
     scanner = str(worker) if worker is not None and not worker.is_stale() and not worker.is_here else None
     num_begun = len(current.ledger)
@@ -114,10 +112,7 @@ def coverage(run: Place, record: RunRecord, current: Results, num_rows: int) -> 
 
 def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledger: Ledger) -> bool:
     """Return whether a scan with --sample or --limit has a row for all images that it chose; True without these
-    options.
-
-    shards: of the source. It may have fewer images than --limit wanted; then each shard has a result.
-    """
+    options. shards: of the source. It may have fewer images than --limit wanted; then each shard has a result."""
     if record.sample is None and record.limit is None:
         return True
     is_all_there_is = record.limit is not None and all(has_any_result(shard, ledger) for shard in shards)
@@ -125,10 +120,8 @@ def has_all_chosen(record: RunRecord, num_rows: int, shards: Sequence[str], ledg
 
 
 def _shards(record: RunRecord) -> tuple[str, ...] | None:
-    """Return the source's shards; None if it cannot be listed, or if its URL names a host.
-
-    A run.json may come from someone else, so a report must not contact hosts that it names. `status` and `scan` do.
-    """
+    """Return the source's shards; None if it cannot be listed, or if its URL names a host. A run.json may come from
+    someone else, so a report must not contact hosts that it names. `status` and `scan` do."""
     is_chained = "::" in record.source
     if not is_local(record.source) and (is_chained or split_protocol(record.source)[0] not in EXTRAS):
         return None
@@ -171,7 +164,6 @@ class Tally:
 
     @property
     def num_quarantined(self) -> int:
-        """Number of quarantined images."""
         return sum(self.reasons.values())
 
 
@@ -185,11 +177,13 @@ def tally(run: Place, settings: str, source: Source, earlier: Ledger, current: R
 
     def compared_with_each_other() -> Iterator[Footer]:
         loose = [shard for shard in source.shards if shard_id_of(shard) not in current.ranges]
-        for shard, shard_footers in _by_shard(run, settings, loose, current.ledger):
+        named, again = tee((shard, name) for shard in loose for name in result_names(shard, current.ledger))
+        named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
+        for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
             end, following, fingerprints, is_changed = NOTHING, 0, set[str](), False
-            for number, footer in shard_footers:
+            for (_, name), footer in group:
                 yield footer
-                before, _, after = footer.listing_digests.partition(" ")
+                number, (before, _, after) = result_number(name), footer.listing_digests.partition(" ")
                 is_changed |= number == following and before != end  # a gap in the numbers is not a change
                 end, following = after, number + 1
                 fingerprints |= {footer.fingerprint} - {""}
@@ -228,13 +222,3 @@ def added_up(run: Place, listed: RunListing, all_footers: Iterable[Footer]) -> T
         num_hidden += int(footer.hidden) if footer.hidden.isdecimal() else 0
     damage = damage_in_rows(run, listed) if damaged and listed.manifest else damage_of(damaged)
     return Tally(num_rows, num_with_category, num_of_images(reasons), damage, guard, num_hidden, [])
-
-
-def _by_shard(
-    run: Place, settings: str, shards: Sequence[str], ledger: Ledger
-) -> Iterator[tuple[str, Iterator[tuple[int, Footer]]]]:
-    """Yield the shards with results, in order, each with the numbers and footers of its slices."""
-    named, again = tee((shard, name) for shard in shards for name in result_names(shard, ledger))
-    named_footers = zip(named, footers(run, (name for _, name in again), settings), strict=True)
-    for shard, group in groupby(named_footers, key=lambda item: item[0][0]):
-        yield shard, ((result_number(name), footer) for (_, name), footer in group)

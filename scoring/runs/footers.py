@@ -105,10 +105,8 @@ def footer_of(texts: Mapping[str, str], num_rows: int, reasons: Mapping[str, int
 
 
 def write_result(file: Place, table: pa.Table, texts: Mapping[str, str], reasons: Mapping[str, int]) -> None:
-    """Write the rows of a slice, whole or not at all. StorageError if that fails.
-
-    texts: values of the footer's keys, except `file` and `content`. reasons: quarantined rows by reason.
-    """
+    """Write the rows of a slice, whole or not at all. StorageError if that fails. texts: values of the footer's keys,
+    except `file` and `content`. reasons: quarantined rows by reason."""
     texts = {"file": file.name, "content": _content_of(table), **texts}
     tagged = table.replace_schema_metadata(footer_of(texts, table.num_rows, reasons))
     buffer = io.BytesIO()
@@ -149,12 +147,14 @@ def are_different(fingerprints: Iterable[str]) -> bool:
 
 
 def footers(run: Place, names: Iterable[str], settings: str) -> Iterator[Footer]:
-    """Yield footers of slices' results, in the order of `names`.
-
-    settings: `RunRecord.settings_hash`. RunError names a file that is damaged or not a result of this run.
-    """
+    """Yield footers of slices' results, in the order of `names`. settings: `RunRecord.settings_hash`. RunError names a
+    file that is damaged or not a result of this run."""
     for file, footer in _read_all(run, (f"{SCORES}/{name}" for name in names)):
-        _refuse_foreign(file, footer, settings)
+        why = "was made with other settings" if footer.settings != settings else ""
+        if not why and footer.file != file.name:
+            why = f"is a copy of a result of {printable(footer.shard)}"
+        if why:
+            raise RunError(f"the score file {printable(file.path)} {why}; remove it and run the same scan again")
         yield footer
 
 
@@ -177,10 +177,8 @@ def all_footers(run: Place, listed: RunListing, settings: str) -> Iterator[Foote
 
 
 def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) -> CheckedFiles:
-    """Raise RunError if a score file is damaged, was made with other settings, or is a copy of another one.
-
-    Reads every footer once. listed: None lists the run now.
-    """
+    """Raise RunError if a score file is damaged, was made with other settings, or is a copy of another one. Reads every
+    footer once. listed: None lists the run now."""
     listed = listed or listing(run)
     reasons, num_rows = Counter[str](), 0
     total = 0 if listed.manifest is None else int(listed.manifest.rows_sha256, 16)
@@ -194,16 +192,6 @@ def refuse_foreign(run: Place, settings: str, listed: RunListing | None = None) 
             raise RunError(f"{run.path} was compacted meanwhile; ask again") from None
         raise
     return CheckedFiles(num_rows, reasons, hash_of_marks(total))
-
-
-def _refuse_foreign(file: Place, footer: Footer, settings: str) -> None:
-    why = ""
-    if footer.settings != settings:
-        why = "was made with other settings"
-    elif footer.file != file.name:
-        why = f"is a copy of a result of {printable(footer.shard)}"
-    if why:
-        raise RunError(f"the score file {printable(file.path)} {why}; remove it and run the same scan again")
 
 
 def _read_all(run: Place, paths: Iterable[str]) -> Iterator[tuple[Place, Footer]]:

@@ -25,10 +25,6 @@ STALE_S = 120
 
 RENEW_S = 20
 
-MAX_HOST = 253
-"""Maximum length of a host's name."""
-
-
 _HELD_HERE: set[str] = set()
 """Ids of the leases held by threads of this process."""
 
@@ -46,7 +42,7 @@ class Holder(BaseModel):
     """Unix time in seconds."""
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {printable(self.host[:MAX_HOST])}"
+        return f"process {self.pid} on {printable(self.host[:253])}"  # no name of a host is longer
 
     @property
     def is_here(self) -> bool:
@@ -57,10 +53,8 @@ class Holder(BaseModel):
         return max(0.0, time.time() - self.renewed)
 
     def is_stale(self) -> bool:
-        """Return whether the lease was not renewed in time, or its process on this machine has ended.
-
-        A time far in the future does not count as renewed, since the clocks of the machines agree.
-        """
+        """Return whether the lease was not renewed in time, or its process on this machine has ended. A time far in the
+        future does not count as renewed, since the clocks of the machines agree."""
         if abs(time.time() - self.renewed) > STALE_S:
             return True
         if self.host != socket.gethostname():
@@ -84,23 +78,19 @@ class Lease:
     def __init__(self, file: Place):
         self._file = file
         self.id = uuid.uuid4().hex
-        self._lost = False
         self._done = threading.Event()
-
-    @property
-    def is_lost(self) -> bool:
-        """Return whether another command has taken the lease over, as far as is known."""
-        return self._lost
+        self.is_lost = False
+        """Whether another command has taken the lease over, as far as is known."""
 
     def check(self) -> None:
         """Raise IncompleteError if another command has taken the lease over."""
-        if self._lost:
+        if self.is_lost:
             raise IncompleteError("another command has taken this run over; `privsieve status` shows how far it is")
 
     def confirm(self) -> None:
         """Check after reading the lease again: before steps that could undo another command's work."""
         current = holder(self._file)
-        self._lost = self._lost or current is None or current.id != self.id
+        self.is_lost = self.is_lost or current is None or current.id != self.id
         self.check()
 
     def renew(self) -> None:
@@ -113,7 +103,7 @@ class Lease:
             try:
                 current = holder(self._file)
                 if current is not None and current.id != self.id:
-                    self._lost = True
+                    self.is_lost = True
                     return
                 self.renew()
             except (OSError, StorageError):
@@ -133,10 +123,8 @@ class Lease:
 
 @contextmanager
 def lease(file: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
-    """Hold the lease in `file` of the run or release `url`. RunError if another command holds it.
-
-    takeover: whether the user allows taking it over; None for a command without that option.
-    """
+    """Hold the lease in `file` of the run or release `url`. RunError if another command holds it. takeover: whether the
+    user allows taking it over; None for a command without that option."""
     current = holder(file)
     if current is not None and not current.is_stale() and not takeover:
         after = f"try again {STALE_S} s later" if takeover is None else "give --takeover"
@@ -161,10 +149,9 @@ def lease(file: Place, url: str, takeover: bool | None) -> Iterator[Lease]:
 
 
 def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    with suppress(PermissionError):  # somebody else's
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
     return True

@@ -187,10 +187,7 @@ def results(run: Place, listed: RunListing | None = None) -> Results:
 
 
 def listing(run: Place) -> RunListing:
-    """List the files of a run.
-
-    RunError if `scores/` has a Parquet file that is not a result.
-    """
+    """List the files of a run. RunError if `scores/` has a Parquet file that is not a result."""
     names = run.at(SCORES).names()
     compacted = manifest(run)  # after the names: no file was removed that it does not replace
     stray = next((n for n in names if n.endswith(".parquet") and not shard_id_of_result(n)), None)

@@ -90,10 +90,8 @@ def num_of_images(reasons: Mapping[str, int]) -> dict[str, int]:
 
 
 def rows_at(run: Place, ranges: Sequence[RowRange], columns: Sequence[str] | None = None) -> pa.Table:
-    """Read rows of a run, in the order of `ranges`. columns: None for all.
-
-    RunError names a damaged file, StorageError one that cannot be read now.
-    """
+    """Read rows of a run, in the order of `ranges`. columns: None for all. RunError names a damaged file, StorageError
+    one that cannot be read now."""
     columns = list(columns) if columns else SCHEMA.names
     tables = [SCHEMA.empty_table().select(columns)]
     for rows in ranges:

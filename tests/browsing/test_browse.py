@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from jobs.runtime.pictures import PictureRef, pictures_of_run
+from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT
 from jobs.serving.browse.server import Browsing
 from jobs.serving.local_server import LocalServer
@@ -140,7 +140,7 @@ def test_pictures_in_memory_are_bounded_by_count_and_bytes(run: Path) -> None:
         record = opened.record
     places = [PictureRef(**row) for row in rows]
     for bounds in ({"kept": 2}, {"kept_bytes": 1}):
-        screen = Screen(pictures_of_run(record, places), places, record, {}, **bounds)  # type: ignore[arg-type]
+        screen = Screen(Pictures(record.open_source(), places), places, record, {}, **bounds)  # type: ignore[arg-type]
         first = screen.picture(0)
         assert screen.picture(0) is first
         for number in (1, 2, 3):

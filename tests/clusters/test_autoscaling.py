@@ -18,6 +18,7 @@ from jobs.runtime import machines
 from jobs.runtime.machines import ClusterNode, default_num_cpus, pool_size, refuse_unfit_engine
 from tests.conftest import ray_folder, ray_node
 from tests.faults.drill import make_shards
+from tests.making import Patch
 
 ROOT = Path(__file__).parent.parent.parent
 PORT = 6379
@@ -95,19 +96,9 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_as_many_as_it_was_given
 ) -> None:
     """It is ended when both machines are there; the same command goes on with what it left."""
     make_shards(tmp_path / "corpus", 20, 10)
-    words = [
-        "scan",
-        str(tmp_path / "corpus"),
-        "--run",
-        str(tmp_path / "run"),
-        "--engine",
-        "canned",
-        "--engine-gpus",
-        "1",
-        "--num-engines",
-        "2",
-    ]
-    command = [sys.executable, "-m", "jobs", *words, "--ray-address", f"127.0.0.1:{PORT}"]
+    words = [sys.executable, "-m", "jobs", "scan", str(tmp_path / "corpus"), "--run", str(tmp_path / "run")]
+    options = f"--engine canned --engine-gpus 1 --num-engines 2 --ray-address 127.0.0.1:{PORT}"
+    command = [*words, *options.split()]
     (tmp_path / "drill.json").write_text('{"*": 2.0}')
     with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as scan:
         with subprocess.Popen([sys.executable, "-c", TWO_GPUS], cwd=ROOT, env=environment) as two_gpus:
@@ -135,7 +126,7 @@ def test_a_scan_waits_for_the_first_machine_and_asks_for_as_many_as_it_was_given
     ],
 )
 def test_an_engine_gets_the_cores_of_its_part_of_a_gpu_but_one(
-    nodes: list[ClusterNode], gpus: float, cpus: float, monkeypatch: pytest.MonkeyPatch
+    nodes: list[ClusterNode], gpus: float, cpus: float, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(machines, "cluster_nodes", lambda: nodes)
     assert default_num_cpus("head:6379", gpus) == cpus
@@ -146,7 +137,7 @@ def test_an_engine_gets_the_cores_of_its_part_of_a_gpu_but_one(
     [(9, 0, "--engine-cpus 9: Ray has 8 CPUs on this machine;"), (1, 2, "--engine-gpus 2: Ray has 1 GPU on this ")],
 )
 def test_an_engine_that_is_larger_than_this_machine_is_refused(
-    cpus: float, gpus: float, why: str, monkeypatch: pytest.MonkeyPatch
+    cpus: float, gpus: float, why: str, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(machines, "cluster_nodes", lambda: [ClusterNode(8, 1)])
     refuse_unfit_engine("local", 8, 1)
@@ -154,7 +145,7 @@ def test_an_engine_that_is_larger_than_this_machine_is_refused(
         refuse_unfit_engine("local", cpus, gpus)
 
 
-def test_the_pool_of_a_cluster_grows_unless_its_size_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pool_of_a_cluster_grows_unless_its_size_is_given(monkeypatch: Patch) -> None:
     monkeypatch.setattr(machines, "cluster_nodes", lambda: [ClusterNode(8, 1), ClusterNode(8, 2)])
     assert pool_size("head:6379", 1, 1, None) == (3, machines.MAX_GROWTH)
     assert pool_size("head:6379", 1, 1, 2) == (2, 2)

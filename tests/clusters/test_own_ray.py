@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
-CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
+from tests.clusters.demo import CORPUS, ROOT
 
 PRIVSIEVE = "from jobs.__main__ import main; main()"
 LISTENS_AND_FAILS_UNHEARD = """

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs.runtime.progress import Meter, meter
-
-ROOT = Path(__file__).parent.parent.parent
-CORPUS = ROOT / "jobs" / "demo" / "corpus" / "shards"
+from tests.clusters.demo import CORPUS, ROOT
+from tests.making import Capture
 
 
 class Clock:
@@ -23,7 +22,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_log_gets_one_line_per_minute(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_gets_one_line_per_minute(capsys: Capture) -> None:
     clock = Clock()
     with meter("scan", 1200, quiet=False, clock=clock) as progress:
         for _ in range(30):
@@ -35,7 +34,7 @@ def test_a_log_gets_one_line_per_minute(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_after_a_long_silence_there_is_one_line_with_the_rate_since_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_long_silence_there_is_one_line_with_the_rate_since_then(capsys: Capture) -> None:
     clock = Clock()
     with meter("scan", None, quiet=False, clock=clock) as progress:
         clock.now_s += 500
@@ -50,7 +49,7 @@ def test_after_a_long_silence_there_is_one_line_with_the_rate_since_then(capsys:
     ]
 
 
-def test_phases_are_shown_at_once_and_their_seconds_count_for_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+def test_phases_are_shown_at_once_and_their_seconds_count_for_no_rate(capsys: Capture) -> None:
     clock = Clock()
     with meter("scan", 1000, quiet=False, clock=clock) as progress:
         progress.phase("starting Ray")
@@ -75,9 +74,7 @@ def test_phases_are_shown_at_once_and_their_seconds_count_for_no_rate(capsys: py
     ]
 
 
-def test_the_rate_is_that_of_the_last_thirty_seconds_and_the_estimate_only_counts_down(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_rate_is_that_of_the_last_thirty_seconds_and_the_estimate_only_counts_down(capsys: Capture) -> None:
     clock = Clock()
     with meter("scan", 10_000, quiet=True, clock=clock) as progress:
         for _ in range(10):
@@ -97,7 +94,7 @@ def test_the_rate_is_that_of_the_last_thirty_seconds_and_the_estimate_only_count
         assert "left" not in progress.facts()[-1]
 
 
-def test_a_continued_scan_begins_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_continued_scan_begins_where_it_was(capsys: Capture) -> None:
     clock = Clock()
     with meter("scan", None, quiet=False, clock=clock) as progress:
         progress.resume(600, 1000)
@@ -113,7 +110,7 @@ def test_a_continued_scan_begins_where_it_was(capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_without_the_number_of_images_shards_say_how_many_there_may_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_number_of_images_shards_say_how_many_there_may_be(capsys: Capture) -> None:
     clock = Clock()
     with meter("scan", None, quiet=False, clock=clock) as progress:
         clock.now_s += 60
@@ -146,7 +143,7 @@ def test_the_longest_line_fits_a_terminal_of_80_columns() -> None:
     assert len(line) <= 80
 
 
-def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_is_silent(capsys: Capture) -> None:
     clock = Clock()
     with meter("scan", 10, quiet=True, clock=clock) as progress:
         clock.now_s += 500

@@ -21,6 +21,7 @@ from scoring.taxonomy import TAXONOMY_VARIABLE
 from tests.clusters.demo import CORPUS, ROOT, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
 from tests.jobs.made import privsieve
+from tests.making import Folders
 from tests.records import SHOP_KEYS, fitted_taxonomy
 
 
@@ -66,7 +67,7 @@ def _python(*words: str, environment: dict[str, str]) -> "subprocess.CompletedPr
 
 
 @pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(tmp_path_factory: Folders) -> Path:
     """The four rooms alone, as small as a working directory gets."""
     copied = tmp_path_factory.mktemp("tree")
     for room in ("ingest", "scoring", "reports", "jobs"):
@@ -145,12 +146,8 @@ def test_another_ray_version_is_reported_in_one_line(ray_cluster: RayCluster, tm
 
 def test_a_refused_command_stops_its_job_and_another_failure_fails_it(ray_cluster: RayCluster) -> None:
     """KubeRay tries failed jobs again, and lets stopped ones be."""
-    wrapper = [
-        "env",
-        f"DASHBOARD={ray_cluster.dashboard_url}",
-        "bash",
-        str(ROOT / "jobs" / "deploy" / "stop_if_refused.sh"),
-    ]
+    script = ROOT / "jobs" / "deploy" / "stop_if_refused.sh"
+    wrapper = ["env", f"DASHBOARD={ray_cluster.dashboard_url}", "bash", str(script)]
     for code in ("0", "1", "2"):
         entrypoint = shlex.join([*wrapper, "python", "-c", f"raise SystemExit({code})"])
         _jobs(ray_cluster, {"entrypoint": entrypoint, "submission_id": f"exits-with-{code}"})

@@ -59,19 +59,8 @@ NOT_FINISHED = ("is no finished release: it has no release.json", "is unfinished
 
 def filtered(made: Path, out: Path, kind: str, *more: str) -> tuple[object, ...]:
     given = {"list": ("--urls", made / "table.parquet"), "changes": ("--previous", made / "before")}.get(kind, ())
-    return (
-        "filter",
-        made / "run",
-        "--policy",
-        made / "policy.yaml",
-        *given,
-        "--out",
-        out,
-        "--processes",
-        1,
-        "--quiet",
-        *more,
-    )
+    command = ("filter", made / "run", "--policy", made / "policy.yaml", *given, "--out", out)
+    return (*command, "--processes", 1, "--quiet", *more)
 
 
 def said(out: Path, capsys: Capture) -> tuple[int, list[str]]:

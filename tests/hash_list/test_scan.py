@@ -14,7 +14,7 @@ from ingest.images.pdq import distances, hashes_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
 from ingest.storage.place import place
-from jobs.runtime.hash_list import read_hash_list
+from jobs.runtime.hash_list import hash_list_of
 from jobs.scanning.batch import BatchScorer
 from jobs.scanning.isolation import isolated_rows
 from jobs.scanning.slice_tasks import ScanSettings
@@ -121,7 +121,7 @@ def test_the_engine_never_sees_a_listed_picture(hash_list: Path, tmp_path: Path)
     (tmp_path / "list.txt").write_text(text)
     engine = Watching()
     limits = ImageLimits(has_pdq=True)
-    scorer = BatchScorer(engine, limits, 2, hash_list=read_hash_list(str(tmp_path / "list.txt")))
+    scorer = BatchScorer(engine, limits, 2, hash_list=hash_list_of(str(tmp_path / "list.txt")))
     encoded_files = [*wanted.values(), by_file]
     rows = scorer.rows([Sample("a", n, SECRET, SECRET, one, caption=SECRET) for n, one in enumerate(encoded_files)])
     assert engine.seen == [hashlib.sha256(wanted["clear.png"]).hexdigest()]
@@ -138,7 +138,7 @@ def test_sha256_alone_needs_no_hashes_of_pixels(corpus: Path, tmp_path: Path, ca
     assert "listed 1" in capsys.readouterr().out
     assert {row["pdq"] for row in rows_of(tmp_path / "run")} == {None}
     record = json.loads((tmp_path / "run" / "run.json").read_bytes())
-    assert record["hash_list"] == read_hash_list(str(tmp_path / "list.txt")).digest
+    assert record["hash_list"] == hash_list_of(str(tmp_path / "list.txt")).digest
     assert not record["pdq"]
 
 
@@ -152,7 +152,7 @@ def test_an_image_that_is_looked_at_in_a_process_of_its_own_is_compared_too(
         scanned_record(pdq=True),
         EngineOptions(),
         "",
-        hash_list=read_hash_list(str(hash_list)),
+        hash_list=hash_list_of(str(hash_list)),
     )
     (slice_,) = source.slices("00000.tar")
     rows = [row for table in isolated_rows(settings, slice_) for row in table.to_pylist()]

@@ -64,8 +64,7 @@ def release(request: Request, releases: dict[str, Path], tmp_path: Path) -> Path
 
 @pytest.fixture
 def tars(releases: dict[str, Path], tmp_path: Path) -> Path:
-    shutil.copytree(releases["tars-as-is"], tmp_path / "tars-as-is")
-    return tmp_path / "tars-as-is"
+    return shutil.copytree(releases["tars-as-is"], tmp_path / "tars-as-is")
 
 
 @pytest.fixture(scope="package")

@@ -4,7 +4,7 @@ import gzip
 import io
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,89 +25,64 @@ def picture(kind: str) -> bytes:
     return out.getvalue()
 
 
+PICTURE = picture("JPEG")
+
+PLAIN: dict[str, tuple[bytes, int, dict[str, str]]] = {
+    "jpeg": (PICTURE, 200, {}),
+    "png": (picture("PNG"), 200, {"Content-Type": "image/png"}),
+    "page": (b"<!doctype html><html><body>This image was removed</body></html>", 200, {"Content-Type": "image/jpeg"}),
+    "svg": (b'<?xml version="1.0"?><!-- a circle --><svg xmlns="http://www.w3.org/2000/svg"/>', 200, {}),
+    "nothing": (b"", 200, {}),
+    "no-ai": (PICTURE, 200, {"X-Robots-Tag": "noimageai"}),
+    "no-index-for-us": (PICTURE, 200, {"X-Robots-Tag": "privsieve: noindex"}),
+    "no-index-for-others": (PICTURE, 200, {"X-Robots-Tag": "othercrawler: noindex"}),
+    "reserved": (PICTURE, 200, {"TDM-Reservation": "1"}),
+    "moved": (b"", 302, {"Location": "/jpeg"}),
+    "circle": (b"", 302, {"Location": "/circle"}),
+    "to-ftp": (b"", 302, {"Location": "ftp://127.0.0.1/etc/passwd"}),
+    "to-file": (b"", 301, {"Location": "file:///etc/passwd"}),
+    "huge": (PICTURE + b"\0" * MAX_BYTES, 200, {}),
+    "liar": (PICTURE, 200, {"Content-Length": str(10**15)}),
+    # 10 MB in 10 KB.
+    "compressed": (gzip.compress(PICTURE + b"\0" * 10_000_000), 200, {"Content-Encoding": "gzip"}),
+}
+"""Path -> content, status and headers of each answer that is sent as it is."""
+
+
 class _Answers(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
     def do_GET(self) -> None:
+        name = self.path.strip("/").partition("?")[0].partition(".")[0]
         try:
-            getattr(
-                self,
-                "answer_" + self.path.strip("/").replace("-", "_").partition("?")[0].partition(".")[0],
-                self.answer_missing,
-            )()
+            if hasattr(self, method := f"answer_{name.replace('-', '_')}"):
+                getattr(self, method)()
+            else:
+                self._send(*PLAIN.get(name, (b"gone", 404, {})))
         except OSError:
             self.close_connection = True  # the other side has had enough
 
-    def _send(self, content: bytes, status: int = 200, **headers: str) -> None:
+    def _send(self, content: bytes, status: int, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        for name, value in ({"Content_Length": str(len(content))} | headers).items():
-            self.send_header(name.replace("_", "-"), value)
+        for name, value in ({"Content-Length": str(len(content))} | {**headers}).items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
 
-    def answer_missing(self) -> None:
-        self._send(b"gone", 404)
-
-    def answer_jpeg(self) -> None:
-        self._send(picture("JPEG"))
-
-    def answer_png(self) -> None:
-        self._send(picture("PNG"), Content_Type="image/png")
-
-    def answer_page(self) -> None:
-        self._send(b"<!doctype html><html><body>This image was removed</body></html>", Content_Type="image/jpeg")
-
-    def answer_svg(self) -> None:
-        self._send(b'<?xml version="1.0"?><!-- a circle --><svg xmlns="http://www.w3.org/2000/svg"/>')
-
     def answer_cut(self) -> None:
-        content = picture("JPEG")
-        self._send(content[:-9], Content_Length=str(len(content)))
+        self._send(PICTURE[:-9], 200, {"Content-Length": str(len(PICTURE))})
         self.close_connection = True
-
-    def answer_nothing(self) -> None:
-        self._send(b"")
-
-    def answer_no_ai(self) -> None:
-        self._send(picture("JPEG"), X_Robots_Tag="noimageai")
-
-    def answer_no_index_for_us(self) -> None:
-        self._send(picture("JPEG"), X_Robots_Tag="privsieve: noindex")
-
-    def answer_no_index_for_others(self) -> None:
-        self._send(picture("JPEG"), X_Robots_Tag="othercrawler: noindex")
-
-    def answer_reserved(self) -> None:
-        self._send(picture("JPEG"), TDM_Reservation="1")
-
-    def answer_moved(self) -> None:
-        self._send(b"", 302, Location="/jpeg")
-
-    def answer_circle(self) -> None:
-        self._send(b"", 302, Location="/circle")
 
     def answer_slow_circle(self) -> None:
         time.sleep(0.4)
-        self._send(b"", 302, Location=f"/slow-circle?{time.monotonic()}")
-
-    def answer_to_ftp(self) -> None:
-        self._send(b"", 302, Location="ftp://127.0.0.1/etc/passwd")
-
-    def answer_to_file(self) -> None:
-        self._send(b"", 301, Location="file:///etc/passwd")
-
-    def answer_huge(self) -> None:
-        self._send(picture("JPEG") + b"\0" * MAX_BYTES)
-
-    def answer_liar(self) -> None:
-        self._send(picture("JPEG"), Content_Length=str(10**15))
+        self._send(b"", 302, {"Location": f"/slow-circle?{time.monotonic()}"})
 
     def answer_endless(self) -> None:
         self.send_response(200)
         self.end_headers()
         while True:
-            self.wfile.write(picture("JPEG"))
+            self.wfile.write(PICTURE)
 
     def answer_interim(self) -> None:
         while True:
@@ -124,10 +99,6 @@ class _Answers(BaseHTTPRequestHandler):
         while True:
             self.wfile.write(repeated)
 
-    def answer_compressed(self) -> None:
-        """10 MB in 10 KB."""
-        self._send(gzip.compress(picture("JPEG") + b"\0" * 10_000_000), Content_Encoding="gzip")
-
     def answer_moved_with_more(self) -> None:
         self.send_response(302)
         self.send_header("Location", "/jpeg")
@@ -137,11 +108,11 @@ class _Answers(BaseHTTPRequestHandler):
 
     def answer_inward(self) -> None:
         """To another address of this machine, which the test takes for one of a private network."""
-        self._send(b"", 302, Location=f"http://127.0.0.2:{self.connection.getsockname()[1]}/jpeg")
+        self._send(b"", 302, {"Location": f"http://127.0.0.2:{self.connection.getsockname()[1]}/jpeg"})
 
     def answer_late(self) -> None:
         time.sleep(0.2)
-        self.answer_jpeg()
+        self._send(*PLAIN["jpeg"])
 
     def answer_silent(self) -> None:
         time.sleep(120)
@@ -149,7 +120,7 @@ class _Answers(BaseHTTPRequestHandler):
     def answer_trickle(self) -> None:
         self.send_response(200)
         self.end_headers()
-        for byte in picture("JPEG"):
+        for byte in PICTURE:
             self.wfile.write(bytes([byte]))
             time.sleep(0.2)
 

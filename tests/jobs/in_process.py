@@ -14,14 +14,12 @@ from scoring.taxonomy import KEYS
 from tests.records import run_record
 
 
-def scan_in_process(
-    source: Path, run: Path, max_frames: int = 1, category: str | None = None, image_columns: tuple[str, ...] = ()
-) -> Ledger:
+def scan_in_process(source: Path, run: Path, max_frames: int = 1) -> Ledger:
     """Scans with the canned engine what has no result yet; returns what the run had before."""
-    corpus = open_source(str(source), None, category, image_names=image_columns)
+    corpus = open_source(str(source), None, None)
     engine = {"name": "canned", "protocol": "canned", "assessed": list(KEYS)}
-    changes: dict[str, object] = {"source": str(source), "source_format": corpus.format, "category": category}
-    changes |= {"max_frames": max_frames, "max_pixels": 10**6, "image_columns": image_columns}
+    changes: dict[str, object] = {"source": str(source), "source_format": corpus.format, "category": None}
+    changes |= {"max_frames": max_frames, "max_pixels": 10**6}
     record = RunRecord.model_validate(run_record(engine).model_dump() | changes)
     run.mkdir(exist_ok=True)
     (run / "run.json").write_text(record.model_dump_json())

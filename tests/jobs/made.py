@@ -28,6 +28,7 @@ from scoring.runs.record import read_record
 from scoring.runs.results import results
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
+from tests.making import Patch
 from tests.records import run_record, write_result
 
 SHARDS = ((30, 30, 7), (1,), (0,), (30, 5), (30, 30, 30, 30, 2))
@@ -74,7 +75,7 @@ def compact_run(run: object, rows_per_file: int = compacting.ROWS_PER_FILE) -> N
     """As a scan does at its end with many more small files."""
     where, record = read_record(str(run))
     shards = [shard for shard in record.open_source().shards if has_any_result(shard, results(where).ledger)]
-    with pytest.MonkeyPatch.context() as changed, lease(where.at(RUN_LEASE), str(run), takeover=True) as own_lease:
+    with Patch.context() as changed, lease(where.at(RUN_LEASE), str(run), takeover=True) as own_lease:
         changed.setattr(compacting, "COMPACT_FROM", 1)
         changed.setattr(compacting, "ROWS_PER_FILE", rows_per_file)
         compacting.compact(where, shards, record.settings_hash(), own_lease, Meter("scan", None, time.monotonic))

@@ -6,6 +6,7 @@ import json
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,26 +17,19 @@ from ingest.formats.released import OWN_NAMES
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.ingest.crafted import frames, jpeg
-from tests.ingest.hiding import HIDING
+from tests.ingest.crafted import HIDING, frames, jpeg
 from tests.jobs.made import rows, tar
 from tests.making import Patch
 from tests.nasty import encoded
 
 KEEP_ALL = "name: keep-all\nrules: []\ndefault: keep\nquarantined: keep\n"
-
-
 FIRST_DROPPED = 'name: p\ndefault: keep\nrules:\n  - {name: first, when: "index = 0", then: drop, reason: r}\n'
 CLEAN = "name: clean\nfiles: clean\nrules: []\ndefault: keep\nquarantined: keep\n"
-
-
 NO_FACES = (
     "name: no-faces\ndefault: keep\nrules:\n"
     "  - {name: faces, when: level = 1, then: drop, reason: a face}\n"
     "  - {name: profile, when: level = 3, then: flag, reason: a profile}\n"
 )
-
-
 COVER = (
     "name: cover\ndefault: keep\nrules:\n"
     '  - {{name: people, when: "{when}", then: redact, cover: [{cover}], reason: shows a person}}\n'
@@ -68,12 +62,14 @@ def released(out: Path) -> dict[str, str]:
     return hashes
 
 
+def rows_by_key(out: Path, table: str = "decisions") -> dict[str, dict[str, Any]]:
+    """Key -> the row about it, the last if there are several, of a table that is not for publication."""
+    return {row["key"]: row for row in pq.read_table(out / f"not-for-publication/{table}.parquet").to_pylist()}
+
+
 def decided(out: Path) -> dict[str, tuple[str, str]]:
     """Key -> (action, rule) of every sample."""
-    return {
-        d["key"]: (d["action"], d["rule"])
-        for d in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()
-    }
+    return {key: (row["action"], row["rule"]) for key, row in rows_by_key(out).items()}
 
 
 def labels_of(folder: Path, keys: Sequence[object], name: str = "labels") -> Path:
@@ -102,7 +98,6 @@ PICTURES = {
     "e.jpg": b"<html>not a picture</html>",
     "f.jpg": jpeg() + b"more" * 100,
 }
-
 
 URL = "https://{}.example.org/picture.jpg"
 """URL of each picture in tars; {} is the first letter of its key."""
@@ -159,7 +154,7 @@ def with_policy(folder: Path, text: str) -> Path:
 
 
 def decisions(release: Path) -> dict[str, dict[str, object]]:
-    return {row["key"][0]: row for row in pq.read_table(release / "not-for-publication/decisions.parquet").to_pylist()}
+    return {key[0]: row for key, row in rows_by_key(release).items()}
 
 
 def asked(release: Path, *lines: str) -> Path:

@@ -55,19 +55,17 @@ def run(make_run: MakeRun) -> Path:
     for number in range(NUM):
         given = float(LEVELS_TOO_SURE[number % 5])
         rare = 0.4 if number % 50 == 0 else 0.02 + 0.001 * (number % 7)
-        rows.append(
-            (
-                f"p{number}",
-                of(
-                    {COMMON: float(given >= 0.5), RARE: 0.0, RARE_TOO: 0.0}, {COMMON: given, RARE: rare, RARE_TOO: rare}
-                ),
-            )
-        )
+        values = {COMMON: float(given >= 0.5), RARE: 0.0, RARE_TOO: 0.0}
+        rows.append((f"p{number}", of(values, {COMMON: given, RARE: rare, RARE_TOO: rare})))
     return make_run(rows)
 
 
-def labels_file(folder: Path, numbers: Sequence[int], keys: Sequence[str] = (COMMON, RARE, RARE_TOO)) -> Path:
-    columns = {key: [truth_of(n) if key == COMMON else rare_truth(n) for n in numbers] for key in keys}
+def columns_of(numbers: Sequence[int]) -> dict[str, list[float]]:
+    return {key: [truth_of(n) if key == COMMON else rare_truth(n) for n in numbers] for key in (COMMON, RARE, RARE_TOO)}
+
+
+def labels_file(folder: Path, numbers: Sequence[int]) -> Path:
+    columns = columns_of(numbers)
     labels = by_hash([f"p{n}" for n in numbers], **columns)
     write_labels(labels, str(folder / "labels.parquet"), LabelsOrigin("hand"))
     return folder / "labels.parquet"
@@ -111,9 +109,7 @@ def test_the_private_decision_is_calibrated_by_the_worst_attribute_of_levels_1_a
     assert privsieve("calibrate", run, "--labels", labels) == 0
     text = capsys.readouterr().out
     assert "private: not calibrated, since the labels call too few pictures private, or too few public" in text
-    columns = {
-        key: [truth_of(n) if key == COMMON else rare_truth(n) for n in range(NUM)] for key in (COMMON, RARE, RARE_TOO)
-    }
+    columns = columns_of(range(NUM))
     private = [int(any(of_key[n] == 1 for of_key in columns.values())) for n in range(NUM)]
     whole = by_hash([f"p{n}" for n in range(NUM)], private=private, **columns)
     write_labels(whole, str(labels), LabelsOrigin("hand"))

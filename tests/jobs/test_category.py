@@ -1,23 +1,10 @@
 """Categories of a scan: names that no sample has, and samples that name two."""
 
-import json
 from pathlib import Path
-
-import pytest
 
 from ingest.formats import webdataset
 from ingest.storage.place import place
 from tests.jobs.made import jpeg, tar
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    members = {"1.jpg": jpeg(1), "2.jpg": jpeg(2), "2.json": json.dumps({"caption": "a secret", "label": "x"}).encode()}
-    members |= {"3.jpg": jpeg(3), "3.json": json.dumps({"place": "a secret", "weight": 0.5}).encode()}
-    tar(folder / "0.tar", members)
-    return folder
 
 
 def test_fields_are_named_where_there_are_any(tmp_path: Path) -> None:

@@ -28,14 +28,6 @@ def validation_set(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _categories(run: Path) -> dict[str, object]:
-    return {str(row["key"]): row["category"] for row in rows(run)}
-
-
-def _scan(*args: object) -> int:
-    return privsieve("scan", *args, "--engine", "canned", "--quiet")
-
-
 def test_a_labels_file_gives_its_classes(validation_set: Path) -> None:
     names = [f"Places365_val_{number:08d}.jpg" for number in (1, 2)]
     columns: dict[str, list[object]] = {
@@ -46,9 +38,9 @@ def test_a_labels_file_gives_its_classes(validation_set: Path) -> None:
     labels, run = validation_set / "labels.parquet", validation_set / "run"
     write_labels(to_labels(columns, 3), str(labels), LabelsOrigin("test"))
 
-    assert _scan(validation_set / "places", "--run", run, "--labels", labels) == 0
-
-    found = _categories(run)
+    scan = ("scan", validation_set / "places", "--run", run, "--labels", labels)
+    assert privsieve(*scan, "--engine", "canned") == 0
+    found = {str(row["key"]): row["category"] for row in rows(run)}
     assert [found[name] for name in names] == ["alley", "zoo"]
     assert sum(category is None for category in found.values()) == 4
 
@@ -107,18 +99,5 @@ def test_a_list_that_is_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) ->
 def test_a_short_form_of_two_names_with_two_classes_gives_neither(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("a/x/1.jpg cat\nb/x/1.jpg dog\n")
     found = read_class_list(str(tmp_path / "list"))
-    assert [found.class_of(path) for path in ("a/x/1.jpg", "sub/b/x/1.jpg", "x/1.jpg", "1.jpg")] == [
-        "cat",
-        "dog",
-        None,
-        None,
-    ]
-
-
-@pytest.fixture
-def scenes(tmp_path: Path) -> Path:
-    for scene, count in (("street", 12), ("office", 7), ("zoo", 2)):
-        (tmp_path / "scenes" / scene).mkdir(parents=True)
-        for number in range(count):
-            (tmp_path / "scenes" / scene / f"{number}.jpg").write_bytes(jpeg(number + 50 * len(scene)))
-    return tmp_path / "scenes"
+    paths = ("a/x/1.jpg", "sub/b/x/1.jpg", "x/1.jpg", "1.jpg")
+    assert [found.class_of(path) for path in paths] == ["cat", "dog", None, None]

@@ -200,8 +200,7 @@ def _num_files(folder: Path) -> int:
 def test_killed_and_continued(
     large: Path, rows_of_large: pa.Table, tmp_path: Path, moment: Callable[[Path], object]
 ) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(large, run)
+    run = shutil.copytree(large, tmp_path / "run")
     expected = [(NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS // 10)]
     working = subprocess.Popen([sys.executable, "-c", COMPACT, str(run), str(ROWS_PER_FILE)])
     deadline = time.monotonic() + 1500
@@ -227,8 +226,7 @@ def test_killed_and_continued(
 def test_a_second_one_takes_over_while_the_first_works(
     large: Path, rows_of_large: pa.Table, tmp_path: Path, rows_per_file: int
 ) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(large, run)
+    run = shutil.copytree(large, tmp_path / "run")
     first = subprocess.Popen([sys.executable, "-c", COMPACT, str(run), str(ROWS_PER_FILE)], stderr=subprocess.DEVNULL)
     while first.poll() is None and _num_files(run / "compact") < 2:
         time.sleep(0.0005)

@@ -37,18 +37,13 @@ class Made:
     def corpus(self) -> Path:
         return self.folder / f"corpus-{ODD}"
 
-    def policy(self, text: str) -> Path:
-        """`ODD` in the text stands for the odd characters, as YAML writes them."""
-        path = self.folder / f"policy-{ODD}.yaml"
-        path.write_text(text.replace("ODD", json.dumps(ODD)[1:-1]))
-        return path
-
-    def rules(self, when: str, name: str = "ODD") -> Path:
-        return self.policy(
-            f'name: "p-ODD"\ndefault: keep\nrules:\n  - {{name: "{name}", when: "{when}", then: drop, reason: "ODD"}}\n'
+    def rules(self, when: str) -> Path:
+        return self.file(
+            f'name: "p-ODD"\ndefault: keep\nrules:\n  - {{name: "ODD", when: "{when}", then: drop, reason: "ODD"}}\n'
         )
 
     def file(self, text: str) -> Path:
+        """`ODD` in the text stands for the odd characters, as YAML writes them."""
         path = self.folder / f"file-{ODD}.yaml"
         path.write_text(text.replace("ODD", json.dumps(ODD)[1:-1]))
         return path
@@ -69,14 +64,13 @@ class Made:
         pq.write_table(pa.table({f"column-{ODD}": ["x"], f"other-{ODD}": [1]}), folder / f"part-{ODD}.parquet")
         return folder
 
-    def run(self, name: str = "run", engine: dict[str, object] | None = None, limit: int | None = None) -> Path:
+    def run(self, name: str = "run") -> Path:
         """Rows of two shards, one quarantined for an odd reason."""
         run, made_by = self.folder / f"{name}-{ODD}", {"name": f"canned-{ODD}", "protocol": ODD, "assessed": list(KEYS)}
         if run.exists():
             return run
         (run / "scores").mkdir(parents=True)
-        record = run_record(engine or made_by)
-        record = record.model_copy(update={"source": str(self.corpus), "limit": limit})
+        record = run_record(made_by).model_copy(update={"source": str(self.corpus)})
         (run / "run.json").write_text(record.model_dump_json())
         for shard in (f"a-{ODD}.tar", f"b-{ODD}.tar"):
             facts = [Facts(shard, n, f"{ODD}{n}", f"street-{ODD}", 9, f"{n:064x}") for n in range(2)]
@@ -90,11 +84,11 @@ class Made:
         (folder / name).write_bytes(jpeg(0))
         return folder
 
-    def labels(self, column: str = "private") -> Path:
+    def labels(self) -> Path:
         """Of the pictures of `run`, by an odd annotator; their classes and labels are odd, too."""
         path = self.folder / f"labels-{ODD}.csv"
         row = f'{0:064x},"{ODD}0","{ODD}","{ODD}","{ODD}",1'
-        path.write_text(f"sha256,key,annotator,class,labels,{column}\n{row}\n", newline="")
+        path.write_text(f"sha256,key,annotator,class,labels,private\n{row}\n", newline="")
         return path
 
     def half(self) -> Path:
@@ -158,7 +152,7 @@ CASES: tuple[Case, ...] = (
     ("filter", lambda made: [made.run(), "--policy", made.rules("level = 1"), "--out", made.folder, "--dry-run"]),
     ("filter", lambda made: [made.run(), "--policy", made.rules("level ="), "--out", made.folder / "out"]),
     ("filter", lambda made: [made.run(), "--policy", made.rules("key::INT = 1"), "--out", made.folder / "out"]),
-    ("filter", lambda made: [made.run(), "--policy", made.policy('name: p\n"ODD": 1\n'), "--out", "out"]),
+    ("filter", lambda made: [made.run(), "--policy", made.file('name: p\n"ODD": 1\n'), "--out", "out"]),
     ("release", lambda made: ["takedown", made.release(f"{ODD}.tar"), made.file("ODD\n")]),
     ("purge", lambda made: [f"absent-{ODD}"]),
     ("release", lambda made: ["verify", made.release(f"{ODD}.tar")]),

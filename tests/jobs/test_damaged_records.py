@@ -20,9 +20,8 @@ from scoring.runs.record import read_record, start_or_continue
 from scoring.runs.results import results
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, privsieve, shard
+from tests.making import Capture, Folders
 from tests.records import run_record
-
-Capture = pytest.CaptureFixture[str]
 
 ODD: tuple[bytes, ...] = (
     b"",
@@ -38,20 +37,8 @@ ODD: tuple[bytes, ...] = (
 """Instead of the whole file."""
 
 VALUES: tuple[str, ...] = (
-    *(
-        "null",
-        "true",
-        "0",
-        "-1",
-        "1e999",
-        "-1e999",
-        "NaN",
-        "Infinity",
-        "9" * 400,
-        "9" * 5000,
-        "1.5",
-        "9223372036854775807",
-    ),
+    *("null", "true", "0", "-1", "1e999", "-1e999", "NaN", "Infinity", "1.5", "9223372036854775807"),
+    *("9" * 400, "9" * 5000),
     *('""', '"a\\u0000b"', '"\\ud800"', '"\\u001b[31m\\u009b\\r\\u202e"', '"../../x.parquet"', f'"{"x" * 100_000}"'),
     *("[]", "{}", '[["a"]]', '{"name": 1}', '{"name": "canned", "protocol": [], "assessed": "all"}', "[null]"),
 )
@@ -59,7 +46,7 @@ VALUES: tuple[str, ...] = (
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     (folder / "corpus").mkdir()
     shard(folder / "corpus" / "00000.tar", 0, 3)
@@ -68,9 +55,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compacted(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    copy = tmp_path_factory.mktemp("compacted") / "run"
-    shutil.copytree(run, copy)
+def compacted(run: Path, tmp_path_factory: Folders) -> Path:
+    copy = shutil.copytree(run, tmp_path_factory.mktemp("compacted") / "run")
     compact_run(copy)
     return copy
 
@@ -127,8 +113,7 @@ READING = ("report", "sql", "status", "filter")
 
 @pytest.mark.slow
 def test_any_run_json_is_read_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
+    copy = shutil.copytree(run, tmp_path / "run")
     whole = json.loads((run / "run.json").read_text())
     num_refused = 0
     for number, content in enumerate(_contents(whole)):
@@ -145,8 +130,7 @@ def test_any_run_json_is_read_or_refused_in_one_line(run: Path, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_any_lease_is_read_or_passed_over(run: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
+    copy = shutil.copytree(run, tmp_path / "run")
     for content in _contents(LEASE | {"renewed": time.time()}):
         (copy / "lease.json").write_bytes(content)
         _check(copy, "status")
@@ -154,8 +138,7 @@ def test_any_lease_is_read_or_passed_over(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_any_compact_json_is_read_or_refused_in_one_line(compacted: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(compacted, copy)
+    copy = shutil.copytree(compacted, tmp_path / "run")
     whole = json.loads((compacted / "compact.json").read_text())
     num_refused = 0
     for number, content in enumerate(_contents(whole)):
@@ -173,8 +156,7 @@ def test_any_compact_json_is_read_or_refused_in_one_line(compacted: Path, tmp_pa
 def test_any_flipped_bit_in_where_the_rows_of_a_compacted_run_lie_is_harmless_or_reported(
     compacted: Path, tmp_path: Path
 ) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(compacted, copy)
+    copy = shutil.copytree(compacted, tmp_path / "run")
     wanted = results(place(str(copy)))
     [file] = (copy / "compact").glob("shards-*")
     parts, rng = file.read_bytes(), random.Random(3)
@@ -187,8 +169,7 @@ def test_any_flipped_bit_in_where_the_rows_of_a_compacted_run_lie_is_harmless_or
 
 
 def test_any_mark_of_an_attempt_is_passed_over(run: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
+    copy = shutil.copytree(run, tmp_path / "run")
     name = next((run / "scores").iterdir()).name
     (copy / "attempts").mkdir(exist_ok=True)
     for content in _contents({"deaths": 1, "failure": "a\x1b[31m", "cause": "E"}):
@@ -200,7 +181,7 @@ def test_any_mark_of_an_attempt_is_passed_over(run: Path, tmp_path: Path) -> Non
     assert "not begun, a\\x1b[31m\\nb\n" in printed
 
 
-def test_a_lease_of_the_far_future_is_stale(run: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_a_lease_of_the_far_future_is_stale(tmp_path: Path) -> None:
     for renewed in (time.time() + STALE_S + 60, 4e9, 1e300):
         (tmp_path / "lease.json").write_text(json.dumps(LEASE | {"renewed": renewed}))
         found = holder(place(str(tmp_path / "lease.json")))
@@ -211,8 +192,7 @@ def test_a_lease_of_the_far_future_is_stale(run: Path, tmp_path: Path, capsys: C
 
 
 def test_a_lease_file_that_is_a_folder_is_named(run: Path, tmp_path: Path, capsys: Capture) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
+    copy = shutil.copytree(run, tmp_path / "run")
     (copy / "lease.json").mkdir()
     assert privsieve("status", copy) == 2
     assert capsys.readouterr().err == f"privsieve: cannot read {copy}/lease.json: is a directory; remove it\n"
@@ -231,8 +211,7 @@ def test_no_text_of_a_record_reaches_the_terminal_as_it_is(run: Path, tmp_path: 
     with pytest.raises(RunError) as caught:
         start_or_continue(place(str(tmp_path / "other")), long)
     assert len(str(caught.value)) < 3000
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
+    copy = shutil.copytree(run, tmp_path / "run")
     (copy / "lease.json").write_text(json.dumps(LEASE | {"host": odd + "h" * 10**5, "renewed": time.time()}))
     next((copy / "scores").iterdir()).unlink()
     for verb, code in (("status", 0), ("report", 0)):

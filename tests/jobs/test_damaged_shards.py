@@ -41,8 +41,7 @@ def run(corpus: Path) -> Path:
 
 @pytest.mark.slow
 def test_an_audit_counts_images_and_knows_the_rows_of_the_run_again(run: Path, tmp_path: Path, capsys: Capture) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    run = tmp_path / "run"
+    run = shutil.copytree(run, tmp_path / "run")
     assert privsieve("audit", "sample", run, "--n", 28, "--out", tmp_path / "list.csv") == 0
     said = capsys.readouterr()
     assert CAUTION in said.err

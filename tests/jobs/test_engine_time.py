@@ -18,6 +18,7 @@ from scoring.assessment import BuiltWith
 from scoring.runs.attempts import EngineTime, add_engine_time, engine_time
 from scoring.runs.record import refuse_other, start_or_continue, with_built
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
 from tests.records import run_record
 
 ENGINE = {"name": "vllm", "protocol": "slots-1", "assessed": []}
@@ -85,11 +86,8 @@ def test_the_times_of_several_engines_are_added_up_in_the_run(tmp_path: Path) ->
         engine_time(run)
 
 
-def test_status_says_how_long_engines_had_too_few_requests(
-    scanned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(scanned, run)
+def test_status_says_how_long_engines_had_too_few_requests(scanned: Path, tmp_path: Path, capsys: Capture) -> None:
+    run = shutil.copytree(scanned, tmp_path / "run")
     assert privsieve("status", run) == 0
     assert "than a step takes" not in capsys.readouterr().out
     time = EngineTime(seconds=7200, short_s={"reading": 36, "preparing": 72}, most_bytes_ahead=200 * 2**20)
@@ -116,10 +114,6 @@ def test_what_an_engine_was_built_with_is_kept_once_and_hinders_no_later_scan(tm
     assert begun.settings_hash() == before
 
 
-def _sample(number: int) -> Sample:
-    return Sample("a.tar", number, str(number), None, b"0" * 1000)
-
-
 class _CountedRoom(Room):
     num_under_way = most = 0
 
@@ -135,7 +129,8 @@ def _read_ahead(room: Room, flow: Flow, num_batches: int) -> list[int]:
     def score(batch: list[Sample]) -> pa.Table:
         return pa.table({"index": [sample.index for sample in batch]})
 
-    waiting = batches(map(_sample, range(num_batches * BATCH_SAMPLES)))
+    samples = (Sample("a.tar", number, "", None, b"0" * 1000) for number in range(num_batches * BATCH_SAMPLES))
+    waiting = batches(samples)
     with ThreadPoolExecutor(4) as threads:
         return [i for rows in rows_in_order(waiting, score, threads, room, flow) for i in rows["index"].to_pylist()]
 
@@ -148,9 +143,7 @@ def test_reading_is_ahead_of_the_engine_by_as_many_pictures_as_it_wants() -> Non
     assert room.is_left
 
 
-def test_reading_waits_where_too_many_bytes_are_ahead_and_a_slice_still_comes_to_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reading_waits_where_too_many_bytes_are_ahead_and_a_slice_still_comes_to_its_end(monkeypatch: Patch) -> None:
     monkeypatch.setattr(batch, "MAX_BYTES_AHEAD", 1)
     flow = Flow()
     room = _CountedRoom(flow, lambda: 100 * BATCH_SAMPLES)

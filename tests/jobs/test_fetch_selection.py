@@ -13,6 +13,7 @@ import pytest
 from scoring.sql.url_tables import normalised_names
 from tests.jobs.fetch_host import CAPTIONS, LAION, URLS, select
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_captions_with_line_breaks_and_quotation_marks_as_pandas_writes_them(
 
 @pytest.mark.parametrize("separator", [",", "\t"])
 def test_a_line_with_another_number_of_columns_is_an_error_of_the_file(
-    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str], separator: str
+    tmp_path: Path, foreign: Path, capsys: Capture, separator: str
 ) -> None:
     lines = [("URL", "TEXT"), (URLS[0], "a dog"), (URLS[1], "a cat", " on a mat"), (URLS[2], "fine"), (URLS[3],)]
     table = tmp_path / ("ragged.csv" if separator == "," else "ragged.tsv")
@@ -107,9 +108,7 @@ def test_metadata_behind_an_fsspec_url(tmp_path: Path, foreign: Path) -> None:
     assert select("memory://crawl", tmp_path / "out", foreign)["url"].to_pylist() == URLS
 
 
-def test_a_wrong_selection_into_a_store_leaves_nothing_there(
-    tmp_path: Path, foreign: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_selection_into_a_store_leaves_nothing_there(tmp_path: Path, foreign: Path, capsys: Capture) -> None:
     pq.write_table(LAION, tmp_path / "part.parquet")
     args = ("fetch", tmp_path / "part.parquet", "--out", "memory://fetch-test/out", "--environment", foreign)
     memory = fsspec.filesystem("memory")

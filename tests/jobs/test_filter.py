@@ -9,12 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.jobs.in_process import scan_in_process
-from tests.jobs.made import jpeg, privsieve, rows, tar
+from tests.jobs.made import jpeg, privsieve, rows
 from tests.jobs.releases import KEEP_ALL, NO_FACES, decided, released
 from tests.making import Capture, Folders
-
-CAST = "name: p\ndefault: keep\nrules:\n  - {name: numbers, when: 'key::INTEGER > 3', then: drop, reason: r}\n"
-NUM_SHARDS, PER_SHARD = 6, 4
 
 
 @pytest.fixture(scope="module")
@@ -22,28 +19,7 @@ def policies(tmp_path_factory: Folders) -> Path:
     folder = tmp_path_factory.mktemp("policies")
     (folder / "keep-all.yaml").write_text(KEEP_ALL)
     (folder / "no-faces.yaml").write_text(NO_FACES)
-    (folder / "empty.yaml").write_text("# to do\n")
-    (folder / "cast.yaml").write_text(CAST)
     return folder
-
-
-@pytest.fixture(scope="module")
-def crawl(tmp_path_factory: Folders) -> Path:
-    """Small tars, with a sample in the first one that is only a caption."""
-    folder = tmp_path_factory.mktemp("corpora") / "crawl"
-    folder.mkdir()
-    for number in range(NUM_SHARDS):
-        members = {f"{number}-{n}.jpg": jpeg(PER_SHARD * number + n) for n in range(PER_SHARD)}
-        captions = {"0-x.txt": b"a caption without its picture"} if number == 0 else {}
-        tar(folder / f"{number:05d}.tar", members | captions)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def scanned(corpus: Path, tmp_path_factory: Folders) -> Path:
-    run = tmp_path_factory.mktemp("runs") / "scanned"
-    scan_in_process(corpus, run)
-    return run
 
 
 @pytest.mark.slow

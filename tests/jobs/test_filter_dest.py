@@ -4,32 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
-from tests.jobs.releases import CLEAN, KEEP_ALL, files, released
-from tests.making import Capture, Folders
+from tests.jobs.releases import CLEAN, KEEP_ALL, files, released, with_policy
+from tests.making import Capture
 
 
-@pytest.fixture(scope="module")
-def scanned(corpus: Path, tmp_path_factory: Folders) -> Path:
-    run = tmp_path_factory.mktemp("runs") / "scanned"
-    scan_in_process(corpus, run)
-    return run
-
-
-@pytest.fixture
-def policy(tmp_path: Path) -> Path:
-    (tmp_path / "keep-all.yaml").write_text(KEEP_ALL)
-    return tmp_path / "keep-all.yaml"
-
-
-def test_a_second_filter_into_the_same_folder_is_refused(
-    scanned: Path, tmp_path: Path, policy: Path, capsys: Capture
-) -> None:
+def test_a_second_filter_into_the_same_folder_is_refused(scanned: Path, tmp_path: Path, capsys: Capture) -> None:
     out = tmp_path / "out"
-    args = ("filter", scanned, "--policy", policy, "--out", out)
+    args = ("filter", scanned, "--policy", with_policy(tmp_path, KEEP_ALL), "--out", out)
     assert privsieve(*args) == 0
     assert not (out / "release.lease.json").exists()
     (out / "00000.tar.0123abcd.part").write_bytes(b"of the other filter, at work")
@@ -59,7 +42,6 @@ def test_names_up_to_the_limit_of_the_file_system_are_released(tmp_path: Path) -
     scan_in_process(tmp_path / "source", tmp_path / "run")
     for text in (KEEP_ALL, CLEAN):
         out = tmp_path / text.split()[1]
-        (tmp_path / "policy.yaml").write_text(text)
-        assert privsieve("filter", tmp_path / "run", "--policy", tmp_path / "policy.yaml", "--out", out) == 0
+        assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, text), "--out", out) == 0
         assert released(out).keys() == names.keys()
         assert privsieve("release", "verify", out) == 0

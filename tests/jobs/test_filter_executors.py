@@ -27,7 +27,7 @@ from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, made_run, privsieve
-from tests.jobs.releases import NO_FACES, files, released
+from tests.jobs.releases import NO_FACES, files, released, with_policy
 from tests.making import Capture, Folders, Patch
 
 ROOT = Path(__file__).parents[2]
@@ -51,8 +51,7 @@ def run(corpus: Path, tmp_path_factory: Folders) -> Path:
 
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
-    (tmp_path / "no-faces.yaml").write_text(NO_FACES)
-    return tmp_path / "no-faces.yaml"
+    return with_policy(tmp_path, NO_FACES)
 
 
 @pytest.mark.slow

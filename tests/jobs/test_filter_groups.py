@@ -5,12 +5,11 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from tests.jobs.made import privsieve, tar
-from tests.jobs.releases import with_policy
+from tests.jobs.releases import rows_by_key, with_policy
 from tests.making import Capture, Folders
 
 BY_KEY = (
@@ -47,7 +46,7 @@ def test_the_strictest_decision_of_a_group_is_that_of_all_its_pictures(
     assert privsieve("filter", run, "--policy", policy, "--out", out, "--quiet") == 0
     note = "  4 pictures in 2 groups of near duplicates (phash): 2 pictures with a stricter decision than of their own"
     assert note in capsys.readouterr().out
-    decided = {row["key"]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
+    decided = rows_by_key(out)
     assert {key: (row["action"], row["reason"]) for key, row in decided.items()} == {
         "a0": ("drop", "r"),
         "a1": ("drop", "group: r"),

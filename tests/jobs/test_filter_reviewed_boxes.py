@@ -3,11 +3,10 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -15,18 +14,14 @@ from ingest.storage.place import place
 from reports.words import SIDES, first_frame_boxes
 from scoring.labels.reviews import ReviewAnswers
 from tests.jobs.made import privsieve, rows
-from tests.jobs.releases import FACES, with_policy
+from tests.jobs.releases import FACES, rows_by_key, with_policy
 from tests.making import Capture
-
-
-def boxes_of(run: Path, key: str) -> list[dict[str, Any]]:
-    row = next(row for row in rows(run) if row["key"] == key)
-    return cast(list[dict[str, Any]], row["boxes"])
 
 
 def area_of(run: Path, key: str, attribute: str) -> dict[str, float]:
     """Sides of the only box of an attribute, as `review` shows it."""
-    [box] = [box for box in first_frame_boxes(boxes_of(run, key)) if box["attribute"] == attribute]
+    boxes: Any = next(row["boxes"] for row in rows(run) if row["key"] == key)
+    [box] = [box for box in first_frame_boxes(boxes) if box["attribute"] == attribute]
     return {side: box[side] for side in SIDES}
 
 
@@ -66,10 +61,7 @@ def test_a_box_that_people_removed_is_not_covered_and_one_that_they_added_is(
     height, width = photo.shape
     assert photo[int(0.92 * height) :, : int(0.18 * width)].max() < 10
     assert photo[middle_of(face, photo)] < 10
-    steps = {
-        row["key"]: row
-        for row in pq.read_table(tmp_path / "out" / "not-for-publication/redactions.parquet").to_pylist()
-    }
+    steps = rows_by_key(tmp_path / "out", "redactions")
     assert (steps["woman.png"]["num_areas"], steps["woman.png"]["released"]) == (0, True)
     assert json.loads((tmp_path / "out" / "release.json").read_text())["boxes_sha256"]
     assert privsieve("release", "verify", tmp_path / "out") == 0

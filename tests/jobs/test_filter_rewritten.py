@@ -31,6 +31,7 @@ from tests.jobs.releases import (
     make_corpus,
     pictures,
     released,
+    rows_by_key,
     with_policy,
 )
 from tests.making import Capture
@@ -54,7 +55,7 @@ def test_a_clean_release_holds_pixels_and_nothing_else(layout: str, tmp_path: Pa
         assert isinstance(original, DecodedImage)
         assert (image.unseen, image.metadata) == ((), frozenset())
         assert all((one == other).all() for one, other in zip(image.views, original.views, strict=True))
-    table = {row["key"][0]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
+    table = {key[0]: row for key, row in rows_by_key(out).items()}
     assert {key: row["rule"] for key, row in table.items()} == {
         **dict.fromkeys("abcf", "(default)"),
         **dict.fromkeys("de", "(not_cleaned)"),
@@ -80,12 +81,8 @@ def test_the_decisions_say_which_pictures_lost_their_colour_profile(tmp_path: Pa
         )
     scan_in_process(source, run)
     assert privsieve("filter", run, "--policy", with_policy(tmp_path, CLEAN), "--out", out) == 0
-    assert {key: row["colours"] for key, row in decisions(out).items()} == {
-        "a": "removed",
-        "b": "removed",
-        "c": None,
-        "d": None,
-    }
+    lost = {key: row["colours"] for key, row in decisions(out).items()}
+    assert lost == {"a": "removed", "b": "removed", "c": None, "d": None}
     assert privsieve("release", "verify", out) == 0
 
 
@@ -117,7 +114,7 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
         "woman.png": ("redact", "people"),
     }
     released(out)
-    table = {row["key"]: row for row in pq.read_table(out / "not-for-publication/decisions.parquet").to_pylist()}
+    table = rows_by_key(out)
     assert (
         table["frames.gif"]["reason"]
         == "a file of this kind or size cannot be covered (JPEG, PNG, WEBP of one frame can be, "
@@ -151,10 +148,7 @@ def test_the_whole_picture_can_be_covered_without_a_look(seen: Path, tmp_path: P
     policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="image"))
     assert privsieve("filter", seen, "--policy", policy, "--out", tmp_path / "out") == 0
     assert np.asarray(Image.open(tmp_path / "out" / "woman.png")).max() == 0
-    steps = {
-        row["key"]: row
-        for row in pq.read_table(tmp_path / "out" / "not-for-publication/redactions.parquet").to_pylist()
-    }
+    steps = rows_by_key(tmp_path / "out", "redactions")
     assert (steps["woman.png"]["step"], steps["woman.png"]["share_covered"]) == ("image", 1)
     assert not steps["woman.png"]["is_examined"]
 
@@ -162,17 +156,14 @@ def test_the_whole_picture_can_be_covered_without_a_look(seen: Path, tmp_path: P
 def test_a_run_without_boxes_gets_them_from_the_detectors_and_what_has_no_place_is_dropped(
     seen: Path, tmp_path: Path
 ) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(seen, run)
+    run = shutil.copytree(seen, tmp_path / "run")
     for file in (run / "scores").glob("*.parquet"):
         table = pq.read_table(file)
         boxes = pa.nulls(table.num_rows, table.schema.field("boxes").type)
         pq.write_table(table.set_column(table.schema.names.index("boxes"), "boxes", boxes), file)
     policy = with_policy(tmp_path, COVER.format(when="true", cover="biometrics"))
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") == 0
-    table = {
-        row["key"]: row for row in pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet").to_pylist()
-    }
+    table = rows_by_key(tmp_path / "out")
     assert {key: row["action"] for key, row in table.items()} == {
         "coins.png": "drop", "frames.gif": "drop", "turned.jpg": "redact", "woman.jpg": "redact", "woman.png": "redact",
     }  # fmt: skip
@@ -251,9 +242,7 @@ def test_another_engine_looks_too_and_has_the_last_word(seen: Path, tmp_path: Pa
     private = [attribute.key for attribute in ATTRIBUTES if attribute.level in (1, 2)]
     assert {key for step in steps for key in step["left"]} - {*examiner().assessed}
     assert all((step["left"] == []) == step["released"] for step in steps)
-    rows_of = {
-        row["key"]: row for row in pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet").to_pylist()
-    }
+    rows_of = rows_by_key(tmp_path / "out")
     for key in ("woman.jpg", "woman.png", "turned.jpg"):
         if rows_of[key]["action"] == "redact":
             assert {made_up_values(tmp_path / "out" / key)[name] for name in private} == {0}

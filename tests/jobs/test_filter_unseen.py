@@ -12,7 +12,7 @@ from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
-from tests.ingest.hiding import HIDING, SHOWING
+from tests.ingest.crafted import HIDING, SHOWING
 
 SHIPPED = {"strict": "drop", "research": "flag", "identity-documents-only": "flag"}
 
@@ -20,12 +20,8 @@ SHIPPED = {"strict": "drop", "research": "flag", "identity-documents-only": "fla
 class FindsNothing:
     """An engine to which every picture is harmless."""
 
-    def assess(self, views: Sequence[View]) -> list[Outcome]:
+    def assess(self, views: Sequence[View | None]) -> list[Outcome]:
         return [Assessment(np.zeros(len(KEYS), dtype=np.float32)) for _ in views]
-
-
-def shipped(name: str) -> bytes:
-    return policy_bytes(name)
 
 
 @pytest.mark.slow
@@ -35,18 +31,12 @@ def test_a_card_that_no_engine_saw_is_not_released_without_a_word(name: str) -> 
     shown = {key: maker() for key, maker in SHOWING.items()}
     samples = [Sample("s", i, key, None, content) for i, (key, content) in enumerate((hidden | shown).items())]
     rows = BatchScorer(FindsNothing(), ImageLimits(), num_threads=2).rows(samples)
-    decided = {row["key"]: row for row in load_policy(shipped(name), name).decide(rows).to_pylist()}
+    decided = {row["key"]: row for row in load_policy(policy_bytes(name), name).decide(rows).to_pylist()}
     assert {key: (decided[key]["action"], decided[key]["rule"]) for key in hidden} == dict.fromkeys(
         hidden, (SHIPPED[name], "not-fully-scanned")
     )
     assert "content that was not scanned" in decided["app9.jpg"]["reason"]
     assert {key: decided[key]["action"] for key in shown} == dict.fromkeys(shown, "keep")
-
-
-def decided_by(condition: str, *facts: Facts) -> list[str]:
-    text = f'name: p\ndefault: keep\nrules:\n  - {{name: r, when: "{condition}", then: drop, reason: r}}\n'
-    rows = to_table(facts, [Assessment(np.zeros(len(KEYS), dtype=np.float32))] * len(facts))
-    return [row["action"] for row in load_policy(text.encode(), "p.yaml").decide(rows).to_pylist()]
 
 
 WHOLE = Facts("s", 2, "k", None, 9, "00", num_frames=1, num_frames_scanned=1, unseen=(), unseen_bytes=0)
@@ -64,4 +54,6 @@ FRAMES = Facts("s", 3, "k", None, 9, "00", num_frames=20, num_frames_scanned=16,
     ],
 )
 def test_rules_can_name_what_was_not_scanned(condition: str, actions: list[str]) -> None:
-    assert decided_by(condition, WHOLE, FRAMES) == actions
+    text = f'name: p\ndefault: keep\nrules:\n  - {{name: r, when: "{condition}", then: drop, reason: r}}\n'
+    rows = to_table([WHOLE, FRAMES], FindsNothing().assess([None, None]))
+    assert load_policy(text.encode(), "p.yaml").decide(rows)["action"].to_pylist() == actions

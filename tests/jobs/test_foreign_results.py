@@ -25,11 +25,16 @@ from tests.making import Capture, Folders
 FIRST = result_name("00000.tar", 0, True)
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: Folders) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
+def _tars(folder: Path) -> None:
+    folder.mkdir()
     shard(folder / "00000.tar", 0, 6)
     shard(folder / "00001.tar", 10, 6)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: Folders) -> Path:
+    folder = tmp_path_factory.mktemp("foreign") / "corpus"
+    _tars(folder)
     return folder
 
 
@@ -132,12 +137,6 @@ def _replace_in_folder(corpus: Path) -> None:
 def _add_sidecar(corpus: Path) -> None:
     (corpus / "b" / "1.txt").write_text("a caption")
     (corpus / "b" / ".hidden").write_text("of a file manager")
-
-
-def _tars(folder: Path) -> None:
-    folder.mkdir()
-    shard(folder / "00000.tar", 0, 6)
-    shard(folder / "00001.tar", 10, 6)
 
 
 def _folders(folder: Path) -> None:

@@ -6,14 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from jobs.cli import VERBS
 from tests.jobs.commands_page import PAGE, page
 from tests.jobs.made import privsieve
+from tests.making import Capture
 
 ROOT = Path(__file__).parent.parent.parent
-Capture = pytest.CaptureFixture[str]
 TOPICS = sorted(page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in (ROOT / "docs").rglob("*.md"))
 
 

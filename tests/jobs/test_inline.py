@@ -16,7 +16,7 @@ from jobs.scanning.request import ScanRequest, ScanResources
 from scoring.assessment import EngineOptions
 from tests.faults.drill import finish, jpeg, make_shards, rows, sha256, start_scan
 from tests.jobs.made import privsieve
-from tests.making import Capture
+from tests.making import Capture, Patch
 
 INLINE = ("--executor", "inline")
 
@@ -60,7 +60,7 @@ def test_an_image_that_ends_the_process_is_found_by_the_third_scan(
 
 
 def test_a_small_scan_does_not_wait_for_processes_that_it_does_not_need(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr("jobs.scanning.run.FURTHER_AFTER_S", 1e6)
     assert privsieve("scan", corpus, "--engine", "canned", "--run", tmp_path / "run", *INLINE, "--quiet") == 0
@@ -159,9 +159,7 @@ print("ray" in sys.modules)
     assert done.stdout.splitlines() == ["18 images in 3 of 3 shards: 18 scored, 0 quarantined", "False"]
 
 
-def test_a_scan_takes_ray_where_a_cluster_its_engines_or_several_gpus_are_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_scan_takes_ray_where_a_cluster_its_engines_or_several_gpus_are_there(monkeypatch: Patch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     base = "jobs/demo/tuning/base"
     detectors, model = (

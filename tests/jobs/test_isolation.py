@@ -24,7 +24,7 @@ from tests.records import scanned_record
 class FailingSource(Source):
     """Its storage is gone before the sample with the index `worst` is read."""
 
-    worst: int
+    worst: int = 0
 
     def read(self, slice_: Slice) -> Iterator[Sample]:
         for sample in super().read(slice_):
@@ -58,10 +58,5 @@ def test_a_batch_ends_where_its_files_take_too_much() -> None:
     """What images share in their file they do not share in memory."""
     sizes = [1] * 20 + [MAX_BYTES] * 2 + [MAX_BYTES // 2] * 3
     samples = (Sample("a", n, str(n), None, bytes(size)) for n, size in enumerate(sizes))
-    assert [[s.index for s in batch] for batch in batches(samples)] == [
-        list(range(16)),
-        [16, 17, 18, 19, 20],
-        [21],
-        [22, 23],
-        [24],
-    ]
+    expected = [list(range(16)), [16, 17, 18, 19, 20], [21], [22, 23], [24]]
+    assert [[s.index for s in batch] for batch in batches(samples)] == expected

@@ -21,6 +21,7 @@ from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg
 from tests.jobs.made import privsieve, tar
 from tests.jobs.test_engine_time import StepsOfTen
+from tests.making import Capture, Patch
 from tests.records import scanned_record
 
 NUM_SHARDS = 9
@@ -54,7 +55,7 @@ def _settings(folder: Path, num_gpus: int = 0) -> ScanSettings:
 
 
 def test_an_engine_that_leaks_is_loaded_again_between_slices_and_each_picture_has_a_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Of 500 MB that are left it may take 250: it is closed once three slices have left theirs."""
     engines: list[LeakingEngine] = []
@@ -79,9 +80,7 @@ def test_an_engine_that_leaks_is_loaded_again_between_slices_and_each_picture_ha
     assert set(most) == {0}, "an engine is closed before another is loaded"
 
 
-def test_status_says_how_often_engines_were_loaded_again(
-    scanned: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_status_says_how_often_engines_were_loaded_again(scanned: Path, capsys: Capture, tmp_path: Path) -> None:
     run = shutil.copytree(scanned, tmp_path / "run")
     add_engine_time(place(str(run)), EngineTime(num_restarts=2))
     assert privsieve("status", run) == 0
@@ -90,7 +89,7 @@ def test_status_says_how_often_engines_were_loaded_again(
 
 @pytest.mark.parametrize(("num_failures", "num_gpus", "num_tries"), [(2, 1, 3), (9, 1, 3), (9, 0, 1)])
 def test_an_engine_on_a_gpu_is_tried_three_times(
-    num_failures: int, num_gpus: int, num_tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    num_failures: int, num_gpus: int, num_tries: int, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     tries = []
 
@@ -115,7 +114,7 @@ class SteppingEngine(StepsOfTen, LeakingEngine):
     pass
 
 
-def test_what_was_measured_of_an_engine_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_measured_of_an_engine_outlives_it(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(canned, "load", lambda options: SteppingEngine())
     flow = Flow()
     host = EngineHost(_settings(tmp_path), flow)
@@ -123,6 +122,6 @@ def test_what_was_measured_of_an_engine_outlives_it(tmp_path: Path, monkeypatch:
     flow.held(5)
     flow.held(-5)
     host.restart()
-    assert host.built_with() == StepsOfTen.built_with
+    assert host.built_with == StepsOfTen.built_with
     assert host.engine_time() == EngineTime(most_bytes_ahead=5, num_restarts=1)
     assert host.engine_time() is None

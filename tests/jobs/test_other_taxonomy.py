@@ -44,18 +44,13 @@ process.stop()
 """
 
 
-def with_taxonomy(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {TAXONOMY_VARIABLE: "fitted.yaml", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=1500
-    )
-
-
 @pytest.mark.slow
 def test_further_processes_and_isolated_pictures_need_no_file_of_the_taxonomy(tmp_path: Path) -> None:
     fitted_taxonomy(tmp_path / "fitted.yaml")
     make_shards(tmp_path / "corpus", 2, 3)
-    done = with_taxonomy(tmp_path, "-c", WITHOUT_THE_FILE)
+    environment = os.environ | {TAXONOMY_VARIABLE: "fitted.yaml", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", WITHOUT_THE_FILE]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1500)
     assert done.returncode == 0, done.stderr
     columns, counts = done.stdout.splitlines()
     assert set(SHOP_KEYS) < set(columns.split())

@@ -12,6 +12,7 @@ from jobs.planning.planning import PlanRequest, run_plan, speed_of
 from jobs.scanning.request import ScanRequest, ScanResources
 from jobs.scanning.run import run_scan
 from tests.jobs.made import jpeg, privsieve, tar
+from tests.making import Capture, Patch
 
 INLINE = ScanResources(executor="inline", processes=1)
 
@@ -35,7 +36,7 @@ def test_the_speed_is_that_after_the_start() -> None:
 
 
 def test_a_scan_ended_by_a_plan_is_continued_and_no_row_is_there_twice(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(measuring, "SCAN_S", 0.0)
     request = ScanRequest(str(corpus), str(tmp_path / "run"), engine="canned")
@@ -80,7 +81,7 @@ def test_a_plan_in_another_thread_is_refused(corpus: Path, tmp_path: Path) -> No
 
 
 def test_the_images_of_a_corpus_are_estimated_from_the_shards_that_are_listed(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(measuring, "MAX_LISTED_SHARDS", 2)
     monkeypatch.setattr("jobs.scanning.run.MAX_COUNTED_TARS", 0)
@@ -92,7 +93,7 @@ def test_the_images_of_a_corpus_are_estimated_from_the_shards_that_are_listed(
     assert "from 2 of the shards" in found.images_origin
 
 
-def test_the_verb_in_json_and_text(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_in_json_and_text(corpus: Path, tmp_path: Path, capsys: Capture) -> None:
     given = ("plan", corpus, "--run", tmp_path / "run", "--engine", "canned", "--executor", "inline", "--quiet")
     assert privsieve(*given, "--format", "json", "--price-per-hour", 1) == 0
     found = json.loads(capsys.readouterr().out)

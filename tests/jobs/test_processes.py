@@ -95,9 +95,7 @@ def _state(pid: int) -> str:
 
 
 @pytest.mark.slow
-def test_an_image_that_kills_a_further_process_costs_one_row(
-    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_image_that_kills_a_further_process_costs_one_row(tmp_path: Path, corpus: Path, monkeypatch: Patch) -> None:
     (tmp_path / "drill.json").write_text(json.dumps({sha256(7): "crash"}))
     monkeypatch.setenv("PRIVSIEVE_DRILL", str(tmp_path / "drill.json"))
     source = open_source(str(corpus), None, None)

@@ -39,8 +39,7 @@ def reviewed(tmp_path_factory: Folders) -> Path:
 
 @pytest.fixture
 def run(reviewed: Path, tmp_path: Path) -> Path:
-    shutil.copytree(reviewed, tmp_path / "run")
-    return tmp_path / "run"
+    return shutil.copytree(reviewed, tmp_path / "run")
 
 
 def facts(run: Path, capsys: Capture) -> dict[str, object]:

@@ -15,14 +15,6 @@ from tests.jobs.in_process import scan_in_process
 SHARD = "a.parquet"
 
 
-def _scanned(folder: Path, rows_per_slice: int) -> Path:
-    """The run of a source of three slices."""
-    pictures = pa.table({"image": [jpeg(number) for number in range(3 * rows_per_slice)]})
-    parquet_file(folder / "corpus" / SHARD, pictures, rows=rows_per_slice)
-    scan_in_process(folder / "corpus", folder / "run")
-    return folder / "run"
-
-
 def _changed(run: Path) -> list[str]:
     """What a scan that continues the run calls changed."""
     opened, record = read_record(str(run))
@@ -32,7 +24,9 @@ def _changed(run: Path) -> list[str]:
 
 
 def test_a_slice_given_up_between_two_others_is_missing_and_not_changed(tmp_path: Path) -> None:
-    run = _scanned(tmp_path, 2)
+    run, pictures = tmp_path / "run", pa.table({"image": [jpeg(number) for number in range(6)]})
+    parquet_file(tmp_path / "corpus" / SHARD, pictures, rows=2)
+    scan_in_process(tmp_path / "corpus", run)
     (run / "scores" / result_name(SHARD, 1, False)).unlink()
     assert _changed(run) == []
     opened, _ = read_record(str(run))

@@ -92,8 +92,7 @@ def shards_of(release: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def tars(whole: dict[str, Path], tmp_path: Path) -> Path:
-    shutil.copytree(whole["tars"], tmp_path / "tars")
-    return tmp_path / "tars"
+    return shutil.copytree(whole["tars"], tmp_path / "tars")
 
 
 def keys(folder: Path, layout: str) -> set[str]:

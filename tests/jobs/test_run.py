@@ -19,6 +19,7 @@ from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.forbidden import forbidden, public_folder
 from tests.jobs.made import compact_run, made_run
+from tests.making import Patch
 from tests.records import engine_record, run_record
 
 
@@ -164,7 +165,7 @@ def _code_hash_in(folder: Path) -> str:
 
 
 def test_a_run_in_the_checkout_that_would_travel_to_a_cluster_gets_a_caution(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     (tmp_path / ".gitignore").write_text("/my-run*/\ndemo-out/\n*.log\n")
     monkeypatch.chdir(tmp_path)

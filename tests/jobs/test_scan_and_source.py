@@ -33,8 +33,5 @@ def test_what_ended_a_worker_is_known_by_its_type_only(tmp_path: Path) -> None:
     attempts.record_crash("slice", "ZeroDivisionError")
     before = attempts.begin("slice")
     assert (before.deaths, before.cause) == (1, "ZeroDivisionError")
-    assert json.loads((tmp_path / "slice.json").read_text()) == {
-        "deaths": 2,
-        "failure": None,
-        "cause": "ZeroDivisionError",
-    }
+    stored = json.loads((tmp_path / "slice.json").read_text())
+    assert stored == {"deaths": 2, "failure": None, "cause": "ZeroDivisionError"}

@@ -46,14 +46,8 @@ def test_a_source_whose_path_is_not_utf_8_is_one_line(corpus: Path, tmp_path: Pa
 def test_an_engine_that_was_refused_leaves_nothing_that_others_must_agree_with(corpus: Path, tmp_path: Path) -> None:
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
     source = open_source(str(corpus), None, None)
-    settings = ScanSettings(
-        source,
-        place(str(run)),
-        scanned_record(),
-        EngineOptions(),
-        code="",
-        description=EngineDescription("canned", "", (), num_gpus=1),
-    )
+    described = EngineDescription("canned", "", (), num_gpus=1)
+    settings = ScanSettings(source, place(str(run)), scanned_record(), EngineOptions(), code="", description=described)
     slice_ = next(iter(source.slices("00000.tar")))
     task = SliceTask(slice_, result_name("00000.tar", 0, slice_.is_last), "", source.version_mark("00000.tar"), "")
     assert SliceScanner(replace(settings, run=place(str(elsewhere)))).scan(task).failure == ""

@@ -23,6 +23,7 @@ from scoring.screen.screen_file import read_screen
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve, rows
 from tests.jobs.releases import guaranteed
+from tests.making import Capture, Folders, Patch
 from tests.reviewing.made import Person, served
 from tests.screens import planted_corpus, write_labels
 
@@ -30,7 +31,7 @@ TARGET = 0.05
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: Folders) -> Path:
     """shards/ and labels.csv, other/ and turned/, whose captions mean the opposite; screen/ and other-screen/."""
     folder = tmp_path_factory.mktemp("screened")
     truth = planted_corpus(folder / "shards", 180, 260, 1, noise=0.02, without_caption=0.05, for_canned=True)
@@ -45,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_doctor_says_whether_a_screen_can_be_used_here(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    made: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     def finding(screen: Path) -> str:
         privsieve("doctor", "--engine", "canned", "--screen", screen)
@@ -76,7 +77,7 @@ def full_run(made: Path) -> Path:
 
 
 def test_a_screen_that_cannot_be_used_here_is_refused_before_a_run_exists(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    made: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("scoring.screen.modalities.CAPTION_VERSION", "caption-0")
     assert _scan(made, tmp_path / "run", "--screen", made / "screen", "--executor", "inline") == 2
@@ -162,7 +163,7 @@ def test_ray_gives_the_same_files(made: Path, run: Path, tmp_path: Path) -> None
 
 
 def test_a_scan_asks_people_about_the_guards_pictures_and_stops_by_their_answers(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    made: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     given = ("--screen", made / "screen", "--processes", 1)
     run = tmp_path / "run"
@@ -205,7 +206,7 @@ def test_figures_with_and_without_a_screen_agree_within_their_intervals(run: Pat
     assert report.total.share_if_none_private <= truth.overall.rate <= report.total.share_if_all_private
 
 
-def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: Capture) -> None:
     assert privsieve("report", run) == 0
     text = capsys.readouterr().out
     assert "SCREENED: the engine has not seen the pictures that a screen left out" in text
@@ -233,7 +234,7 @@ def test_without_a_guarded_picture_a_report_gives_no_rate_over_all(run: Path) ->
     assert figure.population == "judged images"
 
 
-def test_explain_says_what_the_screen_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_says_what_the_screen_said(run: Path, capsys: Capture) -> None:
     key = next(row["key"] for row in rows(run) if row["stage"] == "screen")
     assert privsieve("explain", run, key, "--policy", "strict") == 0
     text = " ".join(capsys.readouterr().out.split())
@@ -242,7 +243,7 @@ def test_explain_says_what_the_screen_said(run: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_guarantee_without_rules_drops_what_the_engine_has_not_seen(
-    run: Path, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, made: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     policy = guaranteed(tmp_path, recall=0.8, by="prob_screen")
     promised = ("--policy", policy, "--labels", made / "labels.csv")
@@ -251,7 +252,7 @@ def test_a_guarantee_without_rules_drops_what_the_engine_has_not_seen(
 
 
 def test_an_audit_draws_what_the_engine_saw_and_names_what_it_cannot_draw(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     shutil.copytree(run, tmp_path / "run")
     assert privsieve("audit", "sample", tmp_path / "run", "--n", 60, "--out", tmp_path / "list.csv") == 0

@@ -20,15 +20,9 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-def _config(folder: Path, text: str) -> Path:
-    file = folder / "run.yaml"
-    file.write_text(text)
-    return file
-
-
 def test_the_command_line_wins_then_variables_then_the_file(pictures: Path, tmp_path: Path, monkeypatch: Patch) -> None:
-    run = tmp_path / "run"
-    config = _config(tmp_path, f"source: {pictures}\nrun: {run}\nengine: caned\nlimit: 1\nquiet: true\nmax-frames: 2\n")
+    run, config = tmp_path / "run", tmp_path / "run.yaml"
+    config.write_text(f"source: {pictures}\nrun: {run}\nengine: caned\nlimit: 1\nquiet: true\nmax-frames: 2\n")
     monkeypatch.setenv("PRIVSIEVE_SCAN_ENGINE", "canned")
     monkeypatch.setenv("PRIVSIEVE_SCAN_LIMIT", "3")
     monkeypatch.setenv("PRIVSIEVE_TUNE_SET_OUT", "of another command")

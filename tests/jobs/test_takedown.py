@@ -13,13 +13,8 @@ from ingest.formats.released import RELEASE_LEASE, TAKEDOWN_JOURNAL, TAKEDOWN_ST
 from jobs.releases.taking_down import TakedownRequest, run_takedown
 from scoring.runs.lease import Lease
 from tests.jobs.made import jpeg, privsieve
-from tests.jobs.releases import asked, decisions, files, pictures, stopped_at, with_policy
+from tests.jobs.releases import asked, decisions, files, stopped_at, with_policy
 from tests.making import Capture, Patch
-
-
-def held(release: Path, layout: str | None = None) -> dict[str, bytes]:
-    """The first letter of each key -> content. layout: by default as the name of the release says."""
-    return {key[0]: content for key, content in pictures(release, layout or release.name.split("-")[0])}
 
 
 def test_of_a_row_with_two_images_one_is_released_and_one_goes(tmp_path: Path, capsys: Capture) -> None:
@@ -59,11 +54,11 @@ def test_images_of_a_column_that_is_left_out_are_not_claimed(tmp_path: Path, cap
 @pytest.mark.parametrize("line", ["a\u2028c", "a\x85c", "a\x1cc", "a\x0cc", "a\rc", "a\u2028", "\x0ca"])
 def test_a_line_ends_at_a_line_feed_only(tars: Path, line: str, capsys: Capture) -> None:
     """Else the name of one picture would be that of others."""
-    before, requests = held(tars), asked(tars, line)
+    before, requests = files(tars), asked(tars, line)
     capsys.readouterr()
     assert privsieve("release", "takedown", tars, requests) == 1
     assert "1 line: no picture that the release knows (3)" in capsys.readouterr().out
-    assert held(tars) == before
+    assert files(tars) == before
 
 
 def test_counts_of_what_was_not_scanned_follow_a_takedown(releases: dict[str, Path], tmp_path: Path) -> None:

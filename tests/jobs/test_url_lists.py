@@ -52,10 +52,10 @@ def made(tmp_path_factory: Folders) -> Path:
     return folder
 
 
-def released(made: Path, out: Path, *more: object, policy: str = BY_KEY) -> list[dict[str, object]]:
-    chosen = with_policy(out.parent, policy)
-    options = ("--policy", chosen, "--urls", made / "table.parquet", "--out", out, "--quiet", *more)
-    assert privsieve("filter", made / "run", *options) == 0
+def released(run: Path, table: Path, out: Path) -> list[dict[str, object]]:
+    options = ("--policy", with_policy(out.parent, BY_KEY), "--urls", table, "--out", out, "--quiet")
+    assert privsieve("filter", run, *options) == 0
+    assert privsieve("release", "verify", out) == 0
     rows: list[dict[str, object]] = pq.read_table(out / "urls" / "00000.parquet").to_pylist()
     return rows
 
@@ -68,19 +68,9 @@ def test_a_table_with_odd_columns_is_read(made: Path, tmp_path: Path) -> None:
         "pixels": pa.array([[1], [2]], pa.list_(pa.uint8())),
     }
     pq.write_table(pa.table(table), tmp_path / "odd.parquet")
-    options = (
-        "--policy",
-        with_policy(tmp_path, BY_KEY),
-        "--urls",
-        tmp_path / "odd.parquet",
-        "--out",
-        tmp_path / "list",
-    )
-    assert privsieve("filter", made / "run", *options, "--quiet") == 0
-    rows = pq.read_table(tmp_path / "list" / "urls" / "00000.parquet").to_pylist()
+    rows = released(made / "run", tmp_path / "odd.parquet", tmp_path / "list")
     assert [row["url"] for row in rows] == [url(0)]
     assert {*rows[0]} == {"url", "status", "privsieve_action", "privsieve_sha256"}
-    assert privsieve("release", "verify", tmp_path / "list") == 0
 
 
 def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
@@ -89,9 +79,8 @@ def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
     pq.write_table(pictures, tmp_path / "source" / "0.parquet")
     pq.write_table(pictures.select(["url"]), tmp_path / "table.parquet")
     scan_in_process(tmp_path / "source", tmp_path / "run")
-    rows = released(tmp_path, tmp_path / "list")
+    rows = released(tmp_path / "run", tmp_path / "table.parquet", tmp_path / "list")
     assert [(row["url"], row["privsieve_action"]) for row in rows] == [(url(0), "keep")]
-    assert privsieve("release", "verify", tmp_path / "list") == 0
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from ingest.machine import install_command
-from jobs.runtime.pictures import PictureRef, pictures_of_run
+from jobs.runtime.pictures import PictureRef, Pictures
 from jobs.runtime.progress import SILENT
 from jobs.serving.review.reviewing import result_of
 from reports.report.opened import open_run
@@ -31,7 +31,7 @@ def _read(record: RunRecord, rows: pa.Table) -> list[bytes | None]:
     """The encoded picture of each row; None if it is gone or no longer the one that was scanned."""
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
     wanted = [PictureRef(*row) for row in zip(*columns, strict=True)]
-    pictures = pictures_of_run(record, wanted)
+    pictures = Pictures(record.open_source(), wanted)
     read = [pictures.read(where) for where in wanted]
     return [picture.encoded if picture.state == "found" else None for picture in read]
 

@@ -14,7 +14,7 @@ from ingest.storage.place import place
 from jobs.console.requests import HashListUrl, Name, Option, RunUrl, Url, checked_request
 from jobs.releases.decider import decisions_of_run
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, clearances, pictures_of_run, reads_pictures
+from jobs.runtime.pictures import COLUMNS, READS_AGAIN, PictureRef, Pictures, clearances, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.serving.local_server import LocalServer, local_server, refuse_missing
 from jobs.serving.shown import Screen
@@ -49,17 +49,7 @@ class BrowseRequest:
 
 
 SECONDS_OF_A_CONDITION = 60
-
-
-THUMBNAIL_SIDE_PX = 320
-
-
-KEPT_THUMBNAILS = 2_000
-
-
-KEPT_THUMBNAIL_BYTES = 64 * 2**20
-
-
+THUMBNAIL_SIDE_PX, KEPT_THUMBNAILS, KEPT_THUMBNAIL_BYTES = 320, 2_000, 64 * 2**20
 KEPT_PICTURES = 16
 
 
@@ -72,7 +62,10 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
     names = list(dict.fromkeys([*SHIPPED, *([] if request.policy is None else [request.policy])]))
     loaded = {name: load_policy(policy_bytes(name), name) for name in names}
     with open_run(request.run, limits_of_command(SECONDS_OF_A_CONDITION)) as run:
-        where = _condition(request.where)
+        try:
+            where = None if request.where is None else boolean_expression(request.where, IMAGE_SCHEMA)
+        except QueryError as error:
+            raise QueryError(f"--where: {error}") from None
         hidden, withheld = _hidden(run, hash_list, feedback)
         rows = BrowsedRows(run, hidden, where)
         if not rows.num_rows:
@@ -89,7 +82,7 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
             feedback.notice(line)
         feedback.notice(f"{number_of(rows.num_rows, 'row')}{_and_withheld(withheld)}")
         places = [PictureRef(**row) for row in rows.places().to_pylist()]
-        pictures = pictures_of_run(run.record, places)
+        pictures = Pictures(run.record.open_source(), places)
         thumbnails = Screen(
             pictures, places, run.record, {}, NOTHING, THUMBNAIL_SIDE_PX, KEPT_THUMBNAILS, KEPT_THUMBNAIL_BYTES
         )
@@ -101,18 +94,9 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
             whole.close()
 
 
-def _condition(where: str | None) -> str | None:
-    try:
-        return None if where is None else boolean_expression(where, IMAGE_SCHEMA)
-    except QueryError as error:
-        raise QueryError(f"--where: {error}") from None
-
-
 def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.Table, Mapping[str, int]]:
-    """Return shard and index of the rows that a list withholds, and why -> how many are withheld.
-
-    The counts include the rows that the scan withheld. All rows are compared before any is named.
-    """
+    """Return shard and index of the rows that a list withholds, and why -> how many are withheld. The counts include
+    the rows that the scan withheld. All rows are compared before any is named."""
     statement = f"SELECT count(*) AS num_rows FROM images WHERE {Col.REASON} = '{LISTED}'"
     withheld = Counter(listed=run.sql(statement)["num_rows"][0].as_py())
     hidden = [SCHEMA.empty_table().select([Col.SHARD, Col.INDEX])]

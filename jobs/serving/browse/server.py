@@ -153,7 +153,6 @@ def _page(browsing: Browsing, query: _PageQuery) -> dict[str, Any]:
 
 
 def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as the page shows it."""
     return {
         "number": row["number"],
         **{name: row[name] for name in SHOWN},

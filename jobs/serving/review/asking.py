@@ -129,15 +129,12 @@ class Asking:
         self._model = answers_of(rows, engine)
         answers.refresh()
         if not again:
-            kept = standing(answers.table()).filter(self._is_kind(standing(answers.table())))
+            others = {answer for asked, answers_ in ANSWERS_TO.items() if asked != judged for answer in answers_}
+            kept = standing(answers.table())
             columns = (kept[name].to_pylist() for name in ("annotator", "sha256", "answer"))
             for name, sha256, answer in zip(*columns, strict=True):
-                self._given[name][sha256] = answer
-
-    def _is_kind(self, table: pa.Table) -> pa.Array:
-        """Return whether each answer is to the question that is asked now; a skipped picture is to both."""
-        others = {answer for judged, answers in ANSWERS_TO.items() if judged != self.judged for answer in answers}
-        return pa.array([answer not in others for answer in table["answer"].to_pylist()], pa.bool_())
+                if answer not in others:  # it is to this question, or says that the picture was skipped
+                    self._given[name][sha256] = answer
 
     def refuse_stranger(self, reviewer: str) -> None:
         """Raise AnswerError for a person whom `assigned` does not name."""
@@ -196,10 +193,7 @@ class Asking:
 
     def save(self, reviewer: str, posted: PostedAnswer) -> dict[str, Any]:
         """Save the answer. Return what the model said, but only to a person who judged the picture, and nothing if
-        people are to answer blind.
-
-        AnswerError if it is to another question.
-        """
+        people are to answer blind. AnswerError if it is to another question."""
         if posted.number >= len(self.hashes) or self.screen.state(posted.number) != "shown":
             raise AnswerError("this picture is not shown; load the page again")
         self._check(posted)

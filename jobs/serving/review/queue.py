@@ -81,7 +81,10 @@ def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: i
     if queue == "audit" or (queue is None and has_sample(root)):
         return _of_audit(run, root, count)
     if queue is not None and queue.lower().endswith(LISTS):
-        return _of_list(run, queue, count)
+        named = _named(run, read_labels(queue))
+        if not named.num_rows:
+            raise RunError(f"{run.url}: holds no picture that {queue} names")
+        return Queue("list", rows_of(run, distinct(named).slice(0, count)), None)
     kind: Kind = "sql"
     order: str | None = None
     if queue in (None, "borderline"):
@@ -97,14 +100,6 @@ def queue_of(run: OpenRun, root: Place, queue: str | None, judged: str, count: i
         why = whys.get(kind, "fits the condition")
         raise RunError(f'{run.url}: no picture {why}; give another --queue, such as "level IN (1, 2)"')
     return Queue(kind, rows_of(run, wanted), None)
-
-
-def _of_list(run: OpenRun, url: str, count: int | None) -> Queue:
-    """Return the first pictures that a labels file names; the labels themselves are not used."""
-    named = _named(run, read_labels(url))
-    if not named.num_rows:
-        raise RunError(f"{run.url}: holds no picture that {url} names")
-    return Queue("list", rows_of(run, distinct(named).slice(0, count)), None)
 
 
 def _named(run: OpenRun, labels: pa.Table) -> pa.Table:
@@ -188,9 +183,7 @@ def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
 
 def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = SILENT) -> tuple[pa.Table, pa.Table]:
     """Return rows of the run with a known answer, and in the same order these answers as labels of `CHECKS`.
-
-    LabelsError if none is of a picture of the run, or none answers what people are asked.
-    """
+    LabelsError if none is of a picture of the run, or none answers what people are asked."""
     labels = read_labels(url)
     if caution := contradictions(labels):
         feedback.notice(f"caution: {url}: {caution}")

@@ -14,7 +14,7 @@ from ingest.sample import printable
 from ingest.storage.place import place
 from jobs.console.requests import Count, HashListUrl, Name, Option, RunUrl, Seed, Url, checked_request
 from jobs.runtime.hash_list import NOTHING, HashList, hash_list_of
-from jobs.runtime.pictures import READS_AGAIN, PictureRef, clearances, pictures_of_run, reads_pictures
+from jobs.runtime.pictures import READS_AGAIN, PictureRef, Pictures, clearances, reads_pictures
 from jobs.runtime.progress import SILENT, Feedback
 from jobs.serving.local_server import LocalServer, local_server, refuse_missing
 from jobs.serving.review.asking import Asking
@@ -120,7 +120,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
     columns = (rows[name].to_pylist() for name in (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
     places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     compared = hash_list if reads_pictures(record, hash_list) else NOTHING
-    screen = Screen(pictures_of_run(record, places), places, record, hidden, compared)
+    screen = Screen(Pictures(record.open_source(), places), places, record, hidden, compared)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
     try:
         assigned = None

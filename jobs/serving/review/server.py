@@ -25,15 +25,14 @@ def app(review: ReviewPage) -> Starlette:
             for a in ATTRIBUTES
         ]
         said = [(a.level, [a.title, f"{a.shows} (GDPR: {a.laws.gdpr or 'not mapped'})"]) for a in ATTRIBUTES]
-        rules = {
-            "attributes": [each for _, each in said],
-            "private": [e for level, e in said if level in PRIVATE_LEVELS],
-        }
+        rules = {"attributes": [each for _, each in said]}
+        rules["private"] = [each for level, each in said if level in PRIVATE_LEVELS]
         rules["classes"] = [[name, f"{rule} (GDPR: {law})"] for name, (rule, law) in PRIVATE_CLASSES.items()]
-        found = {"reviewer": session.reviewer, "owner": review.owner, "title": review.title}
         return JSONResponse(
             {
-                **found,
+                "reviewer": session.reviewer,
+                "owner": review.owner,
+                "title": review.title,
                 "judged": asking.judged,
                 "is_blind": asking.is_blind,
                 "choices": {"votes": SHOWN_TO, "classes": CLASSES}.get(asking.judged, {}),
