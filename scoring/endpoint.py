@@ -339,6 +339,8 @@ def connections(url: str, num_connections: int) -> urllib3.PoolManager:
             manager = urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
         except (HTTPError, UnicodeEncodeError):  # its text may hold the account
             variable = f"{parts.scheme.upper()}_PROXY"
-            raise EngineError(f"{variable} names no http proxy; correct it, or set NO_PROXY") from None
+            raise EngineError(
+                f"{variable} names no http proxy, or its account is not in Latin-1; correct it, or set NO_PROXY"
+            ) from None
     manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return manager

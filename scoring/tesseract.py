@@ -101,7 +101,8 @@ def _output(limit_s: float, *arguments: str, content: bytes = b"") -> str:
         timer = threading.Timer(limit_s, _kill, [process])
         timer.start()
         try:
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
             with suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(content)
             output = process.stdout.read(MAX_OUTPUT_BYTES)

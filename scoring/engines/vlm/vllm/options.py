@@ -51,8 +51,9 @@ def vllm_options(given: tuple[str, ...] | None) -> dict[str, Any]:
             raise EngineError(f'--vllm-option "{printable(text):.80}": give NAME=VALUE, such as max_num_seqs=512')
         known = VllmOptions.model_fields
         if name not in known:
+            shown = f"{printable(name):.80}"
             raise EngineError(
-                f'unknown --vllm-option "{printable(name):.80}"{did_you_mean(name, known)}; there are: {", ".join(known)}'
+                f'unknown --vllm-option "{shown}"{did_you_mean(name, known)}; there are: {", ".join(known)}'
             )
         if name in texts:
             raise EngineError(f"--vllm-option {name} is given twice; leave one of them out")
