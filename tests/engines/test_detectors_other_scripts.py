@@ -92,7 +92,7 @@ def test_a_passport_is_found_by_what_tesseract_reads(engine: Engine, tmp_path: P
         program(70),
         "#!/bin/sh\nexit 1\n",
         *[program(confidence=confidence) for confidence in ("'x'", "'nan'", "'inf'")],
-        *[program(top=top) for top in ("'x'", 999_999, -999_999, "'9' * 400")],
+        *[program(top=top) for top in ("'x'", "999_999", "-999_999", "'9' * 400")],
         program(top="'9' * 2**23"),
     ],
 )
