@@ -25,6 +25,8 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
+    InvalidHeader,
+    LocationValueError,
     MaxRetryError,
     NewConnectionError,
     ProxyError,
@@ -179,7 +181,7 @@ class Endpoint:
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "privsieve"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
-        retries = urllib3.Retry(
+        retries = _Retry(
             total=retry_policy.num_retries,
             connect=min(2, retry_policy.num_retries),
             read=retry_policy.num_timeouts,
@@ -213,13 +215,13 @@ class Endpoint:
         name = type(reason).__name__
         if isinstance(reason, SSLError):
             return EngineError(f"{self.url}: no secure connection ({name}); check {self._option} and the certificates")
-        if isinstance(reason, (NewConnectionError, ConnectTimeoutError, ProxyError)):
+        if isinstance(reason, (NewConnectionError, ConnectTimeoutError, LocationValueError, ProxyError)):
             return EngineError(f"{self.url} cannot be reached ({name}); check {self._option} and that the server runs")
         if isinstance(reason, ReadTimeoutError):
             return NoAnswerError(TOO_MANY_RETRIES, f"no answer within {self._retry_policy.read_s:g} s, tried again")
         if isinstance(reason, TooLongError):
             return NoAnswerError(ENGINE_ERROR, f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
-        return NoAnswerError(TOO_MANY_RETRIES, f"the connection broke, tried again ({name})")
+        return NoAnswerError(TOO_MANY_RETRIES, f"the connection broke ({name})")
 
     def _check(self, status: int, content: bytes) -> None:
         """Raise the error of a status. Messages repeat nothing that the endpoint wrote, except names of its models."""
@@ -247,6 +249,15 @@ def _code_and_parameter(content: bytes) -> tuple[str, str]:
         return str(error.get("code") or ""), str(error.get("param") or "")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return "", ""
+
+
+class _Retry(urllib3.Retry):
+    def get_retry_after(self, response: urllib3.BaseHTTPResponse) -> float | None:
+        """Return the seconds that the endpoint asks for; None also if they cannot be read."""
+        try:
+            return super().get_retry_after(response)
+        except (InvalidHeader, ValueError, OverflowError):
+            return None
 
 
 class TooLongError(HTTPError):
@@ -326,8 +337,10 @@ def connections(url: str, num_connections: int) -> urllib3.PoolManager:
             account = urllib3.util.parse_url(proxy).auth
             headers = urllib3.make_headers(proxy_basic_auth=unquote(account)) if account else None
             manager = urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
-        except HTTPError:  # its text may hold the account
+        except (HTTPError, UnicodeEncodeError):  # its text may hold the account
             variable = f"{parts.scheme.upper()}_PROXY"
-            raise EngineError(f"{variable} names no http proxy; correct it, or set NO_PROXY") from None
+            raise EngineError(
+                f"{variable} names no http proxy, or its account is not in Latin-1; correct it, or set NO_PROXY"
+            ) from None
     manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
     return manager

@@ -11,7 +11,7 @@ from ingest.storage.web import named
 from jobs.runtime.progress import SILENT, Feedback, weights_shown
 from scoring.engines.vlm.adapter import adapter_in
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in
-from scoring.weights.cache import ENTRY, CacheEntry, changed, entries, locked
+from scoring.weights.cache import ENTRY, CacheEntry, changed, entries, locked, missing, unreadable_entries
 from scoring.weights.sources import find_weights
 
 
@@ -67,6 +67,11 @@ def cached_weights() -> list[CachedWeights]:
     return [_cached(slot, entry) for slot, entry in entries()]
 
 
+def unreadable_weights() -> list[str]:
+    """Return a line for each entry of our cache that can be neither listed nor removed by its URL."""
+    return [f"problem  {slot}: its {ENTRY} is damaged; delete the folder" for slot in unreadable_entries()]
+
+
 def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[str]]]:
     """Read every file, and remove those whose hash differs from that of the fetched one: they will be fetched again.
 
@@ -108,6 +113,6 @@ def _held(asked: str | None) -> list[tuple[Path, CacheEntry]]:
 
 
 def _cached(slot: Path, entry: CacheEntry) -> CachedWeights:
-    num_bytes = sum(entry.num_bytes[name] for name in entry.sha256)
-    is_whole = entry.sha256.keys() == entry.num_bytes.keys()
-    return CachedWeights(entry.source, slot / entry.name, num_bytes, is_whole, (slot / ENTRY).stat().st_mtime)
+    others = missing(slot, entry)
+    num_bytes = sum(size for name, size in entry.num_bytes.items() if name not in others)
+    return CachedWeights(entry.source, slot / entry.name, num_bytes, not others, (slot / ENTRY).stat().st_mtime)

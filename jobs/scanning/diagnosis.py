@@ -21,6 +21,7 @@ from jobs.runtime.checks import (
     gpus,
 )
 from jobs.runtime.cluster import default_variable
+from scoring import tesseract
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
 from scoring.engines import DEFAULT, engine_module
@@ -85,7 +86,11 @@ def _check_memory(model: LocalModel | None) -> str:
 def _check_engine(engine: str, options: EngineOptions) -> str:
     description = engine_module(engine).describe(options)
     weights = f"; {', '.join(description.weights)}" if description.weights else ""
-    return f"{description.name}, {description.protocol}{weights}"
+    scripts = ""
+    if (version := description.versions.get(tesseract.PROGRAM)) is not None:
+        meaning = ": only Latin, Chinese and Japanese script is read" if version == "none" else ""
+        scripts = f"; {tesseract.PROGRAM} {version}{meaning}"
+    return f"{description.name}, {description.protocol}{weights}{scripts}"
 
 
 def _check_screen(url: str) -> str:

@@ -189,6 +189,14 @@ def test_retry_after_is_honoured_and_bounded(server: ChatServer) -> None:
     assert time.monotonic() - began < 300
 
 
+@pytest.mark.parametrize("retry_after", ["soon", "-5", "9" * 5_000])
+def test_a_retry_after_that_cannot_be_read_counts_as_none(server: ChatServer, retry_after: str) -> None:
+    server.retry_after = retry_after
+    server.script[sent(view(1))] = Reply((429, 503, 429))
+    assert judged(engine(server).assess([view(1)])[0])
+    assert server.requests[sent(view(1))] == 4
+
+
 def test_no_more_requests_at_once_than_asked_for(server: ChatServer) -> None:
     server.default = Reply(delay_s=0.1)
     found = engine(server, concurrency=3).assess([view(shade) for shade in range(12)])
@@ -260,9 +268,16 @@ def test_a_proxy_of_the_environment(server: ChatServer, monkeypatch: pytest.Monk
     with pytest.raises(EngineError, match=r"^http://far\.example/v1 does not know the model .*\(404\)"):
         engine(server, endpoint="http://far.example/v1").assess([view(1)])
     assert server.proxied == {f"me:{SECRET}"}
-    monkeypatch.setenv("http_proxy", f"socks5://me:{SECRET}@127.0.0.1:1")
-    with pytest.raises(EngineError, match=r"^HTTP_PROXY names no http proxy; correct it, or set NO_PROXY$"):
-        engine(server, endpoint="http://far.example/v1")
+    for proxy in (f"socks5://me:{SECRET}@127.0.0.1:1", f"http://me:{SECRET}Ж@127.0.0.1:1"):
+        monkeypatch.setenv("http_proxy", proxy)
+        with pytest.raises(EngineError, match=r"^HTTP_PROXY names no http proxy, or .*; correct it, or set NO_PROXY$"):
+            engine(server, endpoint="http://far.example/v1")
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
+def test_a_host_that_cannot_be_is_an_address_that_cannot_be_reached(server: ChatServer, host: str) -> None:
+    with pytest.raises(EngineError, match=rf"^http://{host}/v1 cannot be reached \(.*; check --endpoint and that"):
+        engine(server, endpoint=f"http://{host}/v1").assess([view(1)])
 
 
 def test_the_other_protocols(server: ChatServer) -> None:

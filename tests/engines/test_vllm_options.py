@@ -35,6 +35,12 @@ def test_values_are_read_by_their_types() -> None:
         (("trust_remote_code=true",), 'unknown --vllm-option "trust_remote_code"'),
         (("max_num_seqs",), '--vllm-option "max_num_seqs": give NAME=VALUE, such as max_num_seqs=512'),
         (("max_num_seqs=many",), '--vllm-option max_num_seqs="many": input should be a valid integer'),
+        (
+            ("max_num_seqs=\x1b[2J" + 99 * "7",),
+            '--vllm-option max_num_seqs="\\x1b[2J' + 73 * "7" + '": input should be',
+        ),
+        (("\x1b[2J",), '--vllm-option "\\x1b[2J": give NAME=VALUE'),
+        (("\x1b[2J=1",), 'unknown --vllm-option "\\x1b[2J"'),
         (("max_num_seqs=0",), '--vllm-option max_num_seqs="0": input should be greater than or equal to 1'),
         (("gpu_memory_utilization=1.5",), "input should be less than or equal to 1"),
         (("gpu_memory_utilization=nan",), "input should be less than or equal to 1"),

@@ -49,6 +49,7 @@ def test_all_is_well_for_a_scan(corpus: Path, tmp_path: Path, capsys: Capture) -
     assert list(found) == ["python", "packages", "cores", "gpu", "memory", "engine", "source", "run"]
     assert found["cores"][1].startswith(f"{num_cores()} core")
     assert found["engine"][1].startswith("detectors, detectors-")
+    assert found["engine"][1].endswith("; tesseract none: only Latin, Chinese and Japanese script is read")
     assert found["source"][1] == "webdataset, 2 shards; the first sample is quarantined (not_an_image)"
     assert found["run"][1] == "new, can be written"
     assert not (tmp_path / "new").exists()

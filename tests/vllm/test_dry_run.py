@@ -66,3 +66,14 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
         before = Counter(vllm.usage)
         vllm.assess_with(asked, [view])
         assert (vllm.usage - before)["prompt"] == words + count
+
+
+def test_a_picture_that_the_processor_refuses_costs_its_line_only(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tar(tmp_path / "0.tar", {"0.jpg": _jpeg(1, 30_000, 4), "1.jpg": _jpeg(2, 64, 48)})
+    arguments = ["--engine", "transformers", "--model", checkpoint]
+    assert privsieve("scan", tmp_path / "0.tar", "--run", tmp_path / "run", "--dry-run", *arguments) == 0
+    strip, other = capsys.readouterr().out.splitlines()[-2:]
+    assert strip == "  0.tar 0: 30000x4, cannot be prepared at 1024x1 (ValueError): engine_error"
+    assert other.endswith(" visual tokens")

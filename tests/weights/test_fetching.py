@@ -184,8 +184,22 @@ def test_verify_finds_what_was_changed(served: Served, cache: Path) -> None:
     code, out, err = _run("models", "verify", url)
     assert (code, out) == (1, f"problem  {url}: model.safetensors was changed since it was fetched\n")
     assert err == "privsieve: 1 of 1 were changed; they will be fetched again\n"
+    assert _run("models", "verify", url)[:2] == (0, f"a part   {url}\n")
+    (listed,) = json.loads(_run("models", "list", "--format", "json")[1])
+    assert (listed["state"], listed["num_bytes"]) == ("a part", sum(f.stat().st_size for f in file.parent.iterdir()))
     assert _run("models", "fetch", url)[0] == 0
     assert _run("models", "verify", url)[0] == 0
+
+
+def test_an_entry_that_cannot_be_read_is_named_by_its_folder(cache: Path, capsys: Capture) -> None:
+    slot = cache / "weights" / "0123"
+    slot.mkdir(parents=True)
+    (slot / "entry.json").write_text("{")
+    problem = f"problem  {slot}: its entry.json is damaged; delete the folder\n"
+    assert privsieve("models", "list") == 0
+    assert capsys.readouterr() == ("0 folders, 0 bytes\n", problem)
+    assert privsieve("models", "verify") == 1
+    assert capsys.readouterr() == (problem, "privsieve: 1 folder of the cache cannot be used\n")
 
 
 @pytest.mark.slow

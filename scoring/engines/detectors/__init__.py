@@ -44,6 +44,7 @@ def refuse_wrong(options: EngineOptions) -> None:
 
 def describe(options: EngineOptions) -> EngineDescription:
     refuse_wrong(options)
+    tesseract.refuse_wrong_program()
     if missing := sorted(set(ASSESSED) - set(KEYS)):
         raise EngineError(
             f"the detectors judge the published taxonomy, and the one in use has no {missing[0]}; take another --engine"

@@ -4,6 +4,7 @@ It takes digits for letters of some scripts, and the recogniser knows them in al
 """
 
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -35,20 +36,21 @@ def with_other_scripts(page: Page, pixels: Pixels) -> Page:
     if not languages:
         return page
     sample = sorted(page.unread, key=lambda line: line.confidence)[:SAMPLE_LINES]
-    readings = {language: _read(sample, pixels, language) for language in languages}
+    deadline_s = time.monotonic() + tesseract.LIMIT_S
+    readings = {language: _read(sample, pixels, language, deadline_s) for language in languages}
     surest = max(languages, key=lambda language: sum(line.confidence for line in readings[language] if line))
     lines = page.lines[:MAX_LINES]
-    read = [
-        replace(line, in_other_script=other) for line, other in zip(lines, _read(lines, pixels, surest), strict=True)
-    ]
+    others = _read(lines, pixels, surest, deadline_s)
+    read = [replace(line, in_other_script=other) for line, other in zip(lines, others, strict=True)]
     return replace(page, lines=(*read, *page.lines[MAX_LINES:]))
 
 
-def _read(lines: Sequence[TextLine], pixels: Pixels, language: str) -> list[TextLine | None]:
+def _read(lines: Sequence[TextLine], pixels: Pixels, language: str, deadline_s: float) -> list[TextLine | None]:
     """Return each line as read in a language; None where that is unsure, or Latin."""
     row_px = LINE_PX + 2 * GAP_PX
     words: list[list[tuple[str, float]]] = [[] for _ in lines]
-    for middle, word, confidence in tesseract.read(np.concatenate([_row(line, pixels) for line in lines]), language):
+    picture = np.concatenate([_row(line, pixels) for line in lines])
+    for middle, word, confidence in tesseract.read(picture, language, deadline_s):
         words[int(middle // row_px)].append((word, confidence))
     gap = "" if language in UNSPACED else " "
     return [_joined(line, read, gap) for line, read in zip(lines, words, strict=True)]

@@ -174,7 +174,11 @@ def preview_of(chosen: VlmSettings) -> Preview:
 
     def describe_picture(pixels: Pixels) -> str:
         picture = prepared(pixels, chosen.max_pixels)
-        num_visual = len(prompter.processed(tokens.text, picture)["input_ids"][0]) - len(ids) + prompt.has_image
+        try:
+            token_ids = prompter.processed(tokens.text, picture)["input_ids"][0]
+        except Exception as error:  # the edge, as in the engines: processors raise anything, perhaps with content
+            return f"cannot be prepared at {picture.width}x{picture.height} ({type(error).__name__}): engine_error"
+        num_visual = len(token_ids) - len(ids) + prompt.has_image
         return f"seen at {picture.width}x{picture.height}, {num_visual} visual tokens"
 
     return Preview(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.errors import EngineError, did_you_mean
+from ingest.sample import printable
 
 Whole = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -47,11 +48,12 @@ def vllm_options(given: tuple[str, ...] | None) -> dict[str, Any]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not equals:
-            raise EngineError(f'--vllm-option "{text}": give NAME=VALUE, such as max_num_seqs=512')
+            raise EngineError(f'--vllm-option "{printable(text):.80}": give NAME=VALUE, such as max_num_seqs=512')
         known = VllmOptions.model_fields
         if name not in known:
+            shown = f"{printable(name):.80}"
             raise EngineError(
-                f'unknown --vllm-option "{name}"{did_you_mean(name, known)}; there are: {", ".join(known)}'
+                f'unknown --vllm-option "{shown}"{did_you_mean(name, known)}; there are: {", ".join(known)}'
             )
         if name in texts:
             raise EngineError(f"--vllm-option {name} is given twice; leave one of them out")
@@ -61,4 +63,4 @@ def vllm_options(given: tuple[str, ...] | None) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0])
-        raise EngineError(f'--vllm-option {name}="{texts[name]}": {first["msg"].lower()}') from None
+        raise EngineError(f'--vllm-option {name}="{printable(texts[name]):.80}": {first["msg"].lower()}') from None
