@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.coverage import Row
-from reports.diff.changes import mean_change
 from reports.evaluation.metrics import as_four_levels, attribute_metrics, band_of
 from reports.labels.agreement import agreement
 from reports.statistics.binary import METRICS, Flags, Numbers, cells, rates
 from reports.statistics.correlation import weighted_spearman
-from reports.statistics.intervals import Draws, Interval, of_private, of_scores
-from reports.statistics.paired import adjusted_p_values, difference, seldom_denies
+from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_private, of_scores
+from reports.statistics.paired import adjusted_p_values, difference, interval_of_mean, seldom_denies
 from scoring import severity
 from scoring.taxonomy import KEYS
 
@@ -110,10 +109,8 @@ def _changed_scores(share: float, num: int) -> tuple[Mapping[str, float], Callab
     def sample(generator: Generator) -> Sampled:
         chosen = generator.integers(NUM_IN_POPULATION, size=num)
         a, b = before[chosen], after[chosen]
-        moments = (float(a.mean()), float(b.mean()), float((b - a).mean()), float((b - a).std(ddof=1)))
-        interval = mean_change(True, num, *moments, int((a != b).sum())).interval
-        assert interval is not None
-        return {"mean change": interval}
+        ends = interval_of_mean(num, float((b - a).mean()), float((b - a).std(ddof=1)))
+        return {"mean change": Interval(*ends, is_few=bool((a != b).sum() < NUM_FEW))}
 
     return {"mean change": float((after - before).mean())}, sample
 

@@ -16,9 +16,6 @@ from reports.words import number, percent, shortened
 if TYPE_CHECKING:
     import jinja2
 
-FRAME = "frame.html.j2"
-"""Head, style and tables of every page."""
-
 
 def text_of(folder: str, name: str) -> str:
     """Return the content of a file in a folder of `reports`."""
@@ -35,13 +32,12 @@ def fill(template: str, **values: Any) -> str:
 
 @cache
 def _environment(folder: str) -> "jinja2.Environment":
-    """Return what compiles the templates of a folder, each once."""
     import jinja2
 
     from ingest.sample import printable
 
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: text_of("." if name == FRAME else folder, name)),
+        loader=jinja2.FunctionLoader(lambda name: text_of("." if name == "frame.html.j2" else folder, name)),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

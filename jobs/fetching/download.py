@@ -36,8 +36,6 @@ STAMP = "privsieve.txt"
 LOG = "pip.log"
 REQUESTS = Option(heading="Requests")
 PROGRAM = Path(__file__).parent / "program.py"
-OPT_OUT = ("noai", "noimageai", "noindex", "noimageindex", "none")
-"""Directives of X-Robots-Tag that img2dataset obeys: the image is not kept."""
 
 
 def default_folder() -> Path:
@@ -162,7 +160,8 @@ def _settings(out: Place, selection: Selection, resources: FetchResources) -> di
             "timeout": given["timeout_seconds"],
             "retries": 0,
             "user_agent_token": given["user_agent_token"],
-            "disallowed_header_directives": list(OPT_OUT),
+            # Of X-Robots-Tag: the image is not kept.
+            "disallowed_header_directives": ["noai", "noimageai", "noindex", "noimageindex", "none"],
             "disable_all_reencoding": True,
             "resize_mode": "no",
             "extract_exif": False,

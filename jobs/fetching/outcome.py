@@ -19,7 +19,6 @@ from scoring.sql.read_only_files import ReadOnlyFiles
 FETCHED = "fetch.parquet"
 SELECTED = "selected"
 STATS = "_stats.json"
-_SHARD = re.compile(r"(\d{5,})" + re.escape(STATS))
 
 REASONS = {
     "opted_out": r"refused: opted_out|disallowed by X-Robots-Tag",
@@ -50,7 +49,7 @@ def finished_shards(out: Place) -> dict[str, int]:
     """
     finished: dict[str, int] = {}
     for name in out.names():
-        if match := _SHARD.fullmatch(name):
+        if match := re.fullmatch(r"(\d{5,})" + re.escape(STATS), name):
             try:
                 announced = json.loads(out.at(name).read())["count"]
                 with out.at(f"{match[1]}.parquet").open() as stream:

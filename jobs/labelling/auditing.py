@@ -46,8 +46,6 @@ from scoring.runs.lease import Lease, lease
 from scoring.runs.rows import num_of_images
 from scoring.taxonomy import KEYS
 
-MAX_LABELS = 100_000
-
 
 @checked_request
 class AuditSampleRequest:
@@ -57,7 +55,7 @@ class AuditSampleRequest:
     out: Url
     """Labels file to fill in: .csv, or .json for Label Studio."""
 
-    n: Annotated[int, Field(ge=1, le=MAX_LABELS)] = 400
+    n: Annotated[int, Field(ge=1, le=100_000)] = 400
     """Pictures to draw; how many are drawn varies around this number by chance."""
 
     purpose: Annotated[Purpose, Option("--for")] = "both"
@@ -232,7 +230,6 @@ def _alike(request: AuditSampleRequest, sample: AuditSample, run: Run, other: Ru
 
 
 def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
-    """Return whether the same pictures were drawn from the same rows, in the same way."""
     before, now = (item.design.model_dump(exclude={"privsieve"}) for item in (earlier, sample))
     return before == now and earlier.table.equals(sample.table)
 
@@ -281,20 +278,27 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     labels = _read(request.labels)
     with OpenRun(run) as opened:
         sizes = _sizes(request.category_sizes, run, opened)
-        num_rows = run.checked.num_rows
         cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         sample = read_sample(run.root)
         sizes = sizes or sample.design.category_sizes or None
-        coverage = opened.coverage
-        kind = design_of(run.record, coverage, SourceSizes()).kind
+        kind = design_of(run.record, opened.coverage, SourceSizes()).kind
         audit = audit_of_sample(run, sample, labels, kind, sizes, cautions)
+    counts, looks = audit.labels, audit.subjects[0].second_looks
     state = State(
         settings=run.record.settings_hash(),
-        num_rows=num_rows,
+        num_rows=run.checked.num_rows,
         rows_sha256=run.checked.rows_sha256,
         private=audit.private,
         date=datetime.now(UTC).date().isoformat(),
-        gaps=_gaps(audit),
+        gaps=LabelGaps(
+            num_drawn=counts.num_drawn,
+            num_without_label=counts.num_empty + counts.num_without_row,
+            num_undecided={rates.subject: rates.num_undecided for rates in audit.subjects if rates.num_undecided},
+            num_judged_twice=looks.num_pictures,
+            share_differing=looks.share_differing,
+            kappa=looks.kappa,
+            allows_for_errors=bool(looks.reach_high),
+        ),
         category_sizes=sizes or {},
     )
     write_corrected_rates(run.root, as_table(audit), state)
@@ -318,18 +322,3 @@ def _with_annotator(labels: pa.Table, url: str) -> pa.Table:
     index = LABELS_SCHEMA.names.index("annotator")
     named = pc.if_else(pc.equal(names, "labels"), stem, names)
     return labels.set_column(index, LABELS_SCHEMA.field(index), named)
-
-
-def _gaps(audit: Audit) -> LabelGaps:
-    counts = audit.labels
-    num_undecided = {subject.subject: subject.num_undecided for subject in audit.subjects if subject.num_undecided}
-    looks = audit.subjects[0].second_looks
-    return LabelGaps(
-        num_drawn=counts.num_drawn,
-        num_without_label=counts.num_empty + counts.num_without_row,
-        num_undecided=num_undecided,
-        num_judged_twice=looks.num_pictures,
-        share_differing=looks.share_differing,
-        kappa=looks.kappa,
-        allows_for_errors=bool(looks.reach_high),
-    )

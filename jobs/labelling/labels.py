@@ -295,7 +295,6 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
 
 
 def _clearances(source: str, labels: pa.Table, hash_list: HashList, feedback: Feedback) -> list[Clearance]:
-    """Return for each label whether its picture is on the list."""
     hashes = labels["sha256"].to_pylist()
     if hash_list is NOTHING:
         return ["clear"] * len(hashes)

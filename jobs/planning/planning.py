@@ -20,8 +20,6 @@ START_SHARE = 1 / 3
 MIN_MARKS = 3
 """So many counts after the start say how fast the scan is; with fewer, the start is counted, too."""
 
-SECONDS_PER_HOUR = 3600
-
 
 @checked_request
 class PlanRequest:
@@ -135,4 +133,4 @@ def speed_of(marks: Sequence[tuple[float, int]]) -> float:
 def _hours(num: int, images_per_s: float) -> float | None:
     if not num:
         return 0.0
-    return num / images_per_s / SECONDS_PER_HOUR if images_per_s else None
+    return num / images_per_s / 3600 if images_per_s else None

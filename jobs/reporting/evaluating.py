@@ -88,7 +88,6 @@ def _refuse_audit_sample(request: EvaluateRequest, labels: pa.Table) -> None:
 
 
 def _groups(url: str | None) -> Groups | None:
-    """Read the labels of --groups. LabelsError if they name no group."""
     if url is None:
         return None
     labels = read_labels(url)

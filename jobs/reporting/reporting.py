@@ -81,7 +81,6 @@ def report_facts(report: Report) -> dict[str, Any]:
 
 
 def _refuse_sizes(report: Report, request: ReportRequest) -> None:
-    """Raise QueryError for sizes that cannot be those of the source."""
     num_images, size = report.num_images, request.source_size
     if size is not None and report.is_whole and size != num_images:
         raise QueryError(f"--source-size {size:,}: the run has all {num_images:,} images of its source; leave it out")
@@ -191,17 +190,13 @@ def _asked(lines: Sequence[str], server: Endpoint, model: str) -> str:
     messages = [{"role": "system", "content": _TASK}, {"role": "user", "content": "\n".join(lines)}]
     body = {"model": model, "temperature": 0, "max_tokens": MAX_TOKENS, "messages": messages}
     try:
-        text = _text_of(server.chat(body))
+        answer: Any = server.chat(body)
     except (NoAnswerError, RefusedError) as error:
         raise StorageError(f"{OPTION}: {server.url}: {error}") from None
-    return printable(" ".join(text.split()))[:MAX_CHARACTERS]
-
-
-def _text_of(answer: Any) -> str:
     try:
         text = answer["choices"][0]["message"]["content"]
     except (LookupError, TypeError):
         text = None
     if not isinstance(text, str) or not text.strip():
         raise StorageError(f"{OPTION}: what the server sent is no chat completion")
-    return text
+    return printable(" ".join(text.split()))[:MAX_CHARACTERS]

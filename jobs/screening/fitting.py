@@ -25,7 +25,7 @@ from jobs.scanning.chosen import selected
 from jobs.screening.request import FitRequest, LookRequest
 from reports.evaluation.answers import truth_of
 from reports.labels.agreed import AgreedLabels, agreed
-from reports.labels.joining import LabelledRows, labelled_rows
+from reports.labels.joining import Drawn, LabelledRows, labelled_rows
 from reports.screening.compute import FitSettings, MadeScreen, made_screen
 from reports.screening.pictures import LabelledFeatures, needed_for_bound
 from reports.statistics.binary import Flags, Numbers
@@ -47,15 +47,6 @@ ROW_COLUMNS = ("shard", "index", "key", "sha256", "status")
 
 
 @dataclass(frozen=True)
-class ScreenPictures:
-    """Labelled pictures, and how the labels were drawn."""
-
-    pictures: LabelledFeatures
-    drawn: str
-    """evenly or audit."""
-
-
-@dataclass(frozen=True)
 class _Labels:
     """What people say of the pictures, and which picture each label is of."""
 
@@ -72,8 +63,8 @@ class _Labels:
 
 def labelled_pictures(
     request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
-) -> ScreenPictures:
-    """Return the labelled pictures and their features.
+) -> tuple[LabelledFeatures, Drawn]:
+    """Return the labelled pictures with their features, and how the labels were drawn.
 
     LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and RunError
     of corpus and run.
@@ -104,7 +95,10 @@ def labelled_pictures(
                 left_out[label] = "withheld by the hash list"
                 continue
             try:
-                vectors = _vectors(decoded, sample, sha256, modalities)
+                vectors = tuple(
+                    {name: modality.features(view) for name, modality in modalities.items()}
+                    for view in picture_views(decoded, sha256, sample.caption)
+                )
             except NoFeaturesError as error:
                 left_out[label] = f"of a picture without features: {error}"
                 continue
@@ -125,13 +119,6 @@ def labelled_pictures(
     for number_and_why in unused:
         feedback.notice(f"labels that are not used: {number_and_why}")
     return _found(labels, places, hashes, phashes, views)
-
-
-def _vectors(
-    decoded: DecodedImage, sample: Sample, sha256: str, modalities: Mapping[ModalityName, Modality]
-) -> tuple[Vectors, ...]:
-    seen = picture_views(decoded, sha256, sample.caption)
-    return tuple({name: modality.features(each) for name, modality in modalities.items()} for each in seen)
 
 
 def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
@@ -170,7 +157,7 @@ def _found(
     hashes: list[str],
     phashes: list[str | None],
     views: list[tuple[Vectors, ...]],
-) -> ScreenPictures:
+) -> tuple[LabelledFeatures, Drawn]:
     numbers = np.array([places[sha256] for sha256 in hashes], dtype=np.int64)
     truth = truth_of(labels.agreed.labels.take(pa.array(numbers)))
     is_undecided = np.asarray(labels.agreed.undecided[numbers, 0], dtype=np.bool_)
@@ -191,7 +178,7 @@ def _found(
         groups=np.asarray(near_duplicate_groups(phashes), dtype=np.int64),
         views=tuple(views),
     )
-    return ScreenPictures(pictures, "evenly" if labels.rows is None else labels.rows.drawn)
+    return pictures, "evenly" if labels.rows is None else labels.rows.drawn
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
@@ -236,17 +223,17 @@ def run_screen_fit(request: FitRequest, feedback: Feedback = SILENT) -> FitResul
     # Before the pictures are read, which may take hours.
     private = truth_of(agreed(read_judged(request.look.labels)).labels).private
     needed_for_bound(int((private == 1).sum()), request.target_miss, request.confidence)
-    labelled = labelled_pictures(request.look, modalities, feedback)
+    pictures, drawn = labelled_pictures(request.look, modalities, feedback)
     lengths = {name: modality.length for name, modality in modalities.items()}
     digest = labels_sha256(request.look.labels)
-    made = made_screen(labelled.pictures, identities, lengths, settings, digest, labelled.drawn)
+    made = made_screen(pictures, identities, lengths, settings, digest, drawn)
     try:
         screen = write_screen(request.out, made.record, made.predictor, encoder)
     except BaseException:
         if place(request.out).is_local:
             shutil.rmtree(place(request.out).path, ignore_errors=True)  # it did not exist before
         raise
-    return FitResult(screen, made, len(labelled.pictures))
+    return FitResult(screen, made, len(pictures))
 
 
 def _model_file(url: str) -> bytes:

@@ -71,7 +71,6 @@ def changed_areas(a: Pixels, b: Pixels) -> list[PixelBox]:
 
 
 def _cells(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return whether any pixel of each cell is set."""
     height, width = mask.shape
     padded = np.pad(mask, ((0, -height % CELL_PX), (0, -width % CELL_PX)))
     cells = padded.reshape(-(-height // CELL_PX), CELL_PX, -(-width // CELL_PX), CELL_PX)
@@ -195,11 +194,14 @@ def drawn(places: list[PicturePlace], count: int | None, seed: int) -> list[Pict
 
 def _places(source: Source) -> Iterator[PicturePlace]:
     for shard in source.shards:
-        shown = "" if shard == "." else _without_extension(printable(shard), source.format)
+        shown = "" if shard == "." else printable(shard)
+        if source.format != "tree":
+            shown = posixpath.join(posixpath.dirname(shown), posixpath.basename(shown).partition(".")[0])
         names = (key for key, _ in _names(source, shard))
         locators = (locator for slice_ in source.slices(shard) for locator in slice_.locators)
         for key, locator in zip(names, locators, strict=False):
-            name = _without_picture_extension(key)
+            stem, extension = posixpath.splitext(key)
+            name = stem if extension.lower().lstrip(".") in IMAGE_EXTENSIONS else key
             yield PicturePlace(shard, locator, name, posixpath.join(shown, name), posixpath.join(shown, key))
 
 
@@ -208,17 +210,6 @@ def _names(source: Source, shard: str) -> Iterator[tuple[str, str | None]]:
         yield from FORMATS[source.format].names(source.root, shard, None)
     except SourceError:
         return  # a shard that cannot be read has no names
-
-
-def _without_extension(shard: str, format_name: str) -> str:
-    if format_name == "tree":
-        return shard
-    return posixpath.join(posixpath.dirname(shard), posixpath.basename(shard).partition(".")[0])
-
-
-def _without_picture_extension(key: str) -> str:
-    stem, extension = posixpath.splitext(key)
-    return stem if extension.lower().lstrip(".") in IMAGE_EXTENSIONS else key
 
 
 def _unique(named: Iterator[tuple[str, PicturePlace]]) -> dict[str, PicturePlace | None]:

@@ -7,8 +7,6 @@ from pydantic import Field
 from ingest.errors import PrivsieveError
 from jobs.console.requests import HashListUrl, LocalFile, Option, Seed, Url, Urls, checked_request
 
-MAX_PAIRS_PER_SET = 10_000_000
-
 
 @checked_request
 class CompareRequest:
@@ -18,7 +16,7 @@ class CompareRequest:
     changed: Annotated[Urls, Option(argument="CHANGED")]
     """The same pictures after, under the same keys: releases, or any other corpora. Each is a set of its own."""
 
-    sample: Annotated[int, Field(ge=1, le=MAX_PAIRS_PER_SET)] | None = None
+    sample: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Compare only this many originals, drawn at random."""
 
     seed: Seed = 0

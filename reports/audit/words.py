@@ -13,8 +13,6 @@ from reports.statistics.shares import num_needed
 from reports.words import Cell, Document, Table, decimals_of, percent, shortened, table
 from scoring.runs.audit_files import PRIVATE, SUBJECTS
 
-MAX_CATEGORIES_SHOWN = 20
-
 SENTENCES: Mapping[str, str] = {
     NO_LABELS: "No corrected rate, since no drawn picture is labelled for it (review --for attributes asks for "
     "attributes): {subjects}.",
@@ -91,7 +89,7 @@ def tables(audit: Audit) -> Iterator[Table]:
     with_rate = [each for each in audit.categories if each.subject == PRIVATE and each.corrected.value is not None]
     if with_rate:
         ranked = sorted(with_rate, key=lambda category: (-(category.corrected.low or 0), category.category))
-        shown = ranked[:MAX_CATEGORIES_SHOWN]
+        shown = ranked[:20]
         more = (
             f"; the first {len(shown)} of {len(ranked):,}, --format csv gives all" if len(ranked) > len(shown) else ""
         )
@@ -119,7 +117,6 @@ def endnotes(audit: Audit) -> tuple[str, ...]:
 
 
 def _listed(subjects: Sequence[str]) -> str:
-    """Return the names, or one phrase for all subjects or all attributes."""
     if len(subjects) == len(SUBJECTS):
         return "private and all attributes"
     if PRIVATE not in subjects and len(subjects) == len(SUBJECTS) - 1:

@@ -24,9 +24,6 @@ NEVER = 1.0
 HALF = 0.5
 """Calibrated probability from which an attribute is present."""
 
-_TOO_FEW = f"fewer than {MIN_TO_FIT} pictures that show it, or that do not: no map, no threshold"
-_TOO_FEW_PRIVATE = f"fewer than {MIN_TO_FIT} private pictures, or others: no map, no threshold"
-
 
 @dataclass(frozen=True)
 class _Subject:
@@ -94,7 +91,8 @@ def _result(subject: _Subject) -> SubjectCalibration:
     assert before is not None  # a subject has at least one picture
     is_answered = ~np.isnan(subject.answers)
     threshold: float | None = None
-    note: str | None = _TOO_FEW_PRIVATE if subject.key == PRIVATE else _TOO_FEW
+    kinds = "private pictures, or others" if subject.key == PRIVATE else "pictures that show it, or that do not"
+    note: str | None = f"fewer than {MIN_TO_FIT} {kinds}: no map, no threshold"
     held_out = None
     if is_enough(points):
         threshold, note = _threshold(platt(points.truth, points.probabilities, points.weights))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.sample import printable
-from reports.diff.results import AttributeChange, GroupChange, MeanChange, PairedRate, ScoreChange
+from reports.diff.results import AttributeChange, GroupChange, PairedRate, ScoreChange
 from reports.statistics.binary import kappa_of
 from reports.statistics.intervals import NUM_FEW, Interval
 from reports.statistics.paired import adjusted_p_values, interval_of_mean, seldom_denies
@@ -94,8 +94,6 @@ def _num(cells: Cells, of_a: Collection[int | None], of_b: Collection[int | None
 
 
 def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared_b: bool) -> AttributeChange:
-    """Return the change of one attribute, without p-values."""
-
     num = partial(_num, cells)
     anything = (*ANSWERED, OPEN, None)
     in_a = [num([answer], anything) for answer in (*ANSWERED, OPEN)]
@@ -190,7 +188,8 @@ def score_changes(database: duckdb.DuckDBPyConnection, is_tested: bool) -> tuple
         # The scores that pictures have in both runs, with the number of pictures of each pair.
         pairs = f"""SELECT a_{column}::DOUBLE AS a, b_{column}::DOUBLE AS b, count(*) AS num FROM compared
             WHERE a_{column} IS NOT NULL AND b_{column} IS NOT NULL GROUP BY ALL"""
-        (moments,) = database.execute(f"""
+        # The standard deviation (n − 1) of b − a; null of a single picture.
+        ((num, mean_a, mean_b, change, deviation, num_changed),) = database.execute(f"""
             WITH pairs AS ({pairs}), means AS (
                 SELECT sum(num) AS n, sum(num * a) / n AS a, sum(num * b) / n AS b, sum(num * (b - a)) / n AS change,
                     coalesce(sum(num) FILTER (a <> b), 0) AS num_changed FROM pairs
@@ -198,22 +197,11 @@ def score_changes(database: duckdb.DuckDBPyConnection, is_tested: bool) -> tuple
             SELECT means.n::BIGINT, means.a, means.b, change,
                 (SELECT sqrt(sum(num * pow(b - a - change, 2)) / nullif(means.n - 1, 0)) FROM pairs),
                 num_changed::BIGINT FROM means""").fetchall()
-        if moments[0]:
-            change = mean_change(is_tested, *moments)
-            changes.append(ScoreChange(**vars(change), column=column, spearman=_spearman(database, pairs)))
+        if num:
+            interval = Interval(*interval_of_mean(num, change, deviation or 0.0), num_changed < NUM_FEW)
+            spearman = _spearman(database, pairs)
+            changes.append(ScoreChange(num, mean_a, mean_b, change, interval if is_tested else None, column, spearman))
     return tuple(changes)
-
-
-def mean_change(
-    is_tested: bool, num: int, mean_a: float, mean_b: float, change: float, deviation: float | None, num_changed: int
-) -> MeanChange:
-    """Return the change of a mean, with its interval if pictures are independent.
-
-    change, deviation: mean and standard deviation (n − 1) of b − a; the deviation of a single picture is None.
-    num_changed: pictures whose scores differ.
-    """
-    interval = Interval(*interval_of_mean(num, change, deviation or 0.0), num_changed < NUM_FEW)
-    return MeanChange(num, mean_a, mean_b, change, interval if is_tested else None)
 
 
 def _spearman(database: duckdb.DuckDBPyConnection, scores: str) -> float | None:

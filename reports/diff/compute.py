@@ -30,8 +30,6 @@ _LEVEL = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screened
 _PRIVATE = """CASE WHEN {0}_is_quarantined THEN 'quarantined' WHEN {0}_is_screened THEN 'screened'
     WHEN {0}_is_private IS NULL THEN 'unknown' WHEN {0}_is_private THEN 'private' ELSE 'public' END"""
 _SEVERITY = "(CASE WHEN {0}_level = 0 THEN 0 ELSE 5 - {0}_level END)"
-_MOST_CHANGED = f"""ORDER BY change DESC, least(nullif(a_level, 0), nullif(b_level, 0)), "key", shard, "index"
-    LIMIT {MAX_PICTURES}"""
 
 
 def compare_runs(url_a: str, url_b: str, by: str = "category", may_name: MayName = all_named) -> RunDifference:
@@ -119,7 +117,8 @@ def _pictures(
     change = f"abs({_SEVERITY.format('a')} - {_SEVERITY.format('b')})"
     rows = database.sql(
         f'SELECT shard, "index", sha256, "key", a_category, a_level, b_level, {change} AS change '
-        f"FROM compared WHERE a_level <> b_level {_MOST_CHANGED}"
+        "FROM compared WHERE a_level <> b_level ORDER BY change DESC, least(nullif(a_level, 0), nullif(b_level, 0)), "
+        f'"key", shard, "index" LIMIT {MAX_PICTURES}'
     ).to_arrow_table()
     named = rows.filter(pa.array(may_name(run, rows), pa.bool_()))
     return tuple(

@@ -137,7 +137,7 @@ class AttributeChange:
 
 
 @dataclass(frozen=True)
-class MeanChange:
+class ScoreChange:
     """A severity score over the pictures that have one in both runs. change: mean of b − a."""
 
     num_pictures: int
@@ -148,9 +148,6 @@ class MeanChange:
     """95 % interval of `change`, for independent pictures; few if fewer than `NUM_FEW` of them changed their score.
     None if shards were drawn (`RunDifference.shards_drawn_in`)."""
 
-
-@dataclass(frozen=True)
-class ScoreChange(MeanChange):
     column: str
     """holistic_score: the model's own; score: by the formula from the attributes."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from ingest.errors import number_of
-from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, AttributeChange, RunDifference, ScoreChange, Side
+from reports.diff.results import LEVEL_STATES, PRIVATE_STATES, AttributeChange, RunDifference, Side
 from reports.evaluation.words import interval_cell
 from reports.pages import fill
 from reports.statistics.intervals import NUM_FEW
@@ -51,7 +51,12 @@ def findings(difference: RunDifference) -> Iterator[str]:
     if difference.private.rate_a is not None:
         yield _groups_in_words(difference)
     for score in difference.scores:
-        yield _score_in_words(score)
+        interval = "" if score.interval is None else f" (95 % interval {interval_cell(score.interval, '+.3f')})"
+        yield (
+            f"Severity ({SCORES[score.column]}): mean {number(score.mean_a)} in A, {number(score.mean_b)} in B, over "
+            f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')}"
+            f"{interval}, Spearman ρ {number(score.spearman)} between the runs."
+        )
     if drawn_in := difference.shards_drawn_in:
         are = "is" if len(drawn_in) == 1 else "are"
         yield (
@@ -76,9 +81,12 @@ def _private(difference: RunDifference) -> str:
         f"A {private.num_only_a:,}, only in B {private.num_only_b:,}"
     )
     if private.seldom_denied_in:
+        leave = f"{private.seldom_denied_in[0].upper()} leaves more pictures unknown than it calls public"
+        if len(private.seldom_denied_in) > 1:
+            leave = "A and B leave more pictures unknown than they call public"
         return (
-            f"Private, where both runs know it: {rates}. No test and no κ, since {_leave(private.seldom_denied_in)}: "
-            f"which pictures are known depends on the answer. Read instead: {only_known}."
+            f"Private, where both runs know it: {rates}. No test and no κ, since {leave}: which pictures are known "
+            f"depends on the answer. Read instead: {only_known}."
         )
     tested = "not tested" if difference.shards_drawn_in else "no picture changed, so there is nothing to test"
     if private.p_value is not None:
@@ -102,24 +110,7 @@ def _groups_in_words(difference: RunDifference) -> str:
     return f"Rate changed (Holm-adjusted p < {SIGNIFICANCE}) in {of_groups}{more}."
 
 
-def _leave(runs: Sequence[str]) -> str:
-    """Explain why nothing is tested. runs: "a", "b" or both."""
-    if len(runs) == 1:
-        return f"{runs[0].upper()} leaves more pictures unknown than it calls public"
-    return "A and B leave more pictures unknown than they call public"
-
-
-def _score_in_words(score: ScoreChange) -> str:
-    interval = "" if score.interval is None else f" (95 % interval {interval_cell(score.interval, '+.3f')})"
-    return (
-        f"Severity ({SCORES[score.column]}): mean {number(score.mean_a)} in A, {number(score.mean_b)} in B, over "
-        f"{number_of(score.num_pictures, 'picture')} that both scored; B − A {number(score.change, '+.3f')}"
-        f"{interval}, Spearman ρ {number(score.spearman)} between the runs."
-    )
-
-
 def _matched(difference: RunDifference) -> str:
-    """Return which pictures of each run are compared, and which are not."""
     a, b = difference.a, difference.b
     if not difference.num_pairs:
         return (
@@ -209,7 +200,6 @@ def notes(difference: RunDifference) -> Iterator[str]:
 
 
 def _independence(difference: RunDifference) -> str:
-    """Explain how copies affect p-values."""
     copies = "Files with the same bytes count as one picture"
     alike = difference.num_lookalikes
     if not alike:

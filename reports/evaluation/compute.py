@@ -44,17 +44,12 @@ class Groups:
     labels: pa.Table
 
 
-def evaluate_run(run: str, labels: pa.Table, groups: Groups | None = None) -> Evaluation:
-    """Judge the answers of a run by labels.
+def judged(run: str, labels: pa.Table) -> JudgedRun:
+    """Join a run with labels.
 
     run: folder or URL. labels: of `scoring.labels.table.read_labels`.
     LabelsError if no label belongs to a picture of the run or a picture has several; RunError, StorageError of the run.
     """
-    return evaluation_of(judged(run, labels), groups)
-
-
-def judged(run: str, labels: pa.Table) -> JudgedRun:
-    """Join a run with labels. Errors as with `evaluate_run`."""
     with open_run(run) as opened:
         rows = opened.rows(list(ROW_COLUMNS))
         engine, cautions = opened.record.engine, tuple(map(printable, opened.cautions))
@@ -163,7 +158,6 @@ def _group(judged_run: JudgedRun, name: str, members: npt.NDArray[np.bool_], dra
 
 
 def _notes_of_groups(groups: Sequence[GroupResult]) -> Iterator[str]:
-    """Yield a note about groups whose error rates rest on few pictures."""
     few = [
         group.group
         for group in groups

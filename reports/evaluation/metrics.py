@@ -20,8 +20,6 @@ from reports.statistics.intervals import Draws, Interval, of_macro_f1, of_shares
 from scoring.severity import BANDS
 from scoring.taxonomy import KEYS
 
-WITH_INTERVALS = ("f1", "recall", "precision")
-
 
 @dataclass(frozen=True)
 class AttributeMetrics(BinaryMetrics):
@@ -86,7 +84,7 @@ def attribute_metrics(
             num_present=num_present,
             num_present_not_answered=num_present - metrics.num_true_positive - metrics.num_false_negative,
             coverage=metrics.num_pictures / num_labelled,
-            intervals={name: intervals[name] for name in WITH_INTERVALS if name in intervals},
+            intervals={name: intervals[name] for name in ("f1", "recall", "precision") if name in intervals},
         )
     scores = [item.f1 for item in by_key.values() if item.f1 is not None]
     interval = None if draws is None else of_macro_f1(counted, draws)

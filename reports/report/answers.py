@@ -38,7 +38,6 @@ MAX_KINDS = 5
 
 _COUNTS = ("num_present", "num_ambiguous", "num_absent", "num_not_assessed")
 _RATE = ("num_scored", "num_private", "num_unknown", "privacy_rate", "rate_low", "rate_high", "num_quarantined")
-_SUMMED = ("num_scored", "num_private", "num_unknown", "num_quarantined", *LEVEL_COUNTS.values())
 _SCREENED = ("num_screened", "num_guarded", "num_missed")
 
 LAWS = {"gdpr": "GDPR", "hipaa": "HIPAA", "eu_ai_act": "EU AI Act", "ccpa": "CCPA/CPRA"}
@@ -65,7 +64,8 @@ def total_of(run: Run, groups: Sequence[Row], private: str) -> Rate:
     if run.record.shard_draw is not None and groups:  # how shards differ as a whole does not follow from the groups
         (whole,) = run.ask_rates("'all'", private, "ALL")
         return rate_of(whole, run.damage)
-    counted = {name: sum(group[name] for group in groups) for name in (*_SUMMED, *_SCREENED)}
+    summed = ("num_scored", "num_private", "num_unknown", "num_quarantined", *LEVEL_COUNTS.values(), *_SCREENED)
+    counted = {name: sum(group[name] for group in groups) for name in summed}
     judged = counted["num_scored"] - counted["num_unknown"]
     interval = run.ask("interval", num_private=str(counted["num_private"]), num_judged=str(judged))[0]
     rate = counted["num_private"] / judged if judged else None
@@ -130,7 +130,6 @@ def laws_of(run: Run, num_scored: int) -> tuple[LawCount, ...]:
 
 
 def _has_answer(condition: str, keys: Sequence[str]) -> str:
-    """Return SQL for whether an answer about one of these attributes meets the condition."""
     of_keys = f"answer.attribute IN ({', '.join(map(literal, keys))})"
     return f"len(list_filter(answers, lambda answer: {condition} AND {of_keys})) > 0"
 

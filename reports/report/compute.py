@@ -65,6 +65,9 @@ def _summarised(run: Run, by: str, private: str, top: int, sizes: SourceSizes, c
     record, engine = run.record, run.record.engine
     groups = _groups(run, by, private)
     asked, by_sql = private_sql(private, engine), value_expression(by, IMAGE_SCHEMA)
+    of_private = list[str]()
+    if private not in MEANINGS and matches_level_0_too(asked):
+        of_private.append(f"CAUTION: --private {shown(private)} {LEVEL_0_ADVICE}")
     total = answers.total_of(run, groups, asked)
     kept = [group for group in groups if group["num_scored"]]
     names = {printable(group["group_name"]): group for group in kept}
@@ -79,7 +82,7 @@ def _summarised(run: Run, by: str, private: str, top: int, sizes: SourceSizes, c
         run=printable(run.url),
         source=printable(record.source),
         scope=design.scope,
-        cautions=(*cautions_of(run, coverage), *_private_caution(private, asked)),
+        cautions=(*cautions_of(run, coverage), *of_private),
         made_up=record.made_up,
         assessed=tuple(key for key in KEYS if key in engine["assessed"]),
         models={printable(name): sha256 for name, sha256 in engine["weights"].items()},
@@ -145,12 +148,6 @@ def _groups(run: Run, by: str, private: str) -> list[dict[str, Any]]:
     return groups
 
 
-def _private_caution(private: str, sql: str) -> tuple[str, ...]:
-    if private in MEANINGS or not matches_level_0_too(sql):
-        return ()
-    return (f"CAUTION: --private {shown(private)} {LEVEL_0_ADVICE}",)
-
-
 def facts_of(record: RunRecord, scope: str) -> dict[str, str]:
     """Return name -> value of each setting that is set, in the order in which a reader asks for them.
 
@@ -189,7 +186,6 @@ def _pictures(record: RunRecord) -> str:
 
 
 def _adapter(weights: Mapping[str, str]) -> str:
-    """Say that a run records no figure of its adapter's card; empty without an adapter."""
     if not any(name.startswith("adapter ") for name in weights):
         return ""
     return "not recorded in a run; what tune measured is in the adapter's privsieve.json, of other pictures"

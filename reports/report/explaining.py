@@ -125,11 +125,31 @@ def row_named(run: OpenRun, name: str) -> pa.Table:
 
 def explanation(run: OpenRun, rows: pa.Table, policies: Sequence[Policy]) -> Explanation:
     """Explain one image. rows: the image's one row of the view `all_rows`."""
-    engine = run.record.engine
-    decisions = tuple(_decision(policy, rows, run) for policy in policies)
+    engine, row = run.record.engine, rows.to_pylist()[0]
+    is_scored, as_stored = row[Col.STATUS] == "scored", {field.name for field in fields(Explanation)} & row.keys()
+    text = {name: printable(row[name]) for name in as_stored if isinstance(row[name], str)}
     private = STATE_OF_ANSWER.get(private_of_rows(rows.select(SCHEMA.names), engine)[0], "unknown")
-    private_is = MEANINGS[private_condition(engine)]
-    return _explained(rows.to_pylist()[0], private, private_is, decisions)
+
+    def titles(value: float | None) -> tuple[str, ...]:
+        return tuple(attribute.title for attribute in ATTRIBUTES if is_scored and row[attribute.key] == value)
+
+    computed: dict[str, Any] = {
+        "screened": _screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
+        "private": private if is_scored else None,
+        "private_is": MEANINGS[private_condition(engine)],
+        "level_name": None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
+        "present": titles(1),
+        "doubtful": titles(0.5),
+        "absent": titles(0),
+        "not_judged": titles(None),
+        "rationale": text.get(Col.RATIONALE, "")[: 2 * MAX_RATIONALE],
+        "boxes": boxes_in_words(whole_boxes(row[Col.BOXES])),
+        "unseen": tuple(map(printable, row[Col.UNSEEN] or ())),
+        "decisions": tuple(_decision(policy, rows, run) for policy in policies),
+    }
+    if row[Col.REASON] is not None:
+        computed["reason"] = f"{text[Col.REASON]}: {printable(row[Col.ERROR_MESSAGE] or 'no more is known')}"
+    return Explanation(**{name: row[name] for name in as_stored} | text | computed)
 
 
 def _screened(stage: str | None, probability: float | None) -> str | None:
@@ -189,34 +209,6 @@ def _ways(name: str) -> Iterator[str]:
         yield f"concat(shard, '#', \"index\") = {literal(name)}"
     if re.fullmatch(r"[0-9a-fA-F]{64}", name):
         yield f"sha256 = {literal(name.lower())}"
-
-
-def _explained(
-    row: Mapping[str, Any], private: PrivateState, private_is: str, decisions: tuple[Decision, ...]
-) -> Explanation:
-    is_scored, as_stored = row[Col.STATUS] == "scored", {field.name for field in fields(Explanation)} & row.keys()
-    text = {name: printable(row[name]) for name in as_stored if isinstance(row[name], str)}
-
-    def titles(value: float | None) -> tuple[str, ...]:
-        return tuple(attribute.title for attribute in ATTRIBUTES if is_scored and row[attribute.key] == value)
-
-    computed: dict[str, Any] = {
-        "screened": _screened(row[Col.STAGE], row[Col.PROB_SCREEN]),
-        "private": private if is_scored else None,
-        "private_is": private_is,
-        "level_name": None if row[Col.LEVEL] is None else LEVELS[row[Col.LEVEL]],
-        "present": titles(1),
-        "doubtful": titles(0.5),
-        "absent": titles(0),
-        "not_judged": titles(None),
-        "rationale": text.get(Col.RATIONALE, "")[: 2 * MAX_RATIONALE],
-        "boxes": boxes_in_words(whole_boxes(row[Col.BOXES])),
-        "unseen": tuple(map(printable, row[Col.UNSEEN] or ())),
-        "decisions": decisions,
-    }
-    if row[Col.REASON] is not None:
-        computed["reason"] = f"{text[Col.REASON]}: {printable(row[Col.ERROR_MESSAGE] or 'no more is known')}"
-    return Explanation(**{name: row[name] for name in as_stored} | text | computed)
 
 
 def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:

@@ -24,9 +24,6 @@ from scoring.taxonomy import LEVELS
 _NAMED = 3
 """Number of groups that the second finding names."""
 
-_MOST_FOUND = 5
-"""Number of attributes that fit a screen."""
-
 _MAX_NAME = 60
 """Number of characters of a group's name in it."""
 
@@ -155,7 +152,6 @@ def quality_note(report: Report) -> str:
 
 
 def _measured(whole: CorrectedRate) -> str:
-    """Say what labels found of the private decision."""
     labels = f"{number_of(whole.num_labels, 'label')} of people"
     if whole.corrected_rate is None:
         if whole.low is not None and whole.high is not None and whole.num_labels:
@@ -210,7 +206,9 @@ def headlines(report: Report) -> tuple[str, ...]:
     levels = ", ".join(f"level {level} {percent(share)}" for level, _, _, share in levels_in_words(report) if level)
     quarantined = f"{total.num_quarantined:,} quarantined{reasons}"
     found = sorted((row for row in report.prevalence if row.num_present), key=lambda row: -row.num_present)
-    shown = (f"{row.attribute} {percent(row.share, row.is_lower_bound)}" for row in found[:_MOST_FOUND])
+    shown = (
+        f"{row.attribute} {percent(row.share, row.is_lower_bound)}" for row in found[:5]
+    )  # more would not fit a screen
     edges = (
         f"≥ {edge.score:g} (level {edge.level}) "
         f"{_share(edge.figure.rate, edge.figure.low, edge.figure.high) or number_of(edge.num_images, 'image')}"
@@ -346,7 +344,6 @@ def bounds(rate: Rate, images: str) -> str | None:
 
 
 def _images(numbers: Sequence[int], kinds: Sequence[str]) -> str:
-    """Say how many images there are of each kind."""
     parts = [f"{number:,} {kind}" for number, kind in zip(numbers, kinds, strict=True) if number]
     return f"{' and '.join(parts)} {'image' if sum(numbers) == 1 else 'images'}"
 
@@ -435,9 +432,6 @@ _INTERVAL_NOTES: Mapping[Kind, str] = {
     f"images of a single shard. {_RANKS}",
     "per category": f"Intervals (95 %) are of the rate of each category in the source. {_RANKS}",
 }
-_NO_INTERVALS = (
-    "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
-)
 
 
 def interval_note(report: Report) -> str:
@@ -445,7 +439,8 @@ def interval_note(report: Report) -> str:
     if report.design.kind == "random":
         size = "corrected for the sampled share of the source" if report.design.num_in_source else "for a large source"
         return f"Intervals (95 %) are of the rate in the source, {size}. {_RANKS}"
-    return _INTERVAL_NOTES.get(report.design.kind, _NO_INTERVALS)
+    none = "No intervals and no ranks: these images were not drawn at random, so they say nothing sure of the others."
+    return _INTERVAL_NOTES.get(report.design.kind, none)
 
 
 def unseen_note(report: Report) -> str | None:

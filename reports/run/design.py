@@ -170,7 +170,6 @@ def _overall(total: Rate, rates: tuple[Rate, ...], by: str, design: RunDesign, s
 
 
 def _rest(design: RunDesign) -> str:
-    """Say that the images of the run are not all of its source."""
     if design.kind == "damaged":
         return "an unknown number of images could not be read, so the rest of the source can differ"
     return "the rest of the source can differ"

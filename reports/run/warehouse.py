@@ -196,7 +196,6 @@ class Run:
 
     @contextmanager
     def _refusing(self, statement: str) -> Iterator[None]:
-        """Turn errors of DuckDB into one line for the user."""
         self.files.failure = None
         try:
             yield

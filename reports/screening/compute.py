@@ -7,6 +7,7 @@ fit on the others. Otherwise the gate would be judged by the pictures that it ha
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit
@@ -205,12 +206,11 @@ def made_screen(
     lengths: Mapping[ModalityName, int],
     settings: FitSettings,
     labels_sha256: str,
-    drawn: str,
+    drawn: Literal["audit", "evenly"],
 ) -> MadeScreen:
     """Make a screen from labelled pictures.
 
-    identities, lengths: of each modality. drawn: evenly or audit. LabelsError with the number of labels that are
-    missing.
+    identities, lengths: of each modality. LabelsError with the number of labels that are missing.
     """
     part = parts(pictures, settings.target_miss, settings.confidence, settings.seed)
     predictor, tried = _fitted_predictor(pictures, part, identities, lengths, settings.target_miss, settings.seed)
@@ -230,7 +230,7 @@ def made_screen(
         labelled=labelled_counts(pictures, members, members & False),
         guard_share=settings.guard_share,
         labels_sha256=labels_sha256,
-        drawn="audit" if drawn == "audit" else "evenly",
+        drawn=drawn,
         seed=settings.seed,
         assumption=ASSUMPTION[drawn],
         files={},  # set, with the hash, when the screen is written

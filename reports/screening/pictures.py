@@ -91,9 +91,13 @@ def parts(pictures: LabelledFeatures, target_miss: float, confidence: float, see
     LabelsError with the number of labelled private pictures that are missing.
     """
     names, members = np.unique(pictures.groups, return_inverse=True)
-    is_private = _any(pictures.is_private & pictures.is_even, members, len(names))
+    is_private = np.bincount(members, pictures.is_private & pictures.is_even) > 0
     num_private = int(is_private.sum())
-    needed = needed_for_bound(num_private, target_miss, confidence, _thinned(pictures))
+    which = ""
+    if not pictures.is_even.all():
+        num_drawn = int(pictures.is_private.sum())
+        which = f" of {num_drawn:,} once all pictures of the audit sample have the same probability"
+    needed = needed_for_bound(num_private, target_miss, confidence, which)
     num_bound = min(max(needed, num_private // 2), num_private - MIN_TO_LEARN)
     lots = _lots(pictures, members, len(names), seed)
     part_of_group = np.full(len(names), BOUND)
@@ -106,7 +110,9 @@ def parts(pictures: LabelledFeatures, target_miss: float, confidence: float, see
     part = part_of_group[members]
     part[(part == BOUND) & ~pictures.is_even] = -1
     part[(part != BOUND) & pictures.is_undecided] = -1
-    part[~_first_of_group(part, members)] = -1
+    in_bound = np.flatnonzero(part == BOUND)
+    firsts = in_bound[np.unique(members[in_bound], return_index=True)[1]]
+    part[np.setdiff1d(in_bound, firsts)] = -1  # near duplicates are no independent proof
     num_public = int(((pictures.private == 0) & np.isin(part, (TRAINING, VALIDATION))).sum())
     if num_public < MIN_TO_LEARN:
         raise LabelsError(
@@ -115,32 +121,6 @@ def parts(pictures: LabelledFeatures, target_miss: float, confidence: float, see
             "kept for the bound"
         )
     return part
-
-
-def _thinned(pictures: LabelledFeatures) -> str:
-    num_drawn = int(pictures.is_private.sum())
-    if pictures.is_even.all():
-        return ""
-    return f" of {num_drawn:,} once all pictures of the audit sample have the same probability"
-
-
-def _any(flags: Flags, members: Groups, num_groups: int) -> Flags:
-    result = np.zeros(num_groups, dtype=np.bool_)
-    np.logical_or.at(result, members, flags)
-    return result
-
-
-def _first_of_group(part: npt.NDArray[np.int64], members: Groups) -> Flags:
-    """Return whether each picture of the bound is the first even one of its group; true for all others.
-
-    Near duplicates are no independent proof.
-    """
-    seen = set[int]()
-    is_first = np.ones(len(part), dtype=np.bool_)
-    for number in np.flatnonzero(part == BOUND).tolist():
-        is_first[number] = int(members[number]) not in seen
-        seen.add(int(members[number]))
-    return is_first
 
 
 def _lots(pictures: LabelledFeatures, members: Groups, num_groups: int, seed: int) -> Numbers:

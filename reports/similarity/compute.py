@@ -59,7 +59,7 @@ class SetPairs:
             name=self.name,
             counts=dict(self._counts),
             num_originals_without=self.num_originals_without,
-            means={metric: _mean(self._known(metric)) for metric in METRICS},
+            means={metric: self._mean(metric) for metric in METRICS},
             num_nearest=num_nearest,
             num_nearest_of=num_asked,
             nearest_low=low,
@@ -68,9 +68,6 @@ class SetPairs:
         )
         return similarity, pa.table(self._columns, schema=PAIRS_SCHEMA)
 
-    def _known(self, column: str) -> list[float]:
-        return [value for value in self._columns[column] if isinstance(value, float)]
-
-
-def _mean(values: list[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+    def _mean(self, metric: str) -> float | None:
+        known = [value for value in self._columns[metric] if isinstance(value, float)]
+        return float(np.mean(known)) if known else None

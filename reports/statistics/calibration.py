@@ -125,8 +125,7 @@ def cross_fitted(points: Points, share: float) -> tuple[Numbers, Flags] | None:
 def folds_of(points: Points, seed: int) -> Groups:
     """Return the fold of each point, 0 … NUM_FOLDS − 1; a group is in one fold. Shape (n,)."""
     numbers, members = np.unique(points.groups, return_inverse=True)
-    shows = np.zeros(len(numbers), dtype=np.bool_)
-    np.logical_or.at(shows, members, points.truth)
+    shows = np.bincount(members, points.truth, len(numbers)) > 0
     order = np.random.default_rng(seed).permutation(len(numbers))
     order = order[np.argsort(~shows[order], kind="stable")]
     folds = np.empty(len(numbers), dtype=np.int64)

@@ -10,7 +10,7 @@ import yaml
 from PIL import Image
 
 from jobs.demo import signs
-from reports.evaluation.compute import evaluate_run
+from reports.evaluation.compute import evaluation_of, judged
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions, View
 from scoring.engines import engine_module
@@ -41,7 +41,7 @@ SHORT_PROMPT = {
 
 
 def evaluation(run: Path, labels: Path) -> Evaluation:
-    return evaluate_run(str(run), read_labels(str(labels)))
+    return evaluation_of(judged(str(run), read_labels(str(labels))))
 
 
 def both_f1(found: Evaluation) -> list[float]:

@@ -8,8 +8,8 @@ import pytest
 
 from ingest.errors import LabelsError
 from reports.evaluation.answers import near_duplicates
-from reports.evaluation.compute import Groups, evaluate_run
-from reports.evaluation.results import as_json
+from reports.evaluation.compute import Groups, evaluation_of, judged
+from reports.evaluation.results import Evaluation, as_json
 from reports.evaluation.words import notes
 from scoring import severity
 from scoring.labels.table import to_labels
@@ -26,6 +26,10 @@ from tests.reports.evaluation.conftest import (
     hash_of,
     scored,
 )
+
+
+def evaluate_run(run: str, labels: pa.Table, groups: Groups | None = None) -> Evaluation:
+    return evaluation_of(judged(run, labels), groups)
 
 
 def test_a_rejection_is_wrong_and_is_also_reported_apart(make_run: MakeRun) -> None:
