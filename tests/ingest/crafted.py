@@ -245,6 +245,12 @@ def bmp_with_gap(content: bytes) -> bytes:
     return whole[:10] + struct.pack("<I", first + len(content)) + whole[14:first] + content + whole[first:]
 
 
+def bmp_with_old_header(gap: bytes) -> bytes:
+    head = struct.pack("<4H", *scene().size, 1, 24)
+    first = 26 + len(gap)
+    return b"BM" + struct.pack("<IIII", 0, 0, first, 12) + head + gap + bmp()[54:]
+
+
 def plain_ppm(more: str = "") -> bytes:
     values = np.asarray(scene().resize((16, 12))).reshape(-1)
     return ("P3\n# made here\n16 12\n255\n" + " ".join(map(str, values)) + "\n" + more).encode()
@@ -484,6 +490,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "behind_tiff.tiff": (lambda: tiff() + CARD, PICTURE_BEHIND),
     "behind_packed_tiff.tiff": (lambda: tiff(compression="tiff_lzw") + CARD, PICTURE_BEHIND),
     "behind_ppm.ppm": (lambda: encoded(scene(), "PPM") + CARD, PICTURE_BEHIND),
+    "beyond_white.ppm": (lambda: b"P6 160 100 1\n" + bytes(value | 1 for value in card().tobytes()), CHUNK),
     "behind_plain_ppm.ppm": (lambda: plain_ppm("17 " * 40), ("trailing_data",)),
     "archive_behind.jpg": (lambda: jpeg() + b"PK\3\4" + bytes(range(256)), ("trailing_data",)),
     "behind_mpo.jpg": (lambda: mpo(scene(), scene(9)) + CARD, PICTURE_BEHIND),
@@ -599,6 +606,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "last_bytes.bmp": (lambda: bmp_with_spare_bytes("BGRX", card()), CHUNK),
     "first_bytes.bmp": (lambda: bmp_with_spare_bytes("XBGR", card()), CHUNK),
     "third_bytes.bmp": (lambda: bmp_with_spare_bytes("BGXR", card()), CHUNK),
+    "gap_behind_old_header.bmp": (lambda: bmp_with_old_header(TEXT), CHUNK),
     "top_bits.bmp": (lambda: bmp_with_spare_bits(card()), CHUNK),
     "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), PICTURE_IN_CHUNK),
     "sub_directory.tiff": (lambda: tiff_with_sub_directory(card()), PICTURE),

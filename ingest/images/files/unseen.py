@@ -285,8 +285,9 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
     image = _opened(encoded)
     decoder, _, pixels, arguments = image.tile[0]
     info_bytes = min(_MAX_INFO_BYTES, _number(encoded, 14, 4))
-    num_colours = 2 ** _number(encoded, 28, 2) if info_bytes > 12 and _number(encoded, 28, 2) <= 8 else 0
-    header = _FILE_HEADER_BYTES + info_bytes + _MASK_BYTES + 4 * (num_colours or 256 * (info_bytes <= 12))
+    num_bits, colour_bytes = (_number(encoded, 28, 2), 4) if info_bytes > 12 else (_number(encoded, 24, 2), 3)
+    palette_bytes = colour_bytes * 2**num_bits if num_bits <= 8 else 0
+    header = _FILE_HEADER_BYTES + info_bytes + _MASK_BYTES + palette_bytes
     if decoder == "raw" and isinstance(arguments, tuple):
         num_bytes = int(arguments[1]) * image.height
         yield Piece(Kind.UNKNOWN_CHUNK, _skipped(encoded[pixels : pixels + num_bytes], image.width, *arguments[:2]))
@@ -364,6 +365,9 @@ def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
     else:
         is_wide = mode.startswith("I;16") or (decoder == "ppm" and arguments[1] > 255)
         last = first + num_values * (4 if mode.startswith("F") else 2 if is_wide else 1)
+    if decoder == "ppm":
+        values = np.frombuffer(encoded[first:last], ">u2" if is_wide else np.uint8)
+        yield Piece(Kind.UNKNOWN_CHUNK, values[values > arguments[1]].tobytes())  # all shown as the largest
     yield Piece(Kind.UNKNOWN_CHUNK, b"".join(_COMMENT.findall(header)))
     yield Piece(Kind.TRAILING_DATA, encoded[last:])
 
