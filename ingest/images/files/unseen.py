@@ -304,7 +304,7 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
 
 
 def _skipped(pixels: bytes, width: int, mode: str, row_bytes: int) -> bytes:
-    """Return what viewers skip in the pixels of a BMP: the fourth byte of each, or the top bit of those of two bytes."""
+    """Return what viewers skip in the pixels of a BMP: the fourth byte of each, or the top bit of each two bytes."""
     if mode == "BGR;15":
         rows = np.frombuffer(pixels[: len(pixels) // row_bytes * row_bytes], np.uint8).reshape(-1, row_bytes)
         return np.packbits(rows[:, 1 : 2 * width : 2] >> 7).tobytes()
