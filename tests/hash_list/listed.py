@@ -68,10 +68,12 @@ UNKNOWN = made_once(
     {
         "long.gif": lambda: frames(17, "GIF"),
         "inner.jpg": HIDING["jxl_in_comment.jpg"][0],
+        "still.avif": HIDING["animation_not_played.avif"][0],
         "broken.png": lambda: encoded(picture(5), "PNG")[:400],
     }
 )
-"""What cannot be compared: a frame after the first 16, an inner picture of another format, damage."""
+"""What cannot be compared: a frame after the first 16, an inner picture of another format, an animation that a still
+picture's file holds, damage."""
 
 
 def pdq(image: Image.Image) -> str:

@@ -245,6 +245,12 @@ def bmp_with_gap(content: bytes) -> bytes:
     return whole[:10] + struct.pack("<I", first + len(content)) + whole[14:first] + content + whole[first:]
 
 
+def bmp_with_old_header(gap: bytes) -> bytes:
+    head = struct.pack("<4H", *scene().size, 1, 24)
+    first = 26 + len(gap)
+    return b"BM" + struct.pack("<IIII", 0, 0, first, 12) + head + gap + bmp()[54:]
+
+
 def plain_ppm(more: str = "") -> bytes:
     values = np.asarray(scene().resize((16, 12))).reshape(-1)
     return ("P3\n# made here\n16 12\n255\n" + " ".join(map(str, values)) + "\n" + more).encode()
@@ -286,6 +292,23 @@ def icon_with_directory(content: bytes) -> bytes:
 
 def box(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content) + 8) + name + content
+
+
+def avif_with_primary(still: bytes, animation: bytes) -> bytes:
+    """The primary item is another picture, which viewers show that do not play the animation."""
+    picture, length = still[still.rindex(b"mdat") + 4 :], len(animation)
+    first_item, data = animation.index(b"iloc") + 18, animation.rindex(b"mdat") - 4
+    entry = animation[first_item : first_item + 8]
+    assert animation.count(entry) == 1
+    whole = animation.replace(entry, struct.pack(">II", length, len(picture)))
+    return whole[:data] + struct.pack(">I", length - data + len(picture)) + whole[data + 4 :] + picture
+
+
+def avif_with_second_track(whole: bytes) -> bytes:
+    """Shows what the first does, and nothing plays it."""
+    (first, last), *_ = [(a, z) for a, z in box_ranges(whole, 0, len(whole)) if whole[a + 4 : a + 8] == b"moov"]
+    tracks = [whole[a:z] for a, z in box_ranges(whole, first + 8, last) if whole[a + 4 : a + 8] == b"trak"]
+    return whole[:first] + box(b"moov", whole[first + 8 : last]) + whole[last:] + box(b"moov", tracks[0])
 
 
 def avif_with_item(kind: bytes, content: bytes) -> bytes:
@@ -388,13 +411,32 @@ def alpha_chunk() -> bytes:
     return whole[first : whole.index(b"VP8 ")]
 
 
+def bmp_of(num_bits: int, compression: int, pixels: bytes, more: bytes = b"") -> bytes:
+    """more: colours or masks behind the header."""
+    info = struct.pack("<IiiHHIIiiII", 40, SIDE_PX, 192, 1, num_bits, compression, 0, 0, 0, 0, 0)
+    first = 14 + len(info + more)
+    return b"BM" + struct.pack("<IHHI", first + len(pixels), 0, 0, first) + info + more + pixels
+
+
 def bmp_of_runs() -> bytes:
     indexes = np.asarray(scene().convert("L"))[::-1] // 8 * 8
     runs = b"".join(b"".join(bytes([1, value]) for value in row) + b"\0\0" for row in indexes) + b"\0\1"
-    palette = b"".join(bytes([shade, shade, 255 - shade, 0]) for shade in range(256))
-    info = struct.pack("<IiiHHIIiiII", 40, SIDE_PX, 192, 1, 8, 1, 0, 0, 0, 0, 0)
-    first = 14 + len(info + palette)
-    return b"BM" + struct.pack("<IHHI", first + len(runs), 0, 0, first) + info + palette + runs
+    return bmp_of(8, 1, runs, b"".join(bytes([shade, shade, 255 - shade, 0]) for shade in range(256)))
+
+
+def bmp_with_spare_bytes(order: str, spare: Image.Image | None = None) -> bytes:
+    """Four bytes a pixel, in an order such as BGRX, of which viewers skip X."""
+    planes = dict(zip("RGB", scene().split(), strict=True)) | {"X": (spare or Image.new("L", (1, 1))).convert("L")}
+    pixels = np.stack([np.asarray(planes[channel].resize(scene().size))[::-1] for channel in order], axis=-1)
+    masks = [0xFF << 8 * order.index(channel) for channel in "RGB"]
+    return bmp_of(32, 3, pixels.tobytes(), struct.pack("<III", *masks))
+
+
+def bmp_with_spare_bits(spare: Image.Image | None = None) -> bytes:
+    """Two bytes a pixel, of which viewers skip the top bit."""
+    red, green, blue = (np.asarray(channel)[::-1].astype(np.uint16) >> 3 for channel in scene().split())
+    top = np.asarray((spare or Image.new("1", (1, 1))).convert("1").resize(scene().size))[::-1]
+    return bmp_of(16, 0, (red << 10 | green << 5 | blue | top.astype(np.uint16) << 15).astype("<u2").tobytes())
 
 
 def tiff_of_one_strip(packed: bytes) -> bytes:
@@ -448,7 +490,8 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "behind_tiff.tiff": (lambda: tiff() + CARD, PICTURE_BEHIND),
     "behind_packed_tiff.tiff": (lambda: tiff(compression="tiff_lzw") + CARD, PICTURE_BEHIND),
     "behind_ppm.ppm": (lambda: encoded(scene(), "PPM") + CARD, PICTURE_BEHIND),
-    "behind_plain_ppm.ppm": (lambda: plain_ppm("17 " * 40), CHUNK),
+    "beyond_white.ppm": (lambda: b"P6 160 100 1\n" + bytes(value | 1 for value in card().tobytes()), CHUNK),
+    "behind_plain_ppm.ppm": (lambda: plain_ppm("17 " * 40), ("trailing_data",)),
     "archive_behind.jpg": (lambda: jpeg() + b"PK\3\4" + bytes(range(256)), ("trailing_data",)),
     "behind_mpo.jpg": (lambda: mpo(scene(), scene(9)) + CARD, PICTURE_BEHIND),
     "app9.jpg": (lambda: with_segments(segment(0xE9, CARD)), PICTURE_IN_CHUNK),
@@ -559,7 +602,12 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: behind_chunk(b"ANMF", riff_chunk(b"PRVT", TEXT), frames(2, "WEBP", lossless=True)),
         CHUNK,
     ),
-    "behind_runs.bmp": (lambda: bmp_of_runs() + CARD, PICTURE_IN_CHUNK),
+    "behind_runs.bmp": (lambda: bmp_of_runs() + CARD, PICTURE_BEHIND),
+    "last_bytes.bmp": (lambda: bmp_with_spare_bytes("BGRX", card()), CHUNK),
+    "first_bytes.bmp": (lambda: bmp_with_spare_bytes("XBGR", card()), CHUNK),
+    "third_bytes.bmp": (lambda: bmp_with_spare_bytes("BGXR", card()), CHUNK),
+    "gap_behind_old_header.bmp": (lambda: bmp_with_old_header(TEXT), CHUNK),
+    "top_bits.bmp": (lambda: bmp_with_spare_bits(card()), CHUNK),
     "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), PICTURE_IN_CHUNK),
     "sub_directory.tiff": (lambda: tiff_with_sub_directory(card()), PICTURE),
     "private_tag.tiff": (lambda: tiff(tiffinfo={65000: CARD}), PICTURE_IN_CHUNK),
@@ -597,6 +645,10 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "behind.ico": (lambda: icon(scene(), 96) + CARD, PICTURE_BEHIND),
     "behind_pixels.ico": (lambda: joined_icon(icon(scene(), 64, bitmap_format="bmp") + CARD), PICTURE_IN_CHUNK),
     "chunk.ico": (lambda: joined_icon(icon(scene(), 64)[:22] + with_chunks(chunk(b"prVt", CARD))), PICTURE_IN_CHUNK),
+    "primary_item_of_animation.avif": (lambda: avif_with_primary(encoded(card(), "AVIF"), frames(3, "AVIF")), PICTURE),
+    "second_track.avif": (lambda: avif_with_second_track(frames(3, "AVIF")), ("frames",)),
+    "animation_not_played.avif": (lambda: frames(3, "AVIF").replace(b"ftypavis", b"ftypavif", 1), ("frames",)),
+    "unused_data_of_animation.avif": (lambda: frames(3, "AVIF") + box(b"mdat", CARD), ("frames",)),
     "unused_data.avif": (lambda: avif() + box(b"mdat", CARD), PICTURE_IN_CHUNK),
 }
 
@@ -640,6 +692,9 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "transparent.webp": lambda: encoded(half_transparent(), "WEBP"),
     "animated.webp": lambda: frames(NUM_SCANNED, "WEBP", lossless=True),
     "plain.bmp": bmp,
+    "runs.bmp": bmp_of_runs,
+    "spare_bytes.bmp": lambda: bmp_with_spare_bytes("XBGR"),
+    "spare_bits.bmp": bmp_with_spare_bits,
     "interlaced.png": lambda: png_with_more_rows(b"", True),
     "palette.bmp": lambda: encoded(scene().convert("P"), "BMP"),
     "one_bit.bmp": lambda: encoded(scene().convert("1"), "BMP"),
@@ -653,6 +708,7 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "reduced.tiff": lambda: tiff_with_sub_directory(scene().resize((128, 96))),
     "grey16.tiff": lambda: encoded(Image.fromarray(np.asarray(scene().convert("L")).astype(np.uint16) * 257), "TIFF"),
     "plain.ppm": lambda: encoded(scene(), "PPM"),
+    "words.ppm": plain_ppm,
     "grey.pgm": lambda: encoded(scene().convert("L"), "PPM"),
     "bitmap.pbm": lambda: encoded(scene().convert("1"), "PPM"),
     "plain.heic": heif,

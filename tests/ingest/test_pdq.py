@@ -18,7 +18,7 @@ from tests.ingest.crafted import HIDING, SHOWING, card, frames
 DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 NOTHING_SHOWN = {
     *("svg_in_comment.jpg", "jxl_in_comment.jpg", "cut_off_thumbnail.jpg"),
-    *("item.avif", "second_picture.heic", "second_codestream.jp2"),
+    *("item.avif", "primary_item_of_animation.avif", "second_picture.heic", "second_codestream.jp2"),
 }
 """Pictures inside a file that cannot be decoded apart from it."""
 

@@ -108,7 +108,7 @@ WALKERS: dict[str, Callable[[bytes], Iterable[Piece]]] = {
     "bmp": lambda encoded: unseen.bmp_pieces(encoded) if is_opened(encoded) else (),
     "heic": lambda encoded: heif_walker.pieces(encoded, False, None),
     "jp2": jpeg2000_walker.pieces,
-    "avif": lambda encoded: heif_walker.pieces(encoded, False, 0),
+    "avif": lambda encoded: heif_walker.pieces(encoded, False, 16),
 }
 
 
