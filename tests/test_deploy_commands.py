@@ -21,7 +21,7 @@ PROGRAM = re.compile(r"(?:privsieve|python -m jobs) +(.*)")
 def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
     """The file, and the arguments after `privsieve`."""
     for page in PAGES:
-        for block in re.findall(r"^```\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE):
+        for block in re.findall(r"^```\w*\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE):
             for line in block.replace("\\\n", " ").splitlines():
                 if (found := PROGRAM.search(line.split("  #")[0])) and found[1].split()[0] in VERBS:
                     yield page, tuple(shlex.split(found[1]))
@@ -52,6 +52,7 @@ def test_each_file_has_commands() -> None:
     found = [file for file, _ in commands()]
     assert set(found) == {*PAGES, "rayjob.yaml", "slurm.sh"}
     assert found.count("docs/gpu.md") >= 14
+    assert ("README.md", "tune") in {(file, arguments[0]) for file, arguments in commands()}
 
 
 @pytest.mark.parametrize("command", list(commands()), ids=lambda command: f"{command[0]}: {' '.join(command[1])}"[:150])
