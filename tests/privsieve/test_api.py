@@ -267,9 +267,7 @@ def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(run: Path, tm
         member = archive.extractfile("000000001.jpg")
         assert member is not None
         (tmp_path / "picture.jpg").write_bytes(member.read())
-    assert [m.state for m in privsieve.lookup(release, tmp_path / "picture.jpg", exact=True).matches] == [
-        "taken down"
-    ]
+    assert [m.state for m in privsieve.lookup(release, tmp_path / "picture.jpg", exact=True).matches] == ["taken down"]
     assert privsieve.apply_removals(copy, release / "removed.parquet").num_pictures == 1
     assert privsieve.purge(run).deleted["scores"] == 2
     assert (run / "scores").exists()
