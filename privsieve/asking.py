@@ -34,7 +34,10 @@ def command(name: str, run: Callable[..., Any], *kinds: type) -> Callable[..., A
     signature = Signature(_parameters(fields))
 
     def called(*values: Any, **named_values: Any) -> Any:
-        given = signature.bind(*values, **named_values)
+        try:
+            given = signature.bind(*values, **named_values)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
         given.apply_defaults()
         return run(*(asked(kind, given.arguments) for kind in kinds))
 

@@ -121,7 +121,7 @@ def import_labels(
 ) -> Imported: ...
 def lookup(
     release: Url,
-    wanted: str,
+    wanted: Url,
     *,
     exact: bool = ...,
 ) -> LookupResult: ...

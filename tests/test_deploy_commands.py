@@ -1,4 +1,4 @@
-"""Commands of privsieve in the pages and files about clusters and GPUs, read by the real option parser."""
+"""Commands of privsieve in the pages and in the files for clusters, read by the real option parser."""
 
 import re
 import shlex
@@ -14,16 +14,18 @@ from jobs.console.requests import asked
 from jobs.scanning.diagnosis import DoctorRequest, run_doctor
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/clusters.md", "docs/gpu.md")
-PROGRAM = re.compile(r"(?:privsieve|python -m jobs) +(.*)")
+PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md") if page.stem != "commands"))
+PROGRAM = re.compile(r"(?<!: )(?:privsieve|python -m jobs) +(.*)")
 
 
 def commands() -> Iterator[tuple[str, tuple[str, ...]]]:
     """The file, and the arguments after `privsieve`."""
     for page in PAGES:
-        for block in re.findall(r"^```\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE):
-            for line in block.replace("\\\n", " ").splitlines():
-                if (found := PROGRAM.search(line.split("  #")[0])) and found[1].split()[0] in VERBS:
+        for block in re.findall(r"^```\w*\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE):
+            block = re.sub(r'"[^"]*"', lambda quoted: quoted[0].replace("\n", " "), block.replace("\\\n", " "))
+            for line in block.splitlines():
+                found = PROGRAM.search(re.sub(r"  #.*|[\[\]…]", "", line))
+                if found and found[1].split()[0] in VERBS:
                     yield page, tuple(shlex.split(found[1]))
                 elif line.startswith("sbatch "):
                     yield page, ("scan", *line.split("slurm.sh ", 1)[1].split())
@@ -50,8 +52,9 @@ def parsed(arguments: tuple[str, ...]) -> click.Context:
 
 def test_each_file_has_commands() -> None:
     found = [file for file, _ in commands()]
-    assert set(found) == {*PAGES, "rayjob.yaml", "slurm.sh"}
+    assert {"README.md", "docs/clusters.md", "docs/gpu.md", "rayjob.yaml", "slurm.sh"} < set(found)
     assert found.count("docs/gpu.md") >= 14
+    assert ("README.md", "tune") in {(file, arguments[0]) for file, arguments in commands()}
 
 
 @pytest.mark.parametrize("command", list(commands()), ids=lambda command: f"{command[0]}: {' '.join(command[1])}"[:150])

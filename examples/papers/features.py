@@ -14,22 +14,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from ingest.errors import PrivsieveError
+from ingest.errors import EngineError, PrivsieveError
 from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
+from scoring.engines.detectors.models import LOGS_NOTHING, session_of
 
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
 def features(pictures: str, encoder: str) -> Iterator[dict[str, object]]:
     """Yield a row for each picture that can be decoded, without copies."""
-    session = onnxruntime.InferenceSession(encoder, providers=["CPUExecutionProvider"])
+    try:
+        session = session_of(encoder, LOGS_NOTHING)
+    except Exception as error:  # a foreign file makes the library raise anything
+        raise EngineError(f"{encoder} cannot be opened as an ONNX model ({type(error).__name__})") from None
     (asked,) = session.get_inputs()
     height, width = (side if isinstance(side, int) else 224 for side in asked.shape[2:])
     seen = set[str]()

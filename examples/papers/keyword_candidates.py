@@ -84,6 +84,8 @@ def main() -> None:
         sys.exit(f"{asked.out} already exists; name another file, or remove it")
     try:
         hits, chosen = write_candidates(**vars(asked))
+    except (OSError, yaml.YAMLError, AttributeError, TypeError):
+        sys.exit(f"{asked.keywords} cannot be read, or is not class -> words")
     except duckdb.Error as error:  # its text may repeat a caption
         sys.exit(f"{asked.metadata} cannot be read ({type(error).__name__}); --url and --caption name its columns")
     for (class_, word), count in hits.items():

@@ -70,13 +70,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("root", metavar="ROOT", type=Path)
     parser.add_argument("out", metavar="OUT.csv", type=Path)
     given = parser.parse_args(arguments)
+    if not given.root.is_dir():
+        sys.exit(f"label_lists: {given.root} is no folder")
     try:
         rows = list((biv_priv if given.data_set == "biv-priv" else cprt_bench)(given.root))
+        if not rows:
+            sys.exit(f"label_lists: {given.root} has nothing of {given.data_set}; --help shows where it is")
         with given.out.open("x", newline="", encoding="utf-8") as file:
             columns = ("key", "split", "licence", "class", "private", "score", *KEYS, "labels")
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows(rows)
+    except FileExistsError:
+        sys.exit(f"label_lists: {given.out} already exists; name another file, or remove it")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         sys.exit(f"label_lists: {given.root} or {given.out} is not as the data set's: {type(error).__name__}")
     print(f"{len(rows)} pictures in {given.out}")

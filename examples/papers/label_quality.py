@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
         found = judge(given.labels, given.drawn, given.answers)
     except (privsieve.PrivsieveError, duckdb.Error) as error:
-        sys.exit(f"label_quality: {error}")
+        sys.exit(f"label_quality: {str(error).splitlines()[0]}")
     ends = found.interval
     interval = "" if ends is None else f" (95 %: {ends.low:.1%} to {ends.high:.1%})"
     print(f"people confirm the label of {found.num_right} of {found.num_judged} pictures{interval}")

@@ -18,6 +18,7 @@ import sys
 from collections import Counter, defaultdict
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.stats import kendalltau, spearmanr
 
@@ -56,7 +57,11 @@ def main(argv: list[str]) -> None:
     parser.add_argument("votes")
     parser.add_argument("pairs")
     args = parser.parse_args(argv)
-    for metric, (tau, rho) in ranks(recognised(args.votes), pq.read_table(args.pairs).to_pylist()).items():
+    try:
+        found = ranks(recognised(args.votes), pq.read_table(args.pairs).to_pylist())
+    except (OSError, ValueError, LookupError, pa.ArrowException) as error:
+        sys.exit(f"{args.votes} or {args.pairs} cannot be read, or lacks columns ({type(error).__name__})")
+    for metric, (tau, rho) in found.items():
         print(f"{metric}: Kendall's tau {tau:.3f}, Spearman's rho {rho:.3f}")
 
 

@@ -124,7 +124,7 @@ def main(argv: list[str]) -> None:
     args = parser.parse_args(argv)
     try:
         args.run(args)
-    except PrivsieveError as error:
+    except (PrivsieveError, OSError) as error:
         sys.exit(f"{Path(__file__).name}: {error}")
 
 

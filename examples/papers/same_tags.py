@@ -110,8 +110,10 @@ def main() -> None:
         sys.exit(f"{asked.out} already exists; name another file, or remove it")
     try:
         features, votes = pq.read_table(asked.features), read_labels(asked.votes)
-    except (PrivsieveError, OSError, pa.ArrowException) as error:
+    except PrivsieveError as error:
         sys.exit(str(error))
+    except (OSError, pa.ArrowException) as error:
+        sys.exit(f"{asked.features} cannot be read as Parquet ({type(error).__name__})")
     for name, number in same_tags(features, votes).items():
         print(f"{name}: {number:,}")
     if asked.out:

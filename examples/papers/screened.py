@@ -10,6 +10,7 @@ none.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -59,7 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("run", metavar="RUN", type=Path)
     parser.add_argument("--category", help="JSON field, cls, or Parquet column of a picture's category")
     given = parser.parse_args(arguments)
-    print(*judged(given.screen, given.pictures, given.labels, given.run, given.category), sep="\n")
+    try:
+        lines = judged(given.screen, given.pictures, given.labels, given.run, given.category)
+    except (privsieve.PrivsieveError, duckdb.Error) as error:
+        sys.exit(f"screened: {str(error).splitlines()[0]}")
+    print(*lines, sep="\n")
 
 
 if __name__ == "__main__":

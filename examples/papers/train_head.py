@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ingest.errors import PrivsieveError
 from jobs.runtime.hash_list import NOTHING
 from jobs.similarity.comparing import Corpus, read_picture
 from scoring.picture_encoders import FOOTER_KEY, FROZEN_SHA256, HEAD_BIAS, HEAD_WEIGHT, frozen_encoder
@@ -115,14 +116,18 @@ def main(argv: list[str]) -> None:
     for name, number in (("epochs", 200), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=number)
     args = parser.parse_args(argv)
-    encoder, features, originals = frozen_encoder(), {}, []
-    for url in args.folders:
-        corpus = Corpus(url)
-        places = {each.path: each for each in corpus.places}
-        for path, where in places.items():
-            if (pixels := read_picture(corpus, where, NOTHING).pixels) is not None:
-                features[f"{url}/{path}"] = encoder.of(pixels)
-        originals += triplets_of(path for path in features if path.startswith(f"{url}/"))
+    features, originals = {}, []
+    try:
+        encoder = frozen_encoder()
+        for url in args.folders:
+            corpus = Corpus(url)
+            places = {each.path: each for each in corpus.places}
+            for path, where in places.items():
+                if (pixels := read_picture(corpus, where, NOTHING).pixels) is not None:
+                    features[f"{url}/{path}"] = encoder.of(pixels)
+            originals += triplets_of(path for path in features if path.startswith(f"{url}/"))
+    except PrivsieveError as error:
+        sys.exit(f"{Path(__file__).name}: {error}")
     if not originals:
         sys.exit("no original has versions of both kinds; --help shows the layout")
     order = np.random.default_rng(args.seed).permutation(len(originals))

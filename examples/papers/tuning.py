@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(name, metavar=name.upper().replace("_", "-"))
     parser.add_argument("folder", metavar="FOLDER", type=Path)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--recipe", required=True, help="a shipped name or a YAML file, as in privsieve tune")
+    parser.add_argument("--recipe", required=True, help="a shipped name or a YAML file, as in privsieve tune fit")
     parser.add_argument("--protocol", default="binary:ours-1,first", help="of the scans; `first` always has an answer")
     parser.add_argument("--max-pixels", type=int, default=DEFAULT_MAX_PIXELS)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10, 50, 100, 320], help="pictures, for curve")

@@ -113,8 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         files = {language: Path(__file__).parent / "languages" / f"{language}.yaml" for language in LANGUAGES}
         texts = {"en": None, **{language: file.read_bytes() for language, file in files.items()}}
     elif given.prompt_file is not None:
-        content = given.prompt_file.read_bytes()
-        texts = dict.fromkeys((name for name in WORDINGS if name.replace("-", "_") in yaml.safe_load(content)), content)
+        try:
+            content = given.prompt_file.read_bytes()
+            known = yaml.safe_load(content)
+            texts = dict.fromkeys((name for name in WORDINGS if name.replace("-", "_") in known), content)
+        except (OSError, yaml.YAMLError, TypeError) as error:
+            sys.exit(f"{given.prompt_file} is no YAML file of wordings ({type(error).__name__})")
     if len(texts) < 2:
         sys.exit(f"{given.prompt_file}: name at least two of ours_1, ours_2, ours_3 and ours_4")
     base = privsieve.EngineOptions(

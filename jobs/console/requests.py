@@ -110,6 +110,16 @@ def _url(value: Any) -> Any:
     return named(os.fspath(value))
 
 
+def _path_text(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        raise PydanticCustomError("list", "give a list")
+    return tuple(value)
+
+
 def _local_path(value: Any) -> Path:
     return Path(_url(value)).expanduser()
 
@@ -135,6 +145,9 @@ EngineGpus = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_
 Name = InstanceOf[str]
 """A text as the system gives it. A plain `str` refuses lone surrogates, which replace bytes that are not UTF-8."""
 
+PathOrUrl = Annotated[Name, BeforeValidator(_path_text)]
+"""A path, or a URL as it is written: its query says which picture is meant, and is no credential."""
+
 Url = Annotated[InstanceOf[str], BeforeValidator(_url)]
 """A path of this machine or an fsspec URL, as it may be written and printed (`ingest.storage.web`)."""
 
@@ -146,7 +159,7 @@ PagePath = Annotated[InstanceOf[Path], BeforeValidator(_page_path)]
 
 RunUrl = Annotated[Url, Option(argument="RUN")]
 
-FROM_LIST = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+FROM_LIST = BeforeValidator(_listed)
 """In the metadata of a tuple: a list is taken, too."""
 
 Urls = Annotated[tuple[Url, ...], FROM_LIST]

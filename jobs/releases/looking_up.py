@@ -17,7 +17,7 @@ from ingest.images.pdq import MAX_DISTANCE, NUM_BITS, Hashes
 from ingest.sample import printable, url_sha256_of
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
-from jobs.console.requests import Name, Option, Url, checked_request
+from jobs.console.requests import Option, PathOrUrl, Url, checked_request
 from jobs.releases.entries import is_url
 from jobs.releases.files import is_published_copy, read_own, read_release
 from jobs.releases.journal import refuse_unfinished
@@ -36,7 +36,7 @@ class LookupRequest:
     release: Annotated[Url, Option(argument="RELEASE")]
     """Folder or fsspec URL of a release, or of a copy of its shards."""
 
-    wanted: Annotated[Name, Option(argument="PICTURE|URL")]
+    wanted: Annotated[PathOrUrl, Option(argument="PICTURE|URL")]
     """File of a picture, or the URL that the source of the release gives for it; no server is asked."""
 
     exact: bool = False

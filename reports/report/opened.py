@@ -81,9 +81,12 @@ class OpenRun:
         if not is_left_behind():
             self._run.connection.close()
 
-    def _refuse_closed(self) -> None:
+    def _refuse_closed(self, **statements: object) -> None:
         if self._is_closed:
             raise QueryError("the run is closed; open it again")
+        for name, statement in statements.items():
+            if not isinstance(statement, str):
+                raise QueryError(f"{name}={statement!r:.80}: give a text")
 
     @property
     def url(self) -> str:
@@ -175,12 +178,12 @@ class OpenRun:
         """
         from reports.report import compute
 
-        self._refuse_closed()
+        self._refuse_closed(by=by, private="" if private is None else private)
         return compute.rates(self._run, by, private)
 
     def sql(self, statement: str) -> pa.Table:
         """Return the answer of one SELECT over the views. QueryError in one line if it is anything else or fails."""
-        self._refuse_closed()
+        self._refuse_closed(statement=statement)
         return self._run.table(statement)
 
     def unanswered(self, columns: Collection[str]) -> frozenset[str]:
@@ -212,7 +215,7 @@ class OpenRun:
 
         Read the rows before the next question.
         """
-        self._refuse_closed()
+        self._refuse_closed(statement=statement)
         return self._run.select(statement)
 
     def summary(
@@ -224,7 +227,7 @@ class OpenRun:
         """
         from reports.report import compute
 
-        self._refuse_closed()
+        self._refuse_closed(by=by, private="" if private is None else private)
         return compute.summarise(self._run, by, private, top, sizes or compute.EVERY_IMAGE, self.coverage)
 
     def explanations(
@@ -234,5 +237,5 @@ class OpenRun:
         group show just these. by, private and errors: as with `rates`."""
         from reports.report import answers
 
-        self._refuse_closed()
+        self._refuse_closed(by=by, private="" if private is None else private)
         return answers.explanations_of(self._run, groups, num, by, private)

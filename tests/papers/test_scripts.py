@@ -2,6 +2,9 @@
 
 import importlib.util
 import json
+import re
+import runpy
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +15,7 @@ from scoring.taxonomy import KEYS
 from tests.engines.chat_server import ChatServer, Reply
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, rows
-from tests.making import Capture
+from tests.making import Capture, Patch
 from tests.papers.made import corpus, labels, sent
 from tests.screens import planted_corpus
 from tests.screens import write_labels as write_csv
@@ -40,6 +43,57 @@ def test_each_script_says_how_it_is_used(name: str, capsys: Capture) -> None:
         script(name).main(["--help"])
     assert done.value.code == 0
     assert f"python examples/papers/{name}.py" in capsys.readouterr().out
+
+
+WRONG = {
+    "change": "x out blur",
+    "clean_labels": "x x out",
+    "counterfactual": "x out --model m",
+    "dialogues": "x x out --endpoint http://127.0.0.1:1 --model m",
+    "draw_sets": "x out",
+    "features": "x x out",
+    "fit_bands": "x x out",
+    "keyword_candidates": "x x out",
+    "label_lists": "biv-priv x out",
+    "label_quality": "x out",
+    "pairwise_agreement": "x x",
+    "prevalence": "x x",
+    "privbench": "x x out",
+    "rank_metrics": "x x",
+    "recognised": "votes x",
+    "same_tags": "x x",
+    "screened": "x x x out",
+    "train_head": "x --out out",
+    "tuning": "curve x x x x out --model m --recipe privtune",
+    "vispr_levels": "x out",
+    "wordings": "x x out --model m --prompt-file x",
+}
+"""Script -> what it is given; x becomes the name of no file."""
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.py")))
+def test_what_does_not_exist_is_refused_in_one_line(name: str, tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [name, *re.sub(r"\bx\b", "nowhere", WRONG[name]).split()])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert isinstance(ended.value.code, str)
+    assert len(ended.value.code.splitlines()) == 1
+    assert "nowhere" in ended.value.code
+    assert not (tmp_path / "out").exists()
+
+
+def test_lists_of_labels_are_neither_empty_nor_written_over(tmp_path: Path) -> None:
+    out = tmp_path / "labels.csv"
+    with pytest.raises(SystemExit, match="has nothing of cprt-bench"):
+        script("label_lists").main(["cprt-bench", str(tmp_path), str(out)])
+    assert not out.exists()
+    (tmp_path / "final_release").mkdir()
+    (tmp_path / "final_release" / "passport.jpg").touch()
+    out.write_text("mine")
+    with pytest.raises(SystemExit, match=r"labels.csv already exists; name another file, or remove it"):
+        script("label_lists").main(["biv-priv", str(tmp_path), str(out)])
+    assert out.read_text() == "mine"
 
 
 @pytest.fixture

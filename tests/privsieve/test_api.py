@@ -162,6 +162,16 @@ def test_a_closed_run_answers_nothing(run: Path) -> None:
     opened = privsieve.open_run(run)
     with opened, pytest.raises(privsieve.QueryError, match=r'columns are given as a list, such as \["key"\]'):
         opened.rows("key")
+    with privsieve.open_run(run) as again:
+        for wrong, name in (
+            (lambda: again.rates(by=4), "by"),  # type: ignore[arg-type]
+            (lambda: again.rates(private=4), "private"),  # type: ignore[arg-type]
+            (lambda: again.sql(4), "statement"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(privsieve.QueryError, match=rf"^{name}=4: give a text$"):
+                wrong()
+    with pytest.raises(privsieve.PrivsieveError, match=r"^policies='strict': give a list$"):
+        privsieve.explain(run, "k", policies="strict")
     for ask in (opened.rows, opened.rates, lambda: opened.sql("SELECT 1"), opened.summary):
         with pytest.raises(privsieve.QueryError, match="the run is closed; open it again"):
             ask()
@@ -257,9 +267,7 @@ def test_a_picture_is_taken_out_of_a_release_and_the_run_is_purged(run: Path, tm
         member = archive.extractfile("000000001.jpg")
         assert member is not None
         (tmp_path / "picture.jpg").write_bytes(member.read())
-    assert [m.state for m in privsieve.lookup(release, str(tmp_path / "picture.jpg"), exact=True).matches] == [
-        "taken down"
-    ]
+    assert [m.state for m in privsieve.lookup(release, tmp_path / "picture.jpg", exact=True).matches] == ["taken down"]
     assert privsieve.apply_removals(copy, release / "removed.parquet").num_pictures == 1
     assert privsieve.purge(run).deleted["scores"] == 2
     assert (run / "scores").exists()

@@ -1,13 +1,18 @@
 """Parameters of the functions are the options of the commands: both are the fields of the same requests."""
 
 import inspect
+import re
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import privsieve
 from privsieve.asking import REQUESTS, fields_of
 from tests.privsieve.types import FILE, stub
+
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+ROOMS = {"ingest", "scoring", "reports", "jobs", "privsieve"}
 
 
 def test_a_type_checker_sees_the_parameters_of_today() -> None:
@@ -40,7 +45,40 @@ def test_a_path_object_is_taken_wherever_a_url_is(tmp_path: Path) -> None:
 
 
 def test_an_unknown_or_missing_parameter_is_a_type_error_as_of_any_function() -> None:
-    with pytest.raises(TypeError, match="missing a required argument: 'run_b'"):
+    with pytest.raises(TypeError, match=r"^diff\(\) missing a required argument: 'run_b'"):
         privsieve.diff("a")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'hmtl'"):
+    with pytest.raises(TypeError, match=r"^diff\(\) got an unexpected keyword argument 'hmtl'"):
         privsieve.diff("a", "b", hmtl="page.html")  # type: ignore[call-arg]
+
+
+def members(kind: Any) -> set[str]:
+    """The names that a class has, and those of the classes of privsieve that its fields are of."""
+    names, waiting, seen = set[str](), [kind], set[Any]()
+    while waiting:
+        each = waiting.pop()
+        waiting += [inner for inner in get_args(each) if inner not in seen]
+        if isinstance(each, type) and each.__module__.split(".")[0] in ROOMS and each not in seen:
+            seen.add(each)
+            fields = get_type_hints(each)
+            names |= {*fields, *dir(each)}
+            waiting += fields.values()
+    return names
+
+
+def test_the_page_names_what_results_have() -> None:
+    functions, methods = (
+        re.findall(r"^\| (`.+?) \| (.+?) \|", part.partition("\n## ")[0], re.MULTILINE)
+        for part in re.split(r"\n## (?:Functions|An opened run)\n", PAGE.read_text(encoding="utf-8"))[1:]
+    )
+    assert len(functions) > 15
+    for called, answer in functions:
+        names = re.findall(r"`(\w+)", called)
+        works = [REQUESTS[name][0] if name in REQUESTS else getattr(privsieve, name) for name in names]
+        known = set[str]().union(*(members(get_type_hints(work)["return"]) for work in works))
+        fields = re.findall(r"`([a-z][\w.]*)(?:\(\))?`", answer)
+        assert {part for field in fields for part in field.split(".")} - {"with"} <= known, names
+    for called, answer in methods:
+        for name in re.findall(r"`(\w+)", called):
+            assert name in members(privsieve.OpenRun)
+            if name == "rates":
+                assert set(re.findall(r"`([a-z_]+)`", answer)) <= members(privsieve.Rate)

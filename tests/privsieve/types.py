@@ -14,7 +14,7 @@ from privsieve.asking import REQUESTS, fields_of
 
 FILE = Path(privsieve.__file__).with_name("commands.pyi")
 
-OF_PATHS = {requests._url, requests._local_path, requests._page_path}
+OF_PATHS = {requests._url, requests._path_text, requests._local_path, requests._page_path}
 
 
 def stub() -> str:
