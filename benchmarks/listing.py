@@ -118,13 +118,7 @@ def _write_parts(run: Place, shards: list[str], num_slices: int) -> None:
         pq.write_table(pa.table(columns, PARTS_SCHEMA), stream, compression="zstd")
     num_files = -(-len(shards) // SHARDS_PER_FILE)
     files = tuple(CompactFile(name=f"{n:05d}.parquet", num_rows=2_000_000, num_bytes=0) for n in range(num_files))
-    described = Manifest(
-        privsieve="0",
-        num_rows=len(shards) * 10_000,
-        rows_sha256="0" * 64,
-        shards=PARTS,
-        files=files,
-    )
+    described = Manifest(privsieve="0", num_rows=len(shards) * 10_000, rows_sha256="0" * 64, shards=PARTS, files=files)
     run.at(MANIFEST).write(described.model_dump_json().encode())
 
 

@@ -11,7 +11,7 @@ import click
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
-from tests.ingest.hiding import HIDING
+from tests.ingest.crafted import HIDING
 from tests.ingest.test_cleaning import is_cleaned, mutants, ordinary
 from tests.ingest.test_covering import is_covered
 

@@ -16,15 +16,7 @@ import pyarrow as pa
 
 from benchmarks.coverage import Row
 from benchmarks.statistics_categories import categories, category_sizes, weighted_source
-from benchmarks.statistics_corpora import (
-    Corpus,
-    Make,
-    Random,
-    holds,
-    probabilities_of,
-    with_probabilities,
-    yes_or_no,
-)
+from benchmarks.statistics_corpora import Corpus, Make, Random, holds, probabilities_of, with_probabilities, yes_or_no
 from benchmarks.statistics_designs import screens, shards
 from benchmarks.statistics_evaluation import agreements, answers, changes, scores_and_attributes
 from reports.audit.cells import CellCounts

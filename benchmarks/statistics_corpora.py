@@ -6,16 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.audit.drawing import PRIVATE_SHARE, densities
-from reports.statistics.estimates import (
-    ABSENT,
-    EDGES,
-    NUM_BINS,
-    PRESENT,
-    Counts,
-    Estimate,
-    Flags,
-    Numbers,
-)
+from reports.statistics.estimates import ABSENT, EDGES, NUM_BINS, PRESENT, Counts, Estimate, Flags, Numbers
 from scoring.runs.audit_files import NUM_CELLS, PRIVATE
 
 

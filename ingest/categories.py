@@ -10,7 +10,7 @@ import hashlib
 import io
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -113,10 +113,11 @@ def read_class_list(url: str) -> ClassList:
         short = _hash(_short(name))
         by_hash[short] = number if by_hash.get(short, number) == number else _AMBIGUOUS
     by_hash |= {_hash(name): number for name, number in of_paths.items()}
-    shared = _shared_folders(map(_with_slashes, number_by_name))
+    shared = posixpath.commonpath({posixpath.dirname(_with_slashes(name)) for name in number_by_name}).split("/")
     hashes = np.array(sorted(by_hash), np.uint64)
     numbers = np.array([by_hash[name_hash] for name_hash in sorted(by_hash)], np.int32)
-    return ClassList(url, digest.hexdigest(), len(number_by_name), tuple(classes), hashes, numbers, shared)
+    shared_folders = tuple(filter(None, shared[:MAX_FOLDERS]))
+    return ClassList(url, digest.hexdigest(), len(number_by_name), tuple(classes), hashes, numbers, shared_folders)
 
 
 def _text(content: bytes, url: str) -> str:
@@ -192,12 +193,6 @@ def _with_slashes(name: str) -> str:
     return name if "/" in name else name.replace("\\", "/")
 
 
-def _shared_folders(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the leading folders of all names."""
-    shared = posixpath.commonpath({posixpath.dirname(name) for name in names})
-    return tuple(filter(None, shared.split("/")[:MAX_FOLDERS]))
-
-
 def _short(name: str) -> str:
     """Remove the one-letter folder that Places365's names begin with, and the extension."""
     return posixpath.splitext(re.sub(r"^[a-z]/(?=[^/]+/)", "", name))[0]
@@ -237,9 +232,8 @@ def read_keyword_list(url: str) -> KeywordList:
     content = given_content(place(url), f"--caption-words {url}", MAX_FILE_BYTES)
     words_by_category: dict[str, list[str]] = {}
     try:
-        for number, cells in enumerate(
-            csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True), 1
-        ):
+        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        for number, cells in enumerate(lines, 1):
             row = [cell.strip() for cell in cells]
             if not any(row) or (number == 1 and tuple(cell.lower() for cell in row) == HEADS):
                 continue

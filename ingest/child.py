@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from queue import SimpleQueue
 from typing import Any
@@ -56,18 +55,18 @@ class ChildProcess:
 def received(connection: Connection) -> SimpleQueue[Any]:
     """Return what the parent sends. The process ends as soon as its parent is gone, even in the midst of work."""
     messages = SimpleQueue[Any]()
-    threading.Thread(target=_receive, args=(connection, messages), daemon=True).start()
+
+    def receive() -> None:
+        try:
+            while True:
+                messages.put(connection.recv())
+        except MemoryError:
+            os._exit(_OUT_OF_MEMORY)
+        finally:
+            os._exit(1)
+
+    threading.Thread(target=receive, daemon=True).start()
     return messages
-
-
-def _receive(connection: Connection, messages: SimpleQueue[Any]) -> None:
-    try:
-        while True:
-            messages.put(connection.recv())
-    except MemoryError:
-        os._exit(_OUT_OF_MEMORY)
-    finally:
-        os._exit(1)
 
 
 ANSWER_LIMIT_S = 600
@@ -99,8 +98,7 @@ class LimitError(PrivsieveError):
 
 
 _ANSWER, _QUESTION, _ERROR = b"a", b"q", b"e"
-"""What a message of a child is; its content follows. It is never unpickled: what others made may have taken over the
-child."""
+"""What a message of a child is; its content follows. It is never unpickled: the child may have been taken over."""
 
 _ERROR_BYTES = 4_000
 """Limit of the class and the message of an error."""
@@ -151,7 +149,9 @@ class LimitedChild:
                 self._process.connection.send(tell(content))
                 kind, content = self._received()
         if kind == _ERROR:
-            raise _error(content)
+            name, _, message = content.decode(errors="replace").partition(" ")
+            named = getattr(errors, name, None)
+            raise (named if isinstance(named, type) and issubclass(named, PrivsieveError) else PrivsieveError)(message)
         return content
 
     @contextmanager
@@ -190,7 +190,12 @@ def serve(connection: Connection) -> None:
     """Answer requests. Runs in the child."""
     requests = received(connection)
     prepare, limits = requests.get()
-    work = prepare(partial(_asked, connection, requests))
+
+    def ask(question: bytes) -> Any:
+        _send(connection, _QUESTION, question)
+        return requests.get()
+
+    work = prepare(ask)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError, ValueError), open("/proc/self/statm") as file:
         num_bytes = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE") + limits.memory_bytes
@@ -203,18 +208,6 @@ def serve(connection: Connection) -> None:
 def _send(connection: Connection, kind: bytes, content: bytes) -> None:
     connection.send_bytes(kind)
     connection.send_bytes(content)
-
-
-def _asked(connection: Connection, answers: SimpleQueue[Any], question: bytes) -> Any:
-    _send(connection, _QUESTION, question)
-    return answers.get()
-
-
-def _error(content: bytes) -> PrivsieveError:
-    """Return the error that a child describes by the name of its class and its message."""
-    name, _, message = content.decode(errors="replace").partition(" ")
-    kind = getattr(errors, name, None)
-    return (kind if isinstance(kind, type) and issubclass(kind, PrivsieveError) else PrivsieveError)(message)
 
 
 def _answer(work: Work, request: Any, cpu_s: int) -> tuple[bytes, bytes]:

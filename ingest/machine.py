@@ -36,11 +36,8 @@ def _packages(extra: str) -> set[str]:
         return {f"privsieve[{extra}]"}
     packages = set[str]()
     for requirement in needed:
-        if (
-            requirement.marker is None
-            or requirement.marker.evaluate({"extra": ""})
-            or not requirement.marker.evaluate({"extra": extra})
-        ):
+        marker = requirement.marker
+        if marker is None or marker.evaluate({"extra": ""}) or not marker.evaluate({"extra": extra}):
             continue
         if requirement.name == "privsieve":
             packages |= {package for name in requirement.extras for package in _packages(name)}

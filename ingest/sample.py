@@ -222,11 +222,15 @@ def _suffixes() -> "PublicSuffixList":
     return PublicSuffixList(accept_unknown=False, only_icann=True)
 
 
+def columns_of_url(url: bytes | str | None) -> tuple[str | None, str | None]:
+    """Return the columns `url_sha256` and `domain`."""
+    return (None, None) if url is None else (url_sha256_of(url), domain_of(url))
+
+
 MAX_SAMPLES = 1024
 
 MAX_BYTES = 64 * 2**20
-"""A slice ends at `MAX_SAMPLES` or at this size of encoded images, whichever comes first; it holds at least one
-sample."""
+"""A slice ends at `MAX_SAMPLES` or at this size of encoded images, but has at least one sample."""
 
 Locator = dict[str, Any]
 """Position of a sample in its shard. Its keys depend on the format, except `index`; JSON types only."""

@@ -84,8 +84,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 CONTINUED = {
     **dict.fromkeys(
-        ["fetch", "models", "scan", "release", "purge", "tune"],
-        "; run the same command again to continue",
+        ["fetch", "models", "scan", "release", "purge", "tune"], "; run the same command again to continue"
     ),
     "filter": "; run the same command with --resume to continue",
 }

@@ -58,16 +58,12 @@ def may_repeat_text(words: str) -> bool:
 
 def _may_name(sentence: str) -> bool:
     capitals = [
-        (place, word)
+        (place, word.lower())
         for place, word in enumerate(re.findall(r"\w+(?:'\w+)?", sentence.replace("’", "'")))
         if word[0].isupper() and word.partition("'")[0] not in _PLAIN_CAPITALS
     ]
-    return any(place > 0 or not _begins_sentences(word.lower()) for place, word in capitals)
-
-
-def _begins_sentences(word: str) -> bool:
-    """Say it of a word in lower case, also of "it's" where "it" does."""
-    return not {word, word.partition("'")[0]}.isdisjoint(vocabulary.words("sentence_beginnings.txt"))
+    beginnings = vocabulary.words("sentence_beginnings.txt")  # "it's" is one where "it" is
+    return any(place > 0 or beginnings.isdisjoint([word, word.partition("'")[0]]) for place, word in capitals)
 
 
 def _pieces(caption: str) -> list[str]:

@@ -41,8 +41,7 @@ def frozen_encoder() -> PictureEncoder:
     """Return the features that are installed with the detectors. EngineError if they are not installed."""
     features = PictureFeatures()
     return PictureEncoder(
-        f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})",
-        lambda pixels: unit(features.of(pixels)),
+        f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})", lambda pixels: unit(features.of(pixels))
     )
 
 

@@ -75,13 +75,7 @@ BOX_TYPE = pa.struct(
 """One piece of evidence; coordinates are fractions (0–1) of the displayed picture."""
 
 ATTRIBUTE_COLUMNS = tuple(
-    Column(
-        a.key,
-        pa.float32(),
-        "0 | 0.5 | 1",
-        f"level {a.level}: {a.shows}; null = not assessed",
-    )
-    for a in ATTRIBUTES
+    Column(a.key, pa.float32(), "0 | 0.5 | 1", f"level {a.level}: {a.shows}; null = not assessed") for a in ATTRIBUTES
 )
 
 SCORE_COLUMNS: tuple[Column, ...] = (
@@ -108,22 +102,12 @@ WHOLE_IMAGE_COLUMNS: tuple[Column, ...] = (
     Column(
         Col.HOLISTIC_SCORE, pa.float32(), "0–1", "severity given by the severity protocol, null for all other protocols"
     ),
-    Column(
-        Col.PRIVATE_ANSWER,
-        pa.int8(),
-        "0 | 1",
-        "answer of the binary protocol, null for all other protocols",
-    ),
+    Column(Col.PRIVATE_ANSWER, pa.int8(), "0 | 1", "answer of the binary protocol, null for all other protocols"),
     Column(Col.PROB_PRIVATE, pa.float32(), "0–1", "P(yes) of the binary protocol, null if the engine gives none"),
 )
 
 PROBABILITY_COLUMNS = tuple(
-    Column(
-        name_of(a.key),
-        pa.float32(),
-        "0–1",
-        f"the engine's P({word}) for {a.key}, null if it gives none",
-    )
+    Column(name_of(a.key), pa.float32(), "0–1", f"the engine's P({word}) for {a.key}, null if it gives none")
     for name_of, word in ((Col.prob, "present"), (Col.prob_ambiguous, "ambiguous"))
     for a in ATTRIBUTES
 )
@@ -317,8 +301,7 @@ def _scores(assessments: Sequence[Assessment | None]) -> dict[str, object]:
 def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object]:
     unknown = np.full((len(KEYS), 3), np.nan, dtype=np.float32)
     stacked = np.array(
-        [unknown if a is None or a.probabilities is None else a.probabilities for a in assessments],
-        dtype=np.float32,
+        [unknown if a is None or a.probabilities is None else a.probabilities for a in assessments], dtype=np.float32
     ).reshape(len(assessments), len(KEYS), 3)
     columns: dict[str, object] = {}
     for i, key in enumerate(KEYS):

@@ -26,15 +26,7 @@ FOLDER = Path(__file__).parent
 CARRIED = FOLDER / "carried"
 STEPS = {
     1: {"machine": 75, "prefill": 90, "reference": 60, "lora": 90, "corpus": 40},
-    2: {
-        "agree": 75,
-        "bf16": 75,
-        "scan": 90,
-        "fp8": 75,
-        "merged": 90,
-        "two_engines": 100,
-        "compiled": 150,
-    },
+    2: {"agree": 75, "bf16": 75, "scan": 90, "fp8": 75, "merged": 90, "two_engines": 100, "compiled": 150},
 }
 """Call -> step, a function of `STEPS_IN`, -> seconds at most. What decides most comes first."""
 

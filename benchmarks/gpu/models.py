@@ -46,12 +46,7 @@ VISION_8B: dict[str, Any] = {
     "out_hidden_size": 4096,
     "deepstack_visual_indexes": [8, 16, 24],
 }
-TEXT_2B = TEXT_8B | {
-    "hidden_size": 2048,
-    "intermediate_size": 6144,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-}
+TEXT_2B = TEXT_8B | {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28, "num_attention_heads": 16}
 VISION_2B = {
     "depth": 24,
     "hidden_size": 1024,

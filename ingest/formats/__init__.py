@@ -12,7 +12,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ingest.categories import ClassList, KeywordList
@@ -95,16 +95,16 @@ class Source:
     category: str | None
     """Column, field or member that gives a sample's category; None for the format's default."""
 
-    class_list: ClassList | None = field(default=None, kw_only=True)
+    class_list: ClassList | None = None
     """If given, the source of the categories; images that it does not name have none."""
 
-    keyword_list: KeywordList | None = field(default=None, kw_only=True)
+    keyword_list: KeywordList | None = None
     """If given, derives the categories from words of the captions."""
 
-    image_names: tuple[str, ...] = field(default=(), kw_only=True)
+    image_names: tuple[str, ...] = ()
     """Columns of tables that are read; empty for all that hold images."""
 
-    unread: tuple[UnreadColumn, ...] = field(default=(), kw_only=True)
+    unread: tuple[UnreadColumn, ...] = ()
     """Columns of tables that may hold images and are not read, as far as the first file shows."""
 
     @property
@@ -215,16 +215,7 @@ def open_source(
         unread = parquet.check(location, shards, category, image_names)
     elif image_names:
         raise SourceError(f"--image-column names columns of Parquet files, and {url} is read as {name}; leave it out")
-    return Source(
-        location,
-        name,
-        tuple(shards),
-        category,
-        class_list=class_list,
-        keyword_list=keyword_list,
-        image_names=tuple(image_names),
-        unread=unread,
-    )
+    return Source(location, name, tuple(shards), category, class_list, keyword_list, tuple(image_names), unread)
 
 
 def _refuse_clashing_names(shards: list[str]) -> None:
@@ -324,17 +315,11 @@ def refuse_without_pictures(source: Source, url: str) -> None:
                 if len(files_to_probe) < MAX_PROBED_FILES:
                     files_to_probe.append((source.root if shard == tree.ROOT else source.root.at(shard)).at(name))
     for file in files_to_probe:
-        if begins_like_picture(file.name, _head(file)):
-            return
+        if not file.is_local or os.path.isfile(file.path):
+            with storage_faults(file.path), file.open() as stream:
+                if begins_like_picture(file.name, stream.read(HEAD_BYTES)):
+                    return
     raise SourceError(f"no pictures found in {url} ({number_of(num_files, 'other file')})")
-
-
-def _head(file: Place) -> bytes:
-    """Return the first bytes of a plain file; nothing for other kinds."""
-    if file.is_local and not os.path.isfile(file.path):
-        return b""
-    with storage_faults(file.path), file.open() as stream:
-        return stream.read(HEAD_BYTES)
 
 
 def _no_pictures(location: Place, url: str, name: str) -> SourceError:

@@ -63,8 +63,7 @@ def begins_like_picture(name: str, content: bytes) -> bool:
 
 
 def holds_what_it_says(name: str, content: bytes) -> bool:
-    """Return whether a listed member is what its extension says: text in UTF-8 without NUL, or JSON; never a
-    picture."""
+    """Return whether a listed member is text in UTF-8 without NUL or JSON, as its extension says; never a picture."""
     if begins_like_picture(name, content) or b"\0" in content:
         return False
     try:
@@ -123,6 +122,7 @@ def kind_of(name: str) -> str:
 def name_fault(name: str) -> str | None:
     """Return why a file of this name may not be released, or None: it must be a file below the folder."""
     odd = "" if name.isascii() and name.isprintable() else name  # most names are, and checking each character is slow
+    is_reordered = any(unicodedata.bidirectional(c) in _REORDERING for c in odd)
     faults = (
         (not name or name.endswith("/"), "an empty name, or one of a folder"),
         (re.search("[\ud800-\udfff]", odd) is not None, "a name that is not valid UTF-8"),
@@ -132,10 +132,7 @@ def name_fault(name: str) -> str | None:
         ("\\" in name, "a backslash in its name, which separates folders on Windows"),
         (name.count("/") > MAX_FOLDERS, f"a name of more than {MAX_FOLDERS} folders"),
         (any(unicodedata.category(c) == "Cc" for c in odd), "control characters in its name"),
-        (
-            any(unicodedata.bidirectional(c) in _REORDERING for c in odd),
-            "characters in its name that change the order in which it is shown",
-        ),
+        (is_reordered, "characters in its name that change the order in which it is shown"),
         (re.match("[A-Za-z]:", name), "a name that begins with a drive letter"),
     )
     return next((fault for is_at_fault, fault in faults if is_at_fault), None)

@@ -6,12 +6,11 @@ row ranges of one row group, sized by what its metadata says.
 
 import io
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest.errors import CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS, Fault, StorageError
 from ingest.formats.parquet_decoding import GroupFaultError
@@ -31,30 +30,18 @@ from ingest.formats.shard import blocks_sha256 as blocks_sha256
 from ingest.formats.shard import files_below, opened
 from ingest.formats.shard import version_mark as version_mark
 from ingest.formats.shard import version_marks as version_marks
-from ingest.sample import (
-    MAX_BYTES,
-    MAX_SAMPLES,
-    Locator,
-    Sample,
-    Slice,
-    caption_of,
-    domain_of,
-    printable,
-    url_sha256_of,
-)
+from ingest.sample import MAX_BYTES, MAX_SAMPLES, Locator, Sample, Slice, caption_of, columns_of_url, printable
 from ingest.storage.place import Place
 
 SUFFIX = ".parquet"
 CAPTION_NAMES = ("caption", "text", "TEXT", "alt")
 URL_NAMES = ("url", "URL")
 
-
 MAX_ROWS = 2**20
 """A file with more rows than this and more rows than bytes is not listed row by row."""
 
 MAX_EXPANSION = 1024
 """Largest believed ratio of a row group's size, by the footer, to the file's size when slices are cut."""
-
 
 MAX_CHECKED = 64
 """Number of files whose columns are read before a scan is refused for lack of an image column."""
@@ -63,8 +50,7 @@ CHANGED = Fault("unreadable", "the file is not what it was when it was listed")
 
 
 def shards(root: Place) -> list[str]:
-    """Return every Parquet file below the folder, as paths relative to it, sorted; the `removed.parquet` of a
-    release is not a shard."""
+    """Return every Parquet file below the folder, relative to it, sorted; not the `removed.parquet` of a release."""
     paths = files_below(root)
     return [path for path in paths if path.lower().endswith(SUFFIX) and not (path == REMOVED and RELEASE in paths)]
 
@@ -127,7 +113,9 @@ def _ranges(root: Place, shard: str, category: str | None, image_names: Sequence
         return
     names, first = file.schema_arrow.names, 0
     for number, group in enumerate(groups):
-        slice_rows = max(1, _rows_per_slice(group, file_bytes) // len(images))
+        # By the mean size of a row. Facts about single columns are not read: damaged ones end the process of pyarrow.
+        group_bytes = max(1, min(group.total_byte_size, MAX_EXPANSION * file_bytes))
+        slice_rows = max(1, min(MAX_SAMPLES, MAX_BYTES * group.num_rows // group_bytes) // len(images))
         for offset in range(0, group.num_rows, slice_rows):
             yield [
                 {
@@ -148,36 +136,33 @@ def _unlisted(reason: str, message: str) -> Locator:
     return {"index": 0, "fault": [reason, message]}
 
 
-def _rows_per_slice(group: pq.RowGroupMetaData, file_bytes: int) -> int:
-    """Return how many rows fit into a slice by their mean size, other columns included.
-
-    The footer's facts about single columns are not read: if they are damaged, pyarrow ends the process.
-    """
-    group_bytes = min(group.total_byte_size, MAX_EXPANSION * file_bytes)
-    fitting = MAX_BYTES * group.num_rows // max(1, group_bytes)
-    return max(1, min(MAX_SAMPLES, int(fitting)))
-
-
 def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
     """Yield the samples. Rows that cannot be decoded in bounded memory have a fault and no bytes."""
-    file = footer(root, slice_.shard)
-    for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-        locators = list(located)
-        if file is None or number is None or number >= file.num_row_groups:
-            for locator in locators:
-                yield lost(slice_.shard, locator, Fault(*locator["fault"]) if "fault" in locator else CHANGED)
-        else:
-            yield from _samples(RowGroup(root, slice_.shard, file, number), locators, category)
+    for group, locators in _row_groups(root, slice_.shard, [slice_]):
+        if group is not None:
+            yield from _samples(group, locators, category)
+            continue
+        for locator in locators:
+            yield lost(slice_.shard, locator, Fault(*locator["fault"]) if "fault" in locator else CHANGED)
+
+
+def _row_groups(
+    root: Place, shard: str, slices_: Iterable[Slice]
+) -> Iterator[tuple[RowGroup | None, Sequence[Locator]]]:
+    """Yield each row group, None if it is not there, with the locators of its rows in a slice."""
+    file = footer(root, shard)
+    for slice_ in slices_:
+        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
+            is_gone = file is None or number is None or number >= file.num_row_groups
+            yield None if is_gone else RowGroup(root, shard, file, number), list(located)
 
 
 def _samples(group: RowGroup, locators: Sequence[Locator], category: str | None) -> Iterator[Sample]:
-    """Yield the samples of one row group; the first row that cannot be decoded, and all after it, are lost.
-
-    Texts are read apart from the images, so that damage there costs no image.
-    """
+    """Yield the samples of one row group; the first row that cannot be decoded, and all after it, are lost."""
+    # Texts are read apart from the images, so that damage there costs no image.
     numbers = [locator["row"] for locator in locators]
     texts = group.made_of_column(numbers, CAPTION_NAMES, caption_of)
-    urls = group.made_of_column(numbers, URL_NAMES, lambda url: (url_sha256_of(url), domain_of(url)))
+    urls = group.made_of_column(numbers, URL_NAMES, columns_of_url)
     for locator, sample in zip(locators, _named(group, locators, category, with_images=True), strict=True):
         url_sha256, domain = urls.get(locator["row"], (None, None))
         if sample.fault is None or sample.fault.reason == "no_image":
@@ -211,27 +196,19 @@ def names(
     root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
 ) -> Iterator[tuple[str, str | None]]:
     """Yield keys and categories, reading only their columns; rows with damaged ones count as lost."""
-    file = footer(root, shard)
-    for slice_ in slices(root, shard, category, image_names):
-        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-            locators = list(located)
-            if file is None or number is None:
-                yield from ((lost(shard, locator, CHANGED).key, None) for locator in locators)
-            else:
-                named = _named(RowGroup(root, shard, file, number), locators, category, with_images=False)
-                yield from ((sample.key, sample.category) for sample in named)
+    for group, locators in _row_groups(root, shard, slices(root, shard, category, image_names)):
+        if group is None:
+            yield from ((lost(shard, locator, CHANGED).key, None) for locator in locators)
+        else:
+            named = _named(group, locators, category, with_images=False)
+            yield from ((sample.key, sample.category) for sample in named)
 
 
 def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
-    file = footer(root, shard)
-    for slice_ in slices(root, shard, None, image_names):
-        for number, located in groupby(slice_.locators, key=lambda locator: locator.get("group")):
-            rows = [locator.get("row", 0) for locator in located]
-            if file is None or number is None:
-                yield from [None] * len(rows)
-            else:
-                made = RowGroup(root, shard, file, number).made_of_column(rows, CAPTION_NAMES, caption_of)
-                yield from map(made.get, rows)
+    for group, locators in _row_groups(root, shard, slices(root, shard, None, image_names)):
+        rows = [locator.get("row", 0) for locator in locators]
+        made = {} if group is None else group.made_of_column(rows, CAPTION_NAMES, caption_of)
+        yield from map(made.get, rows)
 
 
 def lost(shard: str, locator: Locator, fault: Fault) -> Sample:

@@ -51,6 +51,16 @@ class Choice:
     left_out: list[str]
     """Names of the other columns in counts."""
 
+    def plain_schema(self) -> pa.Schema:
+        """Return the chosen columns with dictionaries decoded, of which pyarrow would write those of all rows, and
+        without views, which it cannot filter."""
+        fields = [field.with_type(_rebuilt(field.type, _without_dictionary)) for field in self.schema]
+        return pa.schema(fields, self.schema.metadata)
+
+    def joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Join plain rows for the release; dictionaries are built anew."""
+        return pa.concat_tables(tables).combine_chunks().cast(self.schema)
+
 
 def choose(
     schema: pa.Schema, images: Collection[int], key: str | None, category: str | None, members: Members
@@ -72,12 +82,6 @@ def choose(
     return Choice(indices, positions, key, category, schema, left_out)
 
 
-def plain_schema(choice: Choice) -> pa.Schema:
-    """Return the chosen columns with dictionaries decoded, since pyarrow would write those of all rows; so are views,
-    which pyarrow cannot filter."""
-    return _with_types(choice.schema, _without_dictionary)
-
-
 def cleaned_rows(plain: pa.Table, choice: Choice) -> tuple[pa.Table, Counter[str]]:
     """Return the rows, of the `plain_schema`, and how many cells of each column became null."""
     nulled, columns = Counter[str](), list[pa.ChunkedArray]()
@@ -88,11 +92,6 @@ def cleaned_rows(plain: pa.Table, choice: Choice) -> tuple[pa.Table, Counter[str
             nulled[_label(choice.schema.names[number])] += num_nulled
         columns.append(pa.chunked_array([chunk for chunk, _ in chunks], column.type))
     return pa.table(columns, plain.schema), nulled
-
-
-def joined(tables: Sequence[pa.Table], choice: Choice) -> pa.Table:
-    """Join plain rows for the release; dictionaries are built anew."""
-    return pa.concat_tables(tables).combine_chunks().cast(choice.schema)
 
 
 def _label(name: str) -> str:
@@ -141,9 +140,7 @@ def masked_rows(
     for number, field in enumerate(rows.schema):
         if stays(number, field.name) or not has_texts(field.type):
             continue
-        cells = [
-            _edited_cell(field.type, cell, lambda value: masked_value(value, mask)) for cell in rows.column(number)
-        ]
+        cells = [_edited_cell(field.type, cell, partial(masked_value, mask=mask)) for cell in rows.column(number)]
         num_masked += sum(is_other for _, is_other in cells)
         made = pa.concat_arrays([pa.nulls(0, field.type), *(cell for cell, _ in cells)])
         rows = rows.set_column(number, field, made)
@@ -194,8 +191,7 @@ def _value_without_origins(name: str, sha256: str, value: Any) -> Any:
 
 
 def _edited_cell(kind: pa.DataType, cell: pa.Scalar, edit: Callable[[Any], Any]) -> tuple[pa.Array, bool]:
-    """Return an array of one cell, null where the edit fails or has no result of this type, and whether it says
-    something else now."""
+    """Return an array of one cell, null where the edit fails or has another type, and whether it is changed."""
     is_json = isinstance(kind, pa.JsonType)
     try:
         value = json.loads(cell.as_py()) if is_json and cell.is_valid else cell.as_py()
@@ -219,10 +215,6 @@ def _hides_a_dictionary(kind: pa.DataType) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
         return "dictionary" in str(kind.storage_type)
     return any(_hides_a_dictionary(kind.field(number).type) for number in range(kind.num_fields))
-
-
-def _with_types(schema: pa.Schema, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.Schema:
-    return pa.schema([field.with_type(_rebuilt(field.type, leaf)) for field in schema], schema.metadata)
 
 
 def _without_dictionary(kind: pa.DataType) -> pa.DataType:
@@ -268,9 +260,7 @@ def _cleaned(column: pa.Array) -> tuple[pa.Array, int]:
 
 def _cleaned_image(column: pa.Array) -> tuple[pa.Array, int]:
     """Do the same for the fields next to the image's bytes in a struct."""
-    if not types.is_struct(column.type):
-        return column, 0
-    fields = list(column.type)
+    fields = list(column.type) if types.is_struct(column.type) else []
     cleaned = [(column.field(n), 0) if f.name == "bytes" else _cleaned(column.field(n)) for n, f in enumerate(fields)]
     num_nulled = sum(num for _, num in cleaned)
     if not num_nulled:

@@ -13,15 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import Fault
-from ingest.formats.parquet_columns import (
-    Choice,
-    choose,
-    cleaned_rows,
-    joined,
-    masked_rows,
-    plain_schema,
-    rows_without_origins,
-)
+from ingest.formats.parquet_columns import Choice, choose, cleaned_rows, masked_rows, rows_without_origins
 from ingest.formats.parquet_decoding import TOO_LARGE, GroupFaultError, LostRow, Request, decoded
 from ingest.formats.parquet_rows import columns_of, footer
 from ingest.formats.parquet_schema import Columns, bytes_of, leaves, sample_of, untexted_type, value_of
@@ -52,7 +44,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
     with out.at(shard).create() as released, ExitStack() as stack:
         for group, first, num_rows in _kept_rows(file, kept, len(columns.images)):
             request = Request(
-                root, shard, file.metadata, group, range(num_rows), leaves(schema, kinds), plain_schema(choice)
+                root, shard, file.metadata, group, range(num_rows), leaves(schema, kinds), choice.plain_schema()
             )
             rows = _Rows(request, columns, choice, kept, first, pictures, dropped)
             for table, num_here, nulled_here in rows.released():
@@ -124,14 +116,14 @@ class _Rows:
                     num_waiting += num_here
                     nulled += nulled_here
                 if sum(rows.nbytes for rows in waiting) >= MAX_BYTES:
-                    yield joined(waiting, self.choice), num_waiting, nulled
+                    yield self.choice.joined(waiting), num_waiting, nulled
                     waiting, num_waiting, nulled = [], 0, Counter()
         except GroupFaultError as error:
             if error.fault.reason != TOO_LARGE:
                 raise changed(self.request.shard, error.fault.message) from None
             self._drop(rest, error.fault)
         if waiting:
-            yield joined(waiting, self.choice), num_waiting, nulled
+            yield self.choice.joined(waiting), num_waiting, nulled
 
     def _kept_of(self, row: int) -> Sequence[int | None]:
         """Return the index of each image of a row, None for those that are not kept."""
@@ -182,14 +174,8 @@ class _Rows:
         """Return the image if it is the scanned one. n: its position among the images of the row."""
         image, columns = self.columns.images[n], self.columns
         name = self.request.schema.names[self.choice.images[n]] if len(columns.images) > 1 else ""
-        sample = sample_of(
-            self.request.shard,
-            index,
-            {image: cell} | ({} if columns.key is None else {columns.key: key}),
-            columns,
-            image,
-            name,
-        )
+        row = {image: cell} | ({} if columns.key is None else {columns.key: key})
+        sample = sample_of(self.request.shard, index, row, columns, image, name)
         sha256 = None if sample.fault else hashlib.sha256(sample.encoded).hexdigest()
         self.kept.check_image(self.request.shard, index, sample.key, sha256)
         return sample.encoded

@@ -15,9 +15,7 @@ from ingest.formats.parquet_decoding import DAMAGED, TOO_LARGE
 from ingest.sample import Sample, printable
 
 IMAGE_NAMES = ("image", "jpg", "jpeg", "png", "webp", "img", "image_bytes", "bytes", "content", "data")
-
 KEY_NAMES = ("key", "__key__", "id", "uid", "image_id", "file_name", "filename", "path")
-
 DEFAULT_CATEGORY = "category"
 
 NAMES_OF_URLS = ("url", "image_url", "img_url", "image_link")
@@ -233,11 +231,6 @@ def sample_of(shard: str, index: int, row: Mapping[int, Any], columns: Columns, 
     if any(isinstance(text, bytes | str) and len(text) > MAX_TEXT_BYTES for text in (named, value)):
         fault = Fault(TOO_LARGE, f"its key or category has more than {MAX_TEXT_BYTES} bytes")
         return Sample(printable(shard), index, f"{index:09d}", None, b"", fault)
-    return Sample(
-        shard=printable(shard),
-        index=index,
-        key=(_text(named) if named is not None else f"{index:09d}") + (f"#{printable(name)}" if name else ""),
-        category=None if value is None else _text(value),
-        encoded=encoded or b"",
-        fault=NO_BYTES if encoded is None else None,
-    )
+    key = (_text(named) if named is not None else f"{index:09d}") + (f"#{printable(name)}" if name else "")
+    category = None if value is None else _text(value)
+    return Sample(printable(shard), index, key, category, encoded or b"", NO_BYTES if encoded is None else None)

@@ -28,6 +28,7 @@ RELEASE = "release.json"
 REMOVED = "removed.parquet"
 SHA256SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
+CHECKSUMS = frozenset([SHA256SUMS, SIGNATURE])
 """Files next to the shards of a release; they are known here so that a release can be scanned again."""
 
 CARD = "README.md"

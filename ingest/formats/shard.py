@@ -89,8 +89,7 @@ class FolderListing:
     folders: list[str]
 
     closed: list[str]
-    """Folders that are not entered: links, which may lead in a circle or out of the corpus, and paths that are too long
-    for the system."""
+    """Folders that are not entered: links, which may lead in a circle or out, and paths too long for the system."""
 
     hidden: list[str]
     """Folders and files whose name begins with a dot."""

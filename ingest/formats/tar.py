@@ -121,8 +121,7 @@ _PLAIN, _PLAIN_SUM = _plain()  # Python's writer takes ten times as long for eac
 
 
 def header(member: Member, size: int | None = None) -> bytes:
-    """Build a new header for a regular file, with only the name, size and time of the old one. size: the new one, if
-    the content has changed."""
+    """Build a header for a regular file, with the name, size and time of the old one. size: of changed content."""
     num_bytes, name = member.size if size is None else size, member.name.encode("utf-8", "surrogateescape")
     if len(name) > tarfile.LENGTH_NAME or num_bytes >= MAX_PLAIN_SIZE:
         info = tarfile.TarInfo(member.name)
@@ -157,8 +156,7 @@ def _walk(stream: BinaryIO, size: int) -> Iterator[Member | TarDamage]:
 def _members(
     archive: tarfile.TarFile, stream: BinaryIO, size: int
 ) -> Generator[Member | TarDamage, None, tuple[int, int] | None]:
-    """Yield members; return None at the true end, else the offset of a header that cannot be read, and where to
-    look for the next one."""
+    """Yield members; return None at the end, else where a header cannot be read, and where to look for the next one."""
     while True:
         try:
             archive.members.clear()  # type: ignore[attr-defined]  # tarfile would remember all of them
@@ -222,10 +220,9 @@ def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
     stream.seek(offset)
     reader = _HeaderReader(stream)
     try:
-        archive = tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0, pax_headers=_NoGlobals())
+        return tarfile.TarFile(fileobj=cast(BinaryIO, reader), errorlevel=0, pax_headers=_NoGlobals())
     except _UNREADABLE:
         return _after(stream, offset)
-    return archive
 
 
 def _after(stream: BinaryIO, offset: int) -> int:

@@ -15,13 +15,7 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from ingest.errors import CORRUPT_SHARD, TRUNCATED_SHARD, Fault
-from ingest.formats.members import (
-    IMAGE_EXTENSIONS,
-    begins_like_picture,
-    extension_of,
-    is_hidden,
-    name_fault,
-)
+from ingest.formats.members import IMAGE_EXTENSIONS, begins_like_picture, extension_of, is_hidden, name_fault
 from ingest.formats.shard import MAX_IMAGE_BYTES, TOO_MANY_BYTES, opened
 from ingest.formats.tar import MAX_NAME_BYTES, Member, TarDamage, walk
 from ingest.images.files.magic import HEAD_BYTES

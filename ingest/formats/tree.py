@@ -12,29 +12,12 @@ import posixpath
 import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 from ingest.errors import Fault
-from ingest.formats.members import (
-    IMAGE_EXTENSIONS,
-    MAX_LISTED_BYTES,
-    begins_like_picture,
-    extension_of,
-    holds_what_it_says,
-    is_listed,
-    kind_of,
-    name_fault,
-)
-from ingest.formats.released import (
-    RELEASE,
-    SHA256SUMS,
-    SIGNATURE,
-    Kept,
-    ReleasedMember,
-    RewriteRecord,
-    Written,
-    changed,
-)
+from ingest.formats import members
+from ingest.formats.released import CHECKSUMS, RELEASE, Kept, ReleasedMember, RewriteRecord, Written, changed
 from ingest.formats.shard import (
     MAX_IMAGE_BYTES,
     TOO_MANY_BYTES,
@@ -66,7 +49,7 @@ LINKED_FOLDER = Fault("linked_folder", "a link to a folder, which is not followe
 def _folder(root: Place, shard: str) -> tuple[Place, str | None]:
     """Return the folder of a shard, and its only file if the shard is a single picture given as the source."""
     location = root if shard == ROOT else root.at(shard)
-    if extension_of(shard) in IMAGE_EXTENSIONS and not location.is_dir():
+    if members.extension_of(shard) in members.IMAGE_EXTENSIONS and not location.is_dir():
         return root.at(posixpath.dirname(shard)), posixpath.basename(shard)
     return location, None
 
@@ -106,8 +89,7 @@ def _is_sample(name: str) -> bool:
 
 def _samples(listing: FolderListing) -> list[tuple[str, int]]:
     """Return (name, size in bytes) of the samples in a folder, sorted; a release's checksums are none."""
-    names = {name for name, _ in listing.files}
-    checksums = {SHA256SUMS, SIGNATURE} if RELEASE in names else set()
+    checksums = CHECKSUMS if RELEASE in {name for name, _ in listing.files} else frozenset[str]()
     files = [(name, size) for name, size in listing.files if _is_sample(name) and name not in checksums]
     return sorted(files + [(name, 0) for name in listing.closed])
 
@@ -180,14 +162,8 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
         if fault is None:
             with storage_faults(slice_.shard):
                 encoded, fault = _content(here, locator["name"])
-        yield Sample(
-            shard=printable(slice_.shard),
-            index=locator["index"],
-            key=printable(locator["name"]),
-            category=folder_category,
-            encoded=encoded,
-            fault=fault,
-        )
+        key = printable(locator["name"])
+        yield Sample(printable(slice_.shard), locator["index"], key, folder_category, encoded, fault)
 
 
 def names(
@@ -202,7 +178,15 @@ def _content(here: Place, name: str) -> tuple[bytes, Fault | None]:
     """Return the file's bytes, or why it has none. OSError and StorageError if the storage fails."""
     location = here.at(name)
     try:
-        return _local_content(location.path) if location.is_local else (location.content(), None)
+        if not location.is_local:
+            return location.content(), None
+        if os.path.islink(location.path) and os.path.isdir(location.path):
+            return b"", LINKED_FOLDER
+        return plain_content(location.path, MAX_IMAGE_BYTES, with_unsized=False), None  # some below /proc never end
+    except NotAFileError:
+        return b"", NOT_A_FILE
+    except TooLargeError:
+        return b"", TOO_MANY_BYTES
     except OSError as error:
         if not _is_of_the_file(here, location, error):
             raise
@@ -215,27 +199,9 @@ def _is_of_the_file(here: Place, location: Place, error: OSError) -> bool:
         return here.is_dir()  # else the whole folder is gone
     if isinstance(error, PermissionError | IsADirectoryError) or error.errno in LINK_FAULTS:
         return True
-    return location.is_local and _is_of_the_system(location.path)
-
-
-def _local_content(path: str) -> tuple[bytes, Fault | None]:
-    """Return the same as `_content`."""
-    if os.path.islink(path) and os.path.isdir(path):
-        return b"", LINKED_FOLDER
-    try:
-        return plain_content(path, MAX_IMAGE_BYTES, with_unsized=False), None  # some files below /proc never end
-    except NotAFileError:
-        return b"", NOT_A_FILE
-    except TooLargeError:
-        return b"", TOO_MANY_BYTES
-
-
-def _is_of_the_system(path: str) -> bool:
-    """Return whether a file has no storage, as below /proc and /sys; reading it may fail without a fault of a disk."""
-    try:
-        return os.statvfs(path).f_blocks == 0
-    except OSError:
-        return False
+    with suppress(OSError):  # reading a file without storage, as below /proc, may fail without a fault of a disk
+        return location.is_local and os.statvfs(location.path).f_blocks == 0
+    return False
 
 
 def captions(root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
@@ -248,8 +214,7 @@ OWN_NAME = "its name is that of a file that the release has of its own"
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Copy the kept files, byte for byte unless `Kept.rewrite` is given, and those of their sidecars that
-    `Kept.members` allows."""
+    """Copy the kept files, byte for byte without a `Kept.rewrite`, and the sidecars that `Kept.members` allows."""
     folder_name = posixpath.dirname(shard) if _folder(root, shard)[1] else "" if shard == ROOT else shard
     target_folder = out.at(folder_name)
     hashes, left_out, num_masked = dict[str, str](), Counter[str](), 0
@@ -259,12 +224,15 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
         kept.check_number(shard, len(files))
         names = {index: name for index, (name, _) in enumerate(files) if index in kept.sha256}
         reserved = kept.reserved if shard == ROOT else frozenset[str]()
-        faults = {index: f"it has {fault}" for index, name in names.items() if (fault := name_fault(name))}
+        faults = {index: f"it has {fault}" for index, name in names.items() if (fault := members.name_fault(name))}
         faults |= {index: OWN_NAME for index, name in names.items() if name in reserved}
         sound = {index: name for index, name in names.items() if index not in faults}
     pictures = RewriteRecord()
     for index, name in sound.items():
-        encoded = _present(here, name, shard)
+        with storage_faults(shard):
+            encoded, unreadable = _content(here, name)
+        if unreadable is not None:  # it could be read when it was scanned
+            raise changed(shard, f"{printable(name)} cannot be read")
         kept.check_image(shard, index, name, hashlib.sha256(encoded).hexdigest())
         released = kept.released(index, encoded, pictures)
         if released is not None:
@@ -281,7 +249,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
             if name not in reserved:
                 copied = _copied_sidecar(here.at(name), target_folder.at(name), kept, replaced_by)
         if copied is None:
-            left_out[kind_of(name)] += 1
+            left_out[members.kind_of(name)] += 1
         else:
             hashes[name], is_masked, lost_origin = copied
             num_masked += is_masked
@@ -304,11 +272,11 @@ def _copied_sidecar(file: Place, copy: Place, kept: Kept, replaced_by: str | Non
     if kept.members == "image-only" or (file.is_local and not stat.S_ISREG(os.lstat(file.path).st_mode)):
         return None
     with file.open() as stream:
-        head = stream.read(MAX_LISTED_BYTES + 1)
+        head = stream.read(members.MAX_LISTED_BYTES + 1)
         if kept.members == "all":
-            is_released = not begins_like_picture(file.name, head)
+            is_released = not members.begins_like_picture(file.name, head)
         else:
-            is_released = is_listed(file.name, len(head)) and holds_what_it_says(file.name, head)
+            is_released = members.is_listed(file.name, len(head)) and members.holds_what_it_says(file.name, head)
         if not is_released:
             return None
         released = ReleasedMember(head, False, False)
@@ -319,15 +287,6 @@ def _copied_sidecar(file: Place, copy: Place, kept: Kept, replaced_by: str | Non
             released = edited
         with copy.create() as target:
             target.write(released.content)
-            while block := stream.read(MAX_LISTED_BYTES):
+            while block := stream.read(members.MAX_LISTED_BYTES):
                 target.write(block)
     return target.sha256, released.is_masked, released.lost_origin
-
-
-def _present(here: Place, name: str, shard: str) -> bytes:
-    """Return the bytes of a file that could be read when it was scanned."""
-    with storage_faults(shard):
-        content, fault = _content(here, name)
-    if fault is not None:
-        raise changed(shard, f"{printable(name)} cannot be read")
-    return content

@@ -19,13 +19,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from ingest.errors import Fault
-from ingest.formats.members import (
-    MAX_LISTED_BYTES,
-    ArchiveNames,
-    holds_what_it_says,
-    is_listed,
-    kind_of,
-)
+from ingest.formats.members import MAX_LISTED_BYTES, ArchiveNames, holds_what_it_says, is_listed, kind_of
 from ingest.formats.released import Kept, RewriteRecord, Written, changed
 from ingest.formats.shard import blocks_sha256 as blocks_sha256
 from ingest.formats.shard import files_below, opened
@@ -42,7 +36,7 @@ from ingest.formats.tar_samples import (
     key_and_extension,
     release_fault,
 )
-from ingest.sample import Locator, Sample, Slice, caption_of, cut, domain_of, printable, url_sha256_of
+from ingest.sample import Locator, Sample, Slice, caption_of, columns_of_url, cut, printable
 from ingest.storage.place import NewFile, Place
 
 USUAL_KEY = 255
@@ -81,17 +75,9 @@ def read(root: Place, slice_: Slice, category: str | None) -> Iterator[Sample]:
             if fault is None and len(encoded) != locator["image"][1]:
                 encoded, fault = b"", Fault("unreadable", "the shard is shorter than when it was listed")
             url = next((given for given in map(fields.get, URL_FIELDS) if isinstance(given, str)), None)
-            yield Sample(
-                shard=printable(slice_.shard),
-                index=locator["index"],
-                key=printable(locator["key"]),
-                category=_category(parts, fields, category),
-                encoded=encoded,
-                fault=fault,
-                caption=_caption(parts, fields),
-                url_sha256=None if url is None else url_sha256_of(url),
-                domain=None if url is None else domain_of(url),
-            )
+            place_of = (printable(slice_.shard), locator["index"], printable(locator["key"]))
+            label, caption = _category(parts, fields, category), _caption(parts, fields)
+            yield Sample(*place_of, label, encoded, fault, caption, *columns_of_url(url))
 
 
 def names(
@@ -216,8 +202,7 @@ TAR_RECORD_BYTES = 20 * BLOCK
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Write the kept samples in order; pictures byte for byte, unless `Kept.rewrite` is given. The shard is compressed
-    again if it was."""
+    """Write the kept samples in order, pictures byte for byte unless `Kept.rewrite` is given; compress as it was."""
     with opened(root, shard) as stream:
         codec = codec_of(stream.read(4))
     with content(root, shard) as stream:

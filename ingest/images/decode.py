@@ -6,8 +6,7 @@ So every frame and page is decoded, and colour under full transparency too.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -18,24 +17,11 @@ import simplejpeg
 from PIL import Image, ImageFile, UnidentifiedImageError
 
 from ingest.errors import Fault
-from ingest.images.files import formats, heif_decoder, hidden, icon, jpeg, jpeg2000, orientation, tiff, unseen
+from ingest.images.files import formats, heif_decoder, hidden, icon, jpeg, jpeg2000, memory, orientation, tiff, unseen
 from ingest.images.files.copies import Scanned
 from ingest.images.files.magic import HEAD_BYTES, picture_format
-from ingest.images.files.memory import (
-    Size,
-    TooLargeError,
-    Views,
-    canvas_of,
-    check_bytes,
-    coefficient_bytes,
-    decoding_bytes,
-    format_name,
-    is_wide,
-    largest_size,
-    opened,
-)
 from ingest.images.files.metadata import file_metadata, frame_kinds, png_metadata
-from ingest.images.files.pieces import HIDDEN_PIXELS, DamagedError, Piece
+from ingest.images.files.pieces import DamagedError, Kind, Piece
 from ingest.images.files.unseen import Inner
 from ingest.images.pdq import pdq_of
 from ingest.images.pixels import ImageLimits, Pixels
@@ -118,29 +104,36 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
         return Rejected("unsupported_format", 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"')
     try:
         metadata, readable = png_metadata(encoded)
-        canvas = canvas_of(readable, limits.max_frames)
+        canvas = memory.canvas_of(readable, limits.max_frames)
         if recognised == formats.HEIF and canvas is None:
             return _unread(formats.HEIF)
         _check_size(canvas or (0, 0), name, limits)
-        image = opened(readable, formats.READ)
+        image = memory.opened(readable, formats.READ)
     except _RejectionError as rejection:
         return rejection.rejected
-    except TooLargeError as error:
+    except memory.TooLargeError as error:
         return _too_large(error, name)
     except UnidentifiedImageError:
-        return _unidentified(encoded, recognised)
+        if recognised is None:
+            return Rejected("not_an_image", "the content is not a known image format")
+        may_be_sound = {"TIFF": tiff.is_sound, "JPEG": jpeg.is_unusual}.get(recognised, lambda _: False)
+        if may_be_sound(encoded):
+            return _unread(recognised)
+        if recognised in formats.READ:
+            return Rejected("corrupt", "the header is damaged or cut")
+        return Rejected("unsupported_format", f"{recognised} is not decoded")
     except Exception as error:  # the edge: hostile bytes make the parsers raise anything
         if str(error).startswith("Unsupported BMP"):
             return _unread("BMP")
         return Rejected("corrupt", f"the header cannot be read ({type(error).__name__})")
     width, height = image.size
-    name = format_name(image)
+    name = memory.format_name(image)
     try:
         _check_size(image.size, name, limits)
         return _decode(image, encoded, name, limits, metadata)
     except _RejectionError as rejection:
         return rejection.rejected
-    except TooLargeError as error:
+    except memory.TooLargeError as error:
         return _too_large(error, name)
     except Exception as error:  # the edge, as above
         if isinstance(error, DamagedError) and error.frame:
@@ -156,30 +149,13 @@ def decode(encoded: bytes, limits: ImageLimits) -> DecodedImage | Rejected:
     return decode(encoded, replace(limits, max_frames=num_whole))
 
 
-def _unidentified(encoded: bytes, name: str | None) -> Rejected:
-    if name is None:
-        return Rejected("not_an_image", "the content is not a known image format")
-    if name in _UNUSUAL and _UNUSUAL[name](encoded):
-        return _unread(name)
-    if name in formats.READ:
-        return Rejected("corrupt", "the header is damaged or cut")
-    return Rejected("unsupported_format", f"{name} is not decoded")
-
-
-_UNUSUAL: dict[str, Callable[[bytes], bool]] = {
-    "TIFF": tiff.is_sound,
-    "JPEG": jpeg.is_unusual,
-}
-"""Format -> whether a file that Pillow cannot open may be sound."""
-
-
-def _unread(name: str, size: Size | tuple[None, None] = (None, None)) -> Rejected:
+def _unread(name: str, size: memory.Size | tuple[None, None] = (None, None)) -> Rejected:
     """Return why a sound file of a format that is decoded has no pixels: few programs write such files."""
     width, height = size
     return Rejected("unsupported_format", f"this kind of {name} is not decoded", width, height, name.lower())
 
 
-def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
+def _check_size(size: memory.Size, name: str, limits: ImageLimits) -> None:
     width, height = size
     if width * height > limits.max_pixels:
         message = f"{width}x{height} pixels, the limit is {limits.max_pixels} (--max-pixels-in)"
@@ -187,7 +163,7 @@ def _check_size(size: Size, name: str, limits: ImageLimits) -> None:
         raise _RejectionError(Rejected("too_many_pixels", message, across, down, name))
 
 
-def _too_large(error: TooLargeError, name: str) -> Rejected:
+def _too_large(error: memory.TooLargeError, name: str) -> Rejected:
     width, height = error.size
     message = f"{width}x{height} pixels of this {name} {error}"
     return Rejected("too_much_memory", message, width, height, name)
@@ -196,7 +172,7 @@ def _too_large(error: TooLargeError, name: str) -> Rejected:
 def _checked_frame(
     image: ImageFile.ImageFile,
     encoded: bytes,
-    canvas: Size | None,
+    canvas: memory.Size | None,
     num_frames: int,
     limits: ImageLimits,
     is_turned: bool = False,
@@ -206,27 +182,17 @@ def _checked_frame(
 
     canvas: as in `canvas_of`, with all frames that are decoded. The others: as in `decoding_bytes`.
     """
-    size = largest_size(image, canvas)
-    _check_size(size, format_name(image), limits)
-    streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if format_name(image) == "jpeg" else []
+    size = memory.largest_size(image, canvas)
+    _check_size(size, memory.format_name(image), limits)
+    streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if memory.format_name(image) == "jpeg" else []
     num_scans = sum(stream.num_scans for stream in streams)
     most = min(MAX_SCANS, MAX_SCANS_OF_LARGEST * limits.max_pixels // max(1, image.width * image.height))
     if num_scans > most:
         message = f"{num_scans} scans in one JPEG, the limit is {most} for its size"
-        raise _RejectionError(Rejected("too_many_scans", message, *image.size, format_name(image)))
-    views = Views(min(num_frames, limits.max_frames), limits.max_side_px)
-    coefficients = coefficient_bytes(image, num_scans)
-    num_bytes = decoding_bytes(
-        image,
-        size,
-        num_frames,
-        len(encoded),
-        views,
-        coefficients,
-        is_turned=is_turned,
-        by_pillow=by_pillow,
-    )
-    check_bytes(size, num_bytes)
+        raise _RejectionError(Rejected("too_many_scans", message, *image.size, memory.format_name(image)))
+    views = memory.Views(min(num_frames, limits.max_frames), limits.max_side_px)
+    facts = (image, size, num_frames, len(encoded), views, memory.coefficient_bytes(image, num_scans))
+    memory.check_bytes(size, memory.decoding_bytes(*facts, is_turned=is_turned, by_pillow=by_pillow))
     return streams
 
 
@@ -237,7 +203,7 @@ def _decode(
     num_decoded = min(num_frames, limits.max_frames)
     width = height = 0
     stated, doubtful = 1, 1
-    canvas = canvas_of(encoded, num_decoded)
+    canvas = memory.canvas_of(encoded, num_decoded)
     if name == "jpeg2000" and not jpeg2000.is_usual(encoded, image.size):
         raise _RejectionError(_unread(name.upper(), image.size))
     views: list[Pixels] = []
@@ -247,7 +213,7 @@ def _decode(
     unread: list[Piece] = []
     streams: list[jpeg.Stream] = []
     for index in range(num_decoded):
-        with _damage_of(index):
+        try:
             image.seek(index)
             tiff.mend_palette(image)
             streams += _checked_frame(image, encoded, canvas, num_frames, limits)
@@ -265,7 +231,7 @@ def _decode(
             else:
                 seen = _frame_pixels(image, limits)
                 if name != "gif" and hidden.has_pattern_in_palette(image):
-                    unread.append(Piece(HIDDEN_PIXELS, num_bytes=image.width * image.height))
+                    unread.append(Piece(Kind.HIDDEN_PIXELS, num_bytes=image.width * image.height))
             if doubtful > 1:
                 other_way_up.append(orientation.turned(seen[0], doubtful))
             for number in range(len(seen)):
@@ -276,6 +242,12 @@ def _decode(
                 hashes += map(pdq_of, seen)
                 if doubtful > 1:
                     hashes.append(pdq_of(other_way_up[-1]))
+        except (_RejectionError, memory.TooLargeError):
+            raise
+        except Exception as error:  # the edge, as in `decode`; damage of a later frame leaves those before it whole
+            if not index:
+                raise
+            raise DamagedError(str(error), index) from error
     metadata |= file_metadata(*(jpeg.outside_scans(encoded, streams) if name == "jpeg" else (encoded, 0)))
     metadata |= {"jpeg2000": jpeg2000.metadata, "ico": icon.metadata}.get(name, lambda _: set())(encoded)
     more += other_way_up  # last: a cleaned picture has all views but these
@@ -302,22 +274,8 @@ def _decode(
     )
 
 
-@contextmanager
-def _damage_of(frame: int) -> Iterator[None]:
-    """Name the frame in errors of a later one, which leave the frames before it whole."""
-    try:
-        yield
-    except (_RejectionError, TooLargeError):
-        raise
-    except Exception as error:  # the edge, as in `decode`
-        if not frame:
-            raise
-        raise DamagedError(str(error), frame) from error
-
-
 def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> Iterator[str | None]:
-    """Yield PDQ hashes of pictures inside the file; None for one that cannot be decoded, or has too many frames or
-    pixels."""
+    """Yield PDQ hashes of pictures inside the file; None for one that is damaged, or has too many frames or pixels."""
     num_pixels_left = limits.max_pixels
     for inner in pictures:
         if inner is None or not inner.format:
@@ -325,18 +283,18 @@ def _hashes_of_inner(pictures: Sequence[Inner | None], limits: ImageLimits) -> I
             continue
         for file in inner.files():
             try:
-                image = opened(file, (inner.format,))
-            except TooLargeError:
+                image = memory.opened(file, (inner.format,))
+            except memory.TooLargeError:
                 yield None
                 continue
             except Exception:  # the edge, as in `decode`: something else begins like a picture
                 continue
             try:
                 num_frames = _num_frames(image, file)
-                canvas = canvas_of(file, min(num_frames, limits.max_frames))
+                canvas = memory.canvas_of(file, min(num_frames, limits.max_frames))
                 for index in range(min(num_frames, limits.max_frames)):
                     image.seek(index)
-                    num_pixels_left -= prod(largest_size(image, canvas))
+                    num_pixels_left -= prod(memory.largest_size(image, canvas))
                     if num_pixels_left < 0:
                         yield None
                         return
@@ -388,10 +346,9 @@ def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, last: int, image: Image.Im
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
-    """Return the frame over white, and views of what this hides: colour and shape under transparency, faint steps of
-    grey."""
+    """Return the frame over white, and views of what this hides: what is under transparency, faint steps of grey."""
     scale = _scale(image.size, limits.max_side_px)
-    if is_wide(image):
+    if memory.is_wide(image):
         return _wide_grey_pixels(image, scale)
     if not image.has_transparency_data:
         return [_rgb(_resized(image if image.mode in ("L", "RGB") else image.convert("RGB"), scale))]
@@ -444,11 +401,7 @@ def _wide_grey_pixels(image: Image.Image, scale: float) -> list[Pixels]:
     steps = hidden.steps_of(image)
     shown = _rgb(_resized(_eight_bit(image, np.array([0, top])), scale))
     spread = np.asarray(_resized(_eight_bit(image, steps), scale))
-    return [shown, _grey(spread)] if hidden.shows_more(spread, [shown]) else [shown]
-
-
-def _grey(plane: hidden.Plane) -> Pixels:
-    return np.repeat(plane[:, :, None], 3, axis=2)
+    return [shown, np.repeat(spread[:, :, None], 3, axis=2)] if hidden.shows_more(spread, [shown]) else [shown]
 
 
 def _eight_bit(image: Image.Image, steps: npt.NDArray[np.floating]) -> Image.Image:

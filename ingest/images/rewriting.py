@@ -22,15 +22,6 @@ from PIL import Image, ImageFile, ImageFilter
 
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.files import formats, gif, hidden, jpeg, memory, orientation, png, webp
-from ingest.images.files.memory import (
-    Views,
-    canvas_of,
-    check_bytes,
-    coefficient_bytes,
-    covering_bytes,
-    decoding_bytes,
-    is_wide,
-)
 from ingest.images.files.metadata import KeptFacts, png_metadata
 from ingest.images.files.profiles import plain_profile
 from ingest.images.pixels import ImageLimits
@@ -47,7 +38,6 @@ class Remade:
 
 
 _EXAMINED_SIDE_PX = 1280
-_NO_VIEWS = Views(0, _EXAMINED_SIDE_PX)
 
 
 def cleaned(encoded: bytes, num_frames: int) -> Remade | None:
@@ -103,7 +93,7 @@ def _candidates(encoded: bytes, num_frames: int) -> Iterator[bytes]:
             yield webp.cleaned(encoded, num_frames, facts)
     if is_still and _is_lossless(image, encoded):
         image = opened(encoded)
-        check_bytes(image.size, covering_bytes(image, len(encoded), 0))
+        memory.check_bytes(image.size, memory.covering_bytes(image, len(encoded), 0))
         anew = _written(_true_colour(image), str(image.format), facts, is_lossless=True)
         image.close()
         yield anew if image.format == "WEBP" else png.cleaned(anew, 1, facts, None)
@@ -161,17 +151,14 @@ def _frame_hashes(encoded: bytes, num_frames: int) -> list[str]:
     """Return a hash of the pixels of each of the first frames, and how they are turned."""
     image, hashes = opened(encoded), list[str]()
     num_all = getattr(image, "n_frames", 1)
-    size = canvas_of(encoded, num_frames)
+    size, no_views = memory.canvas_of(encoded, num_frames), memory.Views(0, _EXAMINED_SIDE_PX)
     for index in range(num_frames):
         image.seek(index)
-        coefficients = _coefficients(image, encoded)
-        num_bytes = decoding_bytes(
-            image, size or image.size, num_all, len(encoded), _NO_VIEWS, coefficients, by_pillow=True
-        )
-        check_bytes(image.size, num_bytes)
+        facts = (image, size or image.size, num_all, len(encoded), no_views, _coefficients(image, encoded))
+        memory.check_bytes(image.size, memory.decoding_bytes(*facts, by_pillow=True))
         stated = orientation.orientation_of(image).stated or 1
         tiles = (tile for *_, tile in hidden.tiles_of(image))
-        pixels = ((tile if is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
+        pixels = ((tile if memory.is_wide(tile) else tile.convert("RGBA")).tobytes() for tile in tiles)
         hashes.append(_digest((image.size, stated), pixels))
     return hashes
 
@@ -187,7 +174,7 @@ def _coefficients(image: Image.Image, encoded: bytes) -> int:
     """Return `coefficient_bytes` of the frame of a JPEG; 0 of other formats."""
     if memory.format_name(image) != "jpeg":
         return 0
-    return coefficient_bytes(image, jpeg.streams(encoded, [getattr(image, "offset", 0)])[0].num_scans)
+    return memory.coefficient_bytes(image, jpeg.streams(encoded, [getattr(image, "offset", 0)])[0].num_scans)
 
 
 CoverMethod = Literal["solid", "pixelate", "blur"]
@@ -227,7 +214,7 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
             image.format = "JPEG"  # its first picture, which is written like one
         if image.format not in formats.COVERED or not is_still or image.mode not in _MODES:
             return None
-        check_bytes(image.size, covering_bytes(image, len(encoded), _coefficients(image, encoded)))
+        memory.check_bytes(image.size, memory.covering_bytes(image, len(encoded), _coefficients(image, encoded)))
         return cleaned(_drawn(image, areas, method, _is_lossless(image, encoded)), 1)
     except Exception:  # the edge: hostile bytes make the decoders raise anything, as in `ingest.images.decode`
         return None

@@ -10,8 +10,6 @@ from ingest.errors import PrivsieveError
 Format = Literal[1]
 FORMAT: Format = 1
 
-MAX_SHOWN = 10**6
-
 
 def refuse_other_format(fields: object, file: str, remedy: str, kind: type[PrivsieveError]) -> None:
     """Raise `kind` in one line if these fields of a JSON object have another number than `FORMAT`, or none.
@@ -24,7 +22,7 @@ def refuse_other_format(fields: object, file: str, remedy: str, kind: type[Privs
     number = fields.get("format")
     if number == FORMAT and type(number) is int:
         return
-    is_shown = type(number) is int and 0 <= number < MAX_SHOWN
+    is_shown = type(number) is int and 0 <= number < 10**6
     has = f"the format {number}" if is_shown else "no format number" if number is None else "a format that is no number"
     wanted = f"this privsieve reads format {FORMAT}"
     raise kind(f"{file} has {has}, and {wanted}; use the version that wrote it, or {remedy}")

@@ -209,14 +209,10 @@ class Place:
                 raise  # may come from reading another file
             raise storage_error(f"cannot write {self.path}", error) from None
 
-    def _aside_path(self) -> str:
-        """Return the path of a new unfinished file that is to become this one."""
-        folder, name = os.path.split(self.path)
-        return os.path.join(folder, f"{unfinished_stem(name)}.{uuid.uuid4().hex[:8]}{PART}")
-
     @contextmanager
     def _aside(self) -> Iterator[BinaryIO]:
-        aside = self._aside_path()
+        folder, name = os.path.split(self.path)
+        aside = os.path.join(folder, f"{unfinished_stem(name)}.{uuid.uuid4().hex[:8]}{PART}")
         file = open(aside, "wb")  # noqa: SIM115 - closing it fails too if the disk is full
         try:
             yield file
@@ -289,11 +285,7 @@ class Place:
         return sorted(name for name in names if name)  # consoles of object stores mark a folder by a file "folder/"
 
     def _remote_files(self) -> Iterator[str]:
-        """Yield paths of the files directly in this folder.
-
-        A bucket of S3 is listed page by page, each tried again on its own: the entries of millions of results take
-        gigabytes.
-        """
+        """Yield paths of the files directly in this folder. S3 gives pages: entries of millions take gigabytes."""
         if "s3" not in _protocols(self.fs) or not self.path:
             yield from (entry["name"] for entry in self.entries() if entry["type"] != "directory")
             return

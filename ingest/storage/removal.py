@@ -46,7 +46,15 @@ def remove_tree(folder: Place, last: Collection[str] = ()) -> None:
     """
     try:
         if folder.is_local:
-            _remove(folder.path, last)
+            if os.path.islink(folder.path):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            for path in reversed(_folders(folder.path)):
+                names = os.listdir(path)
+                if path == folder.path:
+                    names.sort(key=lambda name: name in last)
+                for name in names:
+                    os.unlink(os.path.join(path, name))
+                os.rmdir(path)
         else:
             before = [entry["name"] for entry in folder.entries()] if last else []
             for path in (*(path for path in before if posixpath.basename(path) not in last), folder.path):
@@ -77,15 +85,6 @@ def remove_half_written_of(file: Place) -> None:
     for name in folder.names() if folder.is_dir() else ():
         if aside.fullmatch(name):
             folder.at(name).remove()
-
-
-def _remove(top: str, last: Collection[str]) -> None:
-    if os.path.islink(top):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    for folder in reversed(_folders(top)):
-        for name in sorted(os.listdir(folder), key=lambda name: folder == top and name in last):
-            os.unlink(os.path.join(folder, name))
-        os.rmdir(folder)
 
 
 def _folders(top: str) -> list[str]:

@@ -17,13 +17,11 @@ from typing import Any, BinaryIO
 from ingest.storage.retries import storage_error, store_errors
 
 WRITTEN_BACK_BYTES = 16 * 2**20
-"""The system is asked to start writing to disk after this many bytes: else the flush at the end waits for all of
-them."""
+"""The system starts writing to disk after this many bytes: else the flush at the end waits for all of them."""
 
 
 class SeekableReader(io.RawIOBase):
-    """A stream of bytes that is read at any offset. Subclasses have `read` or `readinto`, and `seek`, by which `tell`
-    works."""
+    """A stream read at any offset. Subclasses have `read` or `readinto`, and `seek`, by which `tell` works."""
 
     def readable(self) -> bool:
         return True
@@ -76,24 +74,19 @@ class NewFile(io.RawIOBase):
         try:
             self._stream.write(content)
             if self._is_local and self._num_bytes - self._num_written_back >= WRITTEN_BACK_BYTES:
-                self._write_back()
+                if hasattr(os, "posix_fadvise"):  # Linux writes what is declared as not needed; others may do nothing
+                    self._stream.flush()
+                    num_bytes = self._num_bytes - self._num_written_back
+                    os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
+                self._num_written_back = self._num_bytes
         except store_errors() as error:
             raise storage_error(f"cannot write {self._path}", error) from None
         self._digest.update(content)
         self._num_bytes += len(content)
         return len(content)
 
-    def _write_back(self) -> None:
-        """Ask the system to write: Linux does so for data declared as not needed; others may do nothing."""
-        if hasattr(os, "posix_fadvise"):
-            self._stream.flush()
-            num_bytes = self._num_bytes - self._num_written_back
-            os.posix_fadvise(self._stream.fileno(), self._num_written_back, num_bytes, os.POSIX_FADV_DONTNEED)
-        self._num_written_back = self._num_bytes
-
 
 NUM_BLOCKS = 16
-
 BLOCK_BYTES = 512
 
 ReadBlock = Callable[[int, int, int], bytes]

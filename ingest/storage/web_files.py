@@ -72,11 +72,7 @@ async def _check_redirection(
     """Raise RedirectedError unless the new address has the same machine and port, or is a public one of https."""
     headers = redirection.response.headers
     target = redirection.url.join(yarl.URL(headers.get("Location") or headers.get("URI") or ""))
-    is_same = (target.host, target.port, target.scheme) == (
-        redirection.url.host,
-        redirection.url.port,
-        redirection.url.scheme,
-    )
+    is_same = all(getattr(target, part) == getattr(redirection.url, part) for part in ("host", "port", "scheme"))
     if not is_same and not (target.scheme == "https" and await _is_public(target)):
         redirection.response.close()
         raise RedirectedError

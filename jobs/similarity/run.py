@@ -9,15 +9,7 @@ from ingest.storage.place import place
 from jobs.console.requests import refuse_existing
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
-from jobs.similarity.comparing import (
-    Corpus,
-    EncodedPicture,
-    ReadPicture,
-    compared,
-    corpora_of,
-    drawn,
-    read_picture,
-)
+from jobs.similarity.comparing import Corpus, EncodedPicture, ReadPicture, compared, corpora_of, drawn, read_picture
 from jobs.similarity.request import CompareRequest
 from reports.similarity.compute import PairFigures, SetPairs
 from reports.similarity.results import PairState, Similarity

@@ -33,15 +33,7 @@ from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, TargetKind, differ, drawn, splits
-from scoring.tuning.training_set import (
-    RECORD,
-    SHARD_NAME,
-    SPLITS,
-    UNFINISHED,
-    SetRecord,
-    described,
-    file_sha256,
-)
+from scoring.tuning.training_set import RECORD, SHARD_NAME, SPLITS, UNFINISHED, SetRecord, described, file_sha256
 
 PICTURES_PER_SHARD = 1_000
 

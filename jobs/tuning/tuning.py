@@ -21,17 +21,7 @@ from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.runtime.progress import SILENT, Feedback, weights_shown
 from reports.words import percent
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
-from scoring.engines.vlm.adapter import (
-    BEGUN,
-    CARD,
-    PACKAGES,
-    PAGE,
-    Card,
-    adapter,
-    card_at,
-    check_fits,
-    page,
-)
+from scoring.engines.vlm.adapter import BEGUN, CARD, PACKAGES, PAGE, Card, adapter, card_at, check_fits, page
 from scoring.engines.vlm.checkpoint import checkpoint
 from scoring.runs import RUN_LEASE
 from scoring.runs.lease import Lease, lease
@@ -126,14 +116,7 @@ def run_tune(request: TuneRequest, feedback: Feedback = SILENT) -> Card:
     from scoring.tuning.training import TrainingRequest, check
 
     work = TrainingRequest(
-        made_of,
-        protocol,
-        model,
-        chosen,
-        Path(out.path),
-        request.max_pixels,
-        request.seed,
-        request.micro_batch_size,
+        made_of, protocol, model, chosen, Path(out.path), request.max_pixels, request.seed, request.micro_batch_size
     )
     check(work)
     with lease(out.at(RUN_LEASE), request.out, takeover=None) as own_lease:

@@ -5,15 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ingest.errors import number_of
 from ingest.sample import printable
 from reports.audit.drawing import Expected
-from reports.audit.results import (
-    ALL_LABELLED,
-    FEW_LABELS,
-    NO_LABELS,
-    ONLY_PRESENT,
-    Audit,
-    LabelCounts,
-    SubjectRates,
-)
+from reports.audit.results import ALL_LABELLED, FEW_LABELS, NO_LABELS, ONLY_PRESENT, Audit, LabelCounts, SubjectRates
 from reports.statistics.agreement import MIN_TWICE
 from reports.statistics.category_rates import MIN_LABELS
 from reports.statistics.estimates import Estimate

@@ -15,12 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reports.statistics.binary import BinaryMetrics, Numbers, cells, known, of_counts, rates
-from reports.statistics.correlation import (
-    PairwiseAccuracy,
-    pairwise_by_level,
-    weighted_pearson,
-    weighted_spearman,
-)
+from reports.statistics.correlation import PairwiseAccuracy, pairwise_by_level, weighted_pearson, weighted_spearman
 from reports.statistics.intervals import Draws, Interval, of_macro_f1, of_shares
 from scoring.severity import BANDS
 from scoring.taxonomy import KEYS

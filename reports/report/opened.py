@@ -216,11 +216,7 @@ class OpenRun:
         return self._run.select(statement)
 
     def summary(
-        self,
-        by: str = "category",
-        private: str | None = None,
-        top: int = 15,
-        sizes: "SourceSizes | None" = None,
+        self, by: str = "category", private: str | None = None, top: int = 15, sizes: "SourceSizes | None" = None
     ) -> "Report":
         """Return everything that `privsieve report` says. by, private and errors: as with `rates`.
 

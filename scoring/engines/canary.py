@@ -49,13 +49,8 @@ def canary_answer(engine: Engine) -> Outcome:
 def record(answer: Assessment) -> bytes:
     """Return an engine's answer as JSON, for comparison with other engines. Holds numbers only."""
     probabilities = None if answer.probabilities is None else _plain(answer.probabilities)
-    kept = {
-        "values": _plain(answer.values),
-        "probabilities": probabilities,
-        "holistic_score": answer.holistic_score,
-        "private": answer.private,
-        "prob_private": answer.prob_private,
-    }
+    kept = {"values": _plain(answer.values), "probabilities": probabilities}
+    kept |= {name: getattr(answer, name) for name in ("holistic_score", "private", "prob_private")}
     return json.dumps(kept).encode()
 
 

@@ -15,10 +15,9 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ingest.errors import EngineError
-from scoring.assessment import Assessment, Box, EngineDescription, EngineOptions, Outcome, Values, View
+from scoring.assessment import Assessment, Box, EngineDescription, EngineOptions, Outcome, View
 from scoring.engine_facts import Preview, Requirements
 from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
@@ -87,15 +86,11 @@ class CannedEngine:
         values = np.select([random_bytes < 32, random_bytes < 48, random_bytes < 56], [1.0, 0.5, np.nan], 0.0).astype(
             np.float32
         )
+        rows = {0.0: (0.9, 0.07, 0.03), 0.5: (0.2, 0.6, 0.2), 1.0: (0.03, 0.07, 0.9)}
         present = [key for key, value in zip(KEYS, values, strict=True) if value == 1]
         return Assessment(
             values=values,
             evidence=tuple(f"canned answer for {key}" for key in present),
             boxes=tuple(Box(key, "canned", 0.25, 0.25, 0.75, 0.75, 1.0) for key in present),
-            probabilities=self._probabilities(values),
+            probabilities=np.array([rows.get(float(value), (np.nan,) * 3) for value in values], dtype=np.float32),
         )
-
-    def _probabilities(self, values: Values) -> npt.NDArray[np.float32]:
-        rows = {0.0: (0.9, 0.07, 0.03), 0.5: (0.2, 0.6, 0.2), 1.0: (0.03, 0.07, 0.9)}
-        unknown = (np.nan,) * 3
-        return np.array([rows.get(float(value), unknown) for value in values], dtype=np.float32)

@@ -16,14 +16,7 @@ from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from ingest.storage.web import refuse_credentials
 from scoring.assessment import SET_BY_SCANS, EngineOptions
-from scoring.policies.policy import (
-    WHOLE_IMAGE,
-    Policy,
-    PolicyFile,
-    Promise,
-    Rule,
-    SecondEngine,
-)
+from scoring.policies.policy import WHOLE_IMAGE, Policy, PolicyFile, Promise, Rule, SecondEngine
 from scoring.policies.reserved import ReservedRule
 from scoring.sql.expressions import boolean_expression
 from scoring.table import IMAGE_SCHEMA

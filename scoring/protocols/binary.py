@@ -23,24 +23,9 @@ import numpy as np
 
 from ingest.errors import EngineError
 from scoring.assessment import Assessment, Outcome, Unscored, not_assessed
-from scoring.protocols.interface import (
-    Answer,
-    FirstToken,
-    FirstTokenAnswer,
-    Generate,
-    Prompt,
-    Protocol,
-    TextAnswer,
-)
+from scoring.protocols.interface import Answer, FirstToken, FirstTokenAnswer, Generate, Prompt, Protocol, TextAnswer
 from scoring.protocols.reading import how_probable, probabilities_of, text_of, unparsable
-from scoring.protocols.texts import (
-    Texts,
-    Wording,
-    fill,
-    load_texts,
-    version,
-    with_image,
-)
+from scoring.protocols.texts import Texts, Wording, fill, load_texts, version, with_image
 from scoring.protocols.yes_or_no import AnswerWords
 
 Reading = Literal["strict", "lenient", "first", "reason"]

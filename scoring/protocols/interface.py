@@ -192,14 +192,16 @@ def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:
     parts = [
         PromptPart(
             message.role,
-            "\n".join(_lines(part.text) if isinstance(part, Text) else "[the picture]" for part in message.parts),
+            "\n".join(
+                part.text.removesuffix("\n") if isinstance(part, Text) else "[the picture]" for part in message.parts
+            ),
         )
         for message in asked.prompt.messages
     ]
     wanted = asked.prompt.wanted
     if isinstance(wanted, Slots):
         form = "".join(piece + wanted.placeholder for piece in wanted.pieces)
-        parts.append(PromptPart("assistant, whose probabilities at the digits are read", _lines(form)))
+        parts.append(PromptPart("assistant, whose probabilities at the digits are read", form.removesuffix("\n")))
     elif isinstance(wanted, FirstToken):
         choices = " against ".join(" or ".join(spellings) for spellings in wanted.choices)
         parts.append(PromptPart(f"assistant: the probability that the answer begins with {choices}; nothing generated"))
@@ -209,7 +211,3 @@ def prompt_parts(asked: Protocol) -> tuple[PromptPart, ...]:
     if asked.passes > 1:
         parts.append(PromptPart(f"then {asked.passes - 1} more without the picture, about the answer"))
     return tuple(parts)
-
-
-def _lines(text: str) -> str:
-    return text.removesuffix("\n")

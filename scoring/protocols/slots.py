@@ -54,7 +54,10 @@ def make(variants: frozenset[str], prompts: bytes | None) -> SlotsProtocol:
     texts = load_texts("slots", SlotsTexts, prompts)
     if len(texts.placeholder) != 1 or not texts.placeholder.isascii() or not texts.placeholder.isdigit():
         raise EngineError("the prompt file: placeholder must be a single digit, which is a single token")
-    wanted = Slots(_pieces(SLOT_ALONE) if "digits" in variants else _named_pieces(texts.form_line), texts.placeholder)
+    form_line = SLOT_ALONE if "digits" in variants else texts.form_line
+    wanted = Slots(_pieces(form_line), texts.placeholder)
+    if "digits" not in variants and "{letter}" not in form_line:
+        must_hold("form_line", form_line, "key", "the form names no attribute; {letter} does, too")
     if wanted.placeholder in wanted.choices:
         raise EngineError(
             f"the prompt file: placeholder must be none of {', '.join(wanted.choices)}, which are the answers"
@@ -62,13 +65,6 @@ def make(variants: frozenset[str], prompts: bytes | None) -> SlotsProtocol:
     instructions = texts.question(variants, {"placeholder": texts.placeholder})
     prompt = Prompt(with_image(texts, texts.system, instructions), wanted)
     return SlotsProtocol(name, version(name, REVISION, texts, [prompt]), prompt)
-
-
-def _named_pieces(form_line: str) -> tuple[str, ...]:
-    pieces = _pieces(form_line)
-    if "{letter}" not in form_line:
-        must_hold("form_line", form_line, "key", "the form names no attribute; {letter} does, too")
-    return pieces
 
 
 def _pieces(form_line: str) -> tuple[str, ...]:

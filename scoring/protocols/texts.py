@@ -158,12 +158,6 @@ def parse_mapping(content: bytes, name: str) -> dict[str, Any]:
     return parsed
 
 
-def hash_of(content: object) -> str:
-    """Return 12 hex digits of a hash of `content`, the same on every machine. content: of JSON types."""
-    canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()[:12]
-
-
 def _check_names(given: Mapping[str, Any], known: Mapping[str, Any] | tuple[str, ...], noun: str, where: str) -> None:
     for name in given:
         if name not in known:
@@ -208,4 +202,5 @@ def version(name: str, revision: int, texts: Texts, prompts: Sequence[Prompt]) -
         "prompts": [dataclasses.asdict(prompt) for prompt in prompts],
         "thresholds": {},  # as it was when there were some, so that the hashes stay
     }
-    return f"{name}-{revision} {hash_of(content)}"
+    canonical = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return f"{name}-{revision} {hashlib.sha256(canonical.encode('ascii')).hexdigest()[:12]}"

@@ -72,19 +72,16 @@ class TwoPassProtocol(Protocol):
         if isinstance(notes, Unscored):
             return notes
         if len(answers) == 1:
-            return self._second(notes)
+            messages = tuple(
+                Message(m.role, tuple(Text(p.text.replace(_NOTES, notes)) for p in m.parts if isinstance(p, Text)))
+                for m in self.second.messages
+            )
+            return Prompt(messages, self.second.wanted)
         second = text_of(answers[1])
         values = second if isinstance(second, Unscored) else read_form(second, MEANING)
         if isinstance(values, Unscored):
             return values
         return Assessment(values, evidence(values))
-
-    def _second(self, notes: str) -> Prompt:
-        messages = tuple(
-            Message(m.role, tuple(Text(p.text.replace(_NOTES, notes)) for p in m.parts if isinstance(p, Text)))
-            for m in self.second.messages
-        )
-        return Prompt(messages, self.second.wanted)
 
 
 def make(variants: frozenset[str], prompts: bytes | None) -> TwoPassProtocol:
@@ -107,7 +104,8 @@ def _notes_of(answer: TextAnswer) -> str | Unscored:
     """
     if len(answer.text) > MAX_NOTES_CHARS:
         return unparsable(f"has {len(answer.text):,} characters, more than any answer needs", answer)
-    lines = map(_on_one_line, answer.text.splitlines())
+    printable = ("".join(c if c.isprintable() else " " for c in line) for line in answer.text.splitlines())
+    lines = (" ".join(line.split()) for line in printable)
     text = "\n".join(line.translate(_MARKUP) for line in lines if line)
     num_levels = 0
     for heading in _LEVEL.finditer(text):
@@ -115,7 +113,3 @@ def _notes_of(answer: TextAnswer) -> str | Unscored:
     if num_levels < len(TAXONOMY.levels) or answer.is_cut_off:
         return unparsable(f"speaks of {num_levels} of the {len(TAXONOMY.levels)} levels", answer)
     return text
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

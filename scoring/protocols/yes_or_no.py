@@ -15,9 +15,6 @@ from ingest.errors import EngineError
 from ingest.sample import printable
 from scoring.assessment import Unscored
 
-MAX_SPELLINGS = 20
-MAX_SPELLING_CHARS = 40
-
 REJECTIONS = {
     "empty": "the answer is empty",
     "both": "the answer says both yes and no",
@@ -45,7 +42,7 @@ _REFUSAL = re.compile(
 )
 """Beginnings of an answer that is a refusal if it has no yes or no."""
 
-Spellings = Annotated[list[Annotated[str, Field(max_length=MAX_SPELLING_CHARS)]], Field(max_length=MAX_SPELLINGS)]
+Spellings = Annotated[list[Annotated[str, Field(max_length=40)]], Field(max_length=20)]
 
 
 class AnswerWords(BaseModel):

@@ -8,7 +8,6 @@ from functools import cache
 
 from scoring.text_rules.vocabulary import wordings, words
 
-_MRZ_LETTERS = {letter: value for value, letter in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZ", start=10)}
 _READ_AS_DIGIT = str.maketrans("OQDIZSBG", "00012586")
 """Letters that text recognition puts where only digits can be."""
 
@@ -49,7 +48,7 @@ def aba_routing(number: str) -> bool:
 
 def mrz_digit(field: str) -> int:
     """Compute a check digit by ICAO Doc 9303 part 3: weights 7, 3, 1 over digits, letters (A = 10) and fillers (0)."""
-    values = [int(c) if c.isdigit() else _MRZ_LETTERS.get(c, 0) for c in field]
+    values = [0 if c == "<" else int(c, 36) for c in field]
     return sum(value * (7, 3, 1)[i % 3] for i, value in enumerate(values)) % 10
 
 

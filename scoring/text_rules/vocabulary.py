@@ -196,33 +196,24 @@ def _hold_name(tokens: list[str]) -> bool:
         rest = tokens[behind : behind + 4]
         if rest and _is_name(tokens[index], rest, alone=index == 0 and len(tokens) <= 4):
             return True
-        if not _may_stand_between(tokens[index]):
+        is_initial = len(tokens[index].rstrip(".")) == 1
+        if not is_initial and plain(tokens[index]) not in words("particles.txt"):
             behind = index
     return False
-
-
-def _may_stand_between(word: str) -> bool:
-    """Return whether the word is an initial or a particle, which may be between a given and a family name."""
-    return len(word.rstrip(".")) == 1 or plain(word) in words("particles.txt")
 
 
 def _is_name(word: str, rest: list[str], alone: bool) -> bool:
     """Return whether the words are a name. rest: those that follow, without initials and particles."""
     if not word[:1].isupper() or len(rest[0]) < 2 or not _name_word(rest[0]):
         return False
-    return word.isupper() == rest[0].isupper() and not _is_place(rest) and _pair(word, rest, alone)
-
-
-def _is_place(rest: list[str]) -> bool:
-    """Recognise "Martin Luther Street", "John Lewis Store"."""
-    return len(rest) > 1 and rest[1][:1].isupper() and plain(rest[1]).rstrip(".") in words("not_names.txt")
-
-
-def _pair(word: str, rest: list[str], alone: bool) -> bool:
+    # "Martin Luther Street", "John Lewis Store"
+    is_place = len(rest) > 1 and rest[1][:1].isupper() and plain(rest[1]).rstrip(".") in words("not_names.txt")
+    if is_place or word.isupper() != rest[0].isupper():
+        return False
     if _may_be_given(word) and _is_family(rest[0]):
         return True
-    reversed_order = _is_family(word) and is_given(rest[0])
-    return alone and (reversed_order or (is_given(word) and all(_name_word(other) for other in rest)))
+    is_reversed = _is_family(word) and is_given(rest[0])
+    return alone and (is_reversed or (is_given(word) and all(_name_word(other) for other in rest)))
 
 
 def given_only(text: str) -> bool:

@@ -194,11 +194,7 @@ def adapted(model: Any, recipe: Recipe) -> PeftModel:
     if not names:
         raise LabelsError("the model has no linear layers that can be tuned; choose another --model")
     settings = LoraConfig(
-        r=recipe.rank,
-        lora_alpha=recipe.alpha,
-        lora_dropout=recipe.dropout,
-        target_modules=names,
-        task_type="CAUSAL_LM",
+        r=recipe.rank, lora_alpha=recipe.alpha, lora_dropout=recipe.dropout, target_modules=names, task_type="CAUSAL_LM"
     )
     if torch.cuda.is_available():
         model.gradient_checkpointing_enable({"use_reentrant": False})

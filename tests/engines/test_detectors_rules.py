@@ -113,13 +113,8 @@ def test_people_are_named(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Martin Luther Street",
-        "CONTOSO LTD.",
-        "Will You Come",
-        "Paris Hotel",
-        "Rose Garden",
-        "Total Fat 13g",
-        "KATE_MAIN",
+        *("Martin Luther Street", "CONTOSO LTD.", "Will You Come", "Paris Hotel", "Rose Garden"),
+        *("Total Fat 13g", "KATE_MAIN"),
     ],
 )
 def test_places_firms_and_words_are_no_people(text: str) -> None:
@@ -180,13 +175,8 @@ def test_slips_and_panels_identify_nobody(texts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "ana@mill:~/src$ make",
-        "ana@mill:~$ ls",
-        "ana@mill: ~/src2 $ ls",
-        "(venv) ana@mill:~/x$",
-        "[ana@mill src2]$ make",
-        "[ana@mill ~]$",
-        "ana@mill ~ % make",
+        *("ana@mill:~/src$ make", "ana@mill:~$ ls", "ana@mill: ~/src2 $ ls", "(venv) ana@mill:~/x$"),
+        *("[ana@mill src2]$ make", "[ana@mill ~]$", "ana@mill ~ % make"),
         "[18:31] --> Ana (~ana@10.0.0.7) has joined this channel.",
     ],
 )
@@ -194,10 +184,6 @@ def test_the_accounts_of_shells_and_channels_identify_people(text: str) -> None:
     screen = assessed(page(text))
     assert value(screen, "non_unique_id") == 1
     assert screen.evidence[0] == "account name"
-
-
-def test_an_account_before_the_bare_name_of_a_folder_is_ambiguous() -> None:
-    assert value(assessed(page("ana@mill src % make")), "non_unique_id") == 0.5
 
 
 def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> None:
@@ -216,28 +202,26 @@ def test_a_driving_licence_tells_name_birth_and_address_by_field_numbers() -> No
         assert value(licence, key) == 1, key
 
 
-def test_a_closed_passport_is_ambiguous_and_an_article_about_passports_is_nothing() -> None:
-    assert value(assessed(page("UTOPIA", "PASSPORT")), "gov_ids") == 0.5
-    article = page(
-        "You will have to show your passport at the border", "and it has to be valid for at least six months more"
-    )
-    assert value(assessed(article), "gov_ids") == 0
+_ARTICLE = ("You will have to show your passport at the border", "and it has to be valid for at least six months more")
 
 
-def test_a_social_security_number_is_an_id_only_where_papers_have_one() -> None:
-    assert value(assessed(page("Social Security Number: 219-09-9999")), "gov_ids") == 1
-    assert value(assessed(page("Student TIN", "***-**-****")), "gov_ids") == 0
-
-
-def test_phone_numbers_of_businesses_are_ambiguous_and_those_of_people_are_not() -> None:
-    assert value(assessed(page("Spotless Cleaning Services", "Call 020 7946 0018")), "contact_details") == 0.5
-    assert value(assessed(page("Help line 1-800-555-0199")), "contact_details") == 0.5
-    assert value(assessed(page("Full name: Harriet Okafor", "Mobile: (555) 010-4471")), "contact_details") == 1
-
-
-def test_a_mailbox_with_a_name_is_personal_and_a_shared_one_is_not() -> None:
-    assert value(assessed(page("write to harriet.okafor@example.org")), "contact_details") == 1
-    assert value(assessed(page("write to support@example.org")), "contact_details") == 0.5
+@pytest.mark.parametrize(
+    ("texts", "key", "expected"),
+    [
+        (("ana@mill src % make",), "non_unique_id", 0.5),  # before the bare name of a folder
+        (("UTOPIA", "PASSPORT"), "gov_ids", 0.5),  # closed
+        (_ARTICLE, "gov_ids", 0),
+        (("Social Security Number: 219-09-9999",), "gov_ids", 1),
+        (("Student TIN", "***-**-****"), "gov_ids", 0),
+        (("Spotless Cleaning Services", "Call 020 7946 0018"), "contact_details", 0.5),
+        (("Help line 1-800-555-0199",), "contact_details", 0.5),
+        (("Full name: Harriet Okafor", "Mobile: (555) 010-4471"), "contact_details", 1),
+        (("write to harriet.okafor@example.org",), "contact_details", 1),
+        (("write to support@example.org",), "contact_details", 0.5),  # a shared mailbox
+    ],
+)
+def test_one_line_tells_whose_number_or_paper_it_is(texts: tuple[str, ...], key: str, expected: float) -> None:
+    assert value(assessed(page(*texts)), key) == expected
 
 
 def test_a_receipt_has_prices_and_perhaps_a_first_name() -> None:
@@ -343,16 +327,8 @@ def test_a_line_of_one_sign_repeated_is_judged_at_once(behind: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "12 Main Street",
-        "12a Oak Hill Rd",
-        "1600 Pennsylvania Ave NW",
-        "5AElmStreet",
-        "123456 Main St.",
-        "221B Baker Street",
-        "7 St. John's Wood Court",
-        "Hauptstrasse 12",
-        "14 bis, rue de Lille",
-        "Via Roma 5",
+        *("12 Main Street", "12a Oak Hill Rd", "1600 Pennsylvania Ave NW", "5AElmStreet", "123456 Main St."),
+        *("221B Baker Street", "7 St. John's Wood Court", "Hauptstrasse 12", "14 bis, rue de Lille", "Via Roma 5"),
     ],
 )
 def test_street_addresses_are_read_in_the_ways_people_write_them(text: str) -> None:

@@ -10,8 +10,7 @@ import pytest
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines.vlm.settings import settings
-
-BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
+from tests.weights.served import BASE
 
 
 def test_a_folder_with_other_weights_than_the_run_is_refused(tmp_path: Path) -> None:

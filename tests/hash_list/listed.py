@@ -11,8 +11,7 @@ import pdqhash
 from PIL import Image
 
 from privsieve import open_run
-from tests.ingest.crafted import exif, frames, jpeg, mpo
-from tests.ingest.hiding import HIDING
+from tests.ingest.crafted import HIDING, exif, frames, jpeg, mpo
 from tests.nasty import encoded
 
 SECRET = "secret"

@@ -1,9 +1,14 @@
-"""Makers of picture files and of their parts (segments, chunks, boxes, directories), deterministic and in memory."""
+"""Makers of picture files and of their parts (segments, chunks, boxes, directories), deterministic and in memory; and
+files that hold a card where no engine looks.
+
+`HIDING`: name -> (maker, kinds of `ingest.images.files` that must be found). `SHOWING`: files with nothing unseen.
+"""
 
 import base64
 import io
 import struct
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import pillow_heif
@@ -62,9 +67,7 @@ def with_earlier_scan(image: Image.Image) -> bytes:
     tables, scans = b"", b""
     for component, plane in ((1, coarse.convert("L")), *enumerate(planes, 1)):
         grey = encoded(plane, "JPEG")
-        first, frame, huffman, scan = (
-            grey.index(mark) for mark in (b"\xff\xdb", b"\xff\xc0", b"\xff\xc4", b"\xff\xda")
-        )
+        first, frame, huffman, scan = (grey.index(bytes([0xFF, mark])) for mark in (0xDB, 0xC0, 0xC4, 0xDA))
         colours = b"".join(bytes([number, 0x11, 0]) for number in (1, 2, 3))
         tables = grey[first:frame] + segment(0xC0, grey[frame + 4 : frame + 9] + b"\3" + colours) + grey[huffman:scan]
         scans += segment(0xDA, bytes([1, component, 0, 0, 63, 0])) + grey[scan + 10 : -2]
@@ -416,3 +419,254 @@ def tiff_with_tag(tag: int, content: bytes) -> bytes:
 def tiff_with_old_jpeg_tags(picture: bytes) -> bytes:
     whole = tiff(tiffinfo={513: 0xFFFFFFF, 514: len(picture)})
     return whole.replace(struct.pack("<I", 0xFFFFFFF), struct.pack("<I", len(whole))) + picture
+
+
+def codestream(image: Image.Image, **options: object) -> bytes:
+    return encoded(image, "JPEG2000", no_jp2=True, **options)
+
+
+CARD = card_file()
+SMALL_CARD = encoded(card(48), "JPEG", quality=20)
+TEXT = b"Anna Maria Smith 4111 1111 1111 1111 " * 20
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><text y="9">4111 1111 1111 1111</text></svg>'
+PICTURE, CHUNK = ("embedded_image",), ("unknown_chunk",)
+PICTURE_IN_CHUNK, PICTURE_BEHIND = ("embedded_image", "unknown_chunk"), ("embedded_image", "trailing_data")
+
+HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
+    "gif_frame_17.gif": (lambda: frames(17, "GIF"), ("frames",)),
+    "apng_frame_17.png": (lambda: frames(17, "PNG"), ("frames",)),
+    "webp_frame_17.webp": (lambda: frames(17, "WEBP", lossless=True), ("frames",)),
+    "avif_frame_17.avif": (lambda: frames(17, "AVIF"), ("frames",)),
+    "tiff_page_17.tiff": (lambda: frames(17, "TIFF"), ("frames",)),
+    "mpo_frame_17.jpg": (lambda: mpo(*map(scene, range(16)), card()), ("embedded_image", "frames", "trailing_data")),
+    "behind_jpeg.jpg": (lambda: jpeg() + CARD, PICTURE_BEHIND),
+    "behind_png.png": (lambda: png() + CARD, PICTURE_BEHIND),
+    "behind_gif.gif": (lambda: gif() + CARD, PICTURE_BEHIND),
+    "behind_webp.webp": (lambda: webp() + CARD, PICTURE_BEHIND),
+    "behind_avif.avif": (lambda: avif() + CARD, PICTURE_BEHIND),
+    "behind_bmp.bmp": (lambda: bmp() + CARD, PICTURE_BEHIND),
+    "behind_tiff.tiff": (lambda: tiff() + CARD, PICTURE_BEHIND),
+    "behind_packed_tiff.tiff": (lambda: tiff(compression="tiff_lzw") + CARD, PICTURE_BEHIND),
+    "behind_ppm.ppm": (lambda: encoded(scene(), "PPM") + CARD, PICTURE_BEHIND),
+    "behind_plain_ppm.ppm": (lambda: plain_ppm("17 " * 40), CHUNK),
+    "archive_behind.jpg": (lambda: jpeg() + b"PK\3\4" + bytes(range(256)), ("trailing_data",)),
+    "behind_mpo.jpg": (lambda: mpo(scene(), scene(9)) + CARD, PICTURE_BEHIND),
+    "app9.jpg": (lambda: with_segments(segment(0xE9, CARD)), PICTURE_IN_CHUNK),
+    "app9_in_two.jpg": (lambda: with_segments(segment(0xE9, CARD[:900]), segment(0xE9, CARD[900:])), PICTURE_IN_CHUNK),
+    "app9_packed.jpg": (lambda: with_segments(segment(0xE9, zlib.compress(card().tobytes()))), CHUNK),
+    "app9_between_scans.jpg": (
+        lambda: (w := jpeg(progressive=True)).replace(w[-2:], segment(0xE9, CARD) + w[-2:]),
+        PICTURE_IN_CHUNK,
+    ),
+    "dnl.jpg": (lambda: with_segments(segment(0xDC, CARD)), PICTURE_IN_CHUNK),
+    "comment.jpg": (lambda: with_segments(segment(0xFE, CARD)), PICTURE_IN_CHUNK),
+    "bmp_in_comment.jpg": (lambda: with_segments(segment(0xFE, card_file("BMP"))), PICTURE_IN_CHUNK),
+    "ppm_in_comment.jpg": (lambda: with_segments(segment(0xFE, card_file("PPM"))), PICTURE_IN_CHUNK),
+    "text_ppm_in_comment.jpg": (lambda: with_segments(segment(0xFE, b"P3 20 10 255\n" + b"4 111 111 " * 200)), PICTURE),
+    "svg_in_comment.jpg": (lambda: with_segments(segment(0xFE, SVG)), PICTURE),
+    "jxl_in_comment.jpg": (lambda: with_segments(segment(0xFE, b"\xff\x0a" + bytes(range(256)))), PICTURE_IN_CHUNK),
+    "packed_in_comment.jpg": (lambda: with_segments(segment(0xFE, zlib.compress(CARD))), CHUNK),
+    "bmp_in_icc.jpg": (lambda: jpeg(icc_profile=card_file("BMP")), PICTURE_IN_CHUNK),
+    "bmp_within_icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + card_file("BMP")), PICTURE_IN_CHUNK),
+    "icc.jpg": (lambda: jpeg(icc_profile=b"no profile" * 20 + CARD), PICTURE_IN_CHUNK),
+    "tag_of_icc.jpg": (lambda: jpeg(icc_profile=profile(priv=CARD)), PICTURE_IN_CHUNK),
+    "tag_of_icc.png": (lambda: png(icc_profile=profile(priv=CARD)), PICTURE_IN_CHUNK),
+    "tag_of_icc.webp": (lambda: webp(icc_profile=profile(priv=CARD)), PICTURE_IN_CHUNK),
+    "known_tag_of_icc.jpg": (lambda: jpeg(icc_profile=profile(cprt=CARD)), PICTURE),
+    "text_in_icc.jpg": (lambda: jpeg(icc_profile=profile(priv=b"text\0\0\0\0" + TEXT)), CHUNK),
+    "earlier_scan.jpg": (lambda: with_earlier_scan(card()), ("hidden_pixels",)),
+    "quantisation_tables.jpg": (lambda: with_segments(quantisation_tables(CARD)), PICTURE_IN_CHUNK),
+    "huffman_table.jpg": (lambda: with_segments(huffman_table(TEXT[:200])), CHUNK),
+    "restart_intervals.jpg": (
+        lambda: with_segments(*(segment(0xDD, TEXT[at : at + 2]) for at in range(0, 80, 2))),
+        CHUNK,
+    ),
+    "bare_markers.jpg": (lambda: with_segments(*(bytes([0xFF, 0xD0 + value % 8]) for value in TEXT)), CHUNK),
+    "exif_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD)), PICTURE),
+    "exif_bare_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif_of_bare_pixels(card(96))), PICTURE),
+    "exif_thumbnail.png": (lambda: with_chunks(chunk(b"eXIf", exif(CARD))), PICTURE),
+    "bmp_in_exif.png": (lambda: with_chunks(chunk(b"eXIf", card_file("BMP"))), PICTURE),
+    "icc.png": (lambda: png(icc_profile=CARD), PICTURE_IN_CHUNK),
+    "icc_not_packed.png": (lambda: with_chunks(chunk(b"iCCP", b"x\0\0" + CARD), before=b"IDAT"), PICTURE),
+    "behind_icc.png": (
+        lambda: with_chunks(chunk(b"iCCP", b"x\0\0" + zlib.compress(b"profile") + CARD), before=b"IDAT"),
+        PICTURE,
+    ),
+    "packed_in_text.png": (lambda: with_chunks(chunk(b"tEXt", b"x\0" + zlib.compress(CARD))), CHUNK),
+    "exif_thumbnail.webp": (lambda: webp(exif=exif(CARD)), PICTURE),
+    "exif_thumbnail.avif": (lambda: avif(exif=exif(CARD)), PICTURE),
+    "photoshop_thumbnail.jpg": (lambda: with_segments(segment(0xED, photoshop(CARD))), PICTURE),
+    "photoshop_thumbnail.tiff": (lambda: tiff(tiffinfo={34377: photoshop(CARD)[14:]}), PICTURE),
+    "xmp_thumbnail.jpg": (lambda: jpeg(xmp=xmp(CARD)), PICTURE),
+    "xmp_thumbnail.webp": (lambda: webp(xmp=xmp(CARD)), PICTURE),
+    "extended_xmp.jpg": (lambda: with_segments(extended_xmp(xmp(CARD))), PICTURE),
+    "jfif_thumbnail.jpg": (
+        lambda: (w := jpeg())[:2] + segment(0xE0, b"JFIF\0\1\2\0\0\1\0\1\x60\x3c" + card(96).tobytes()) + w[20:],
+        PICTURE,
+    ),
+    "jfxx_thumbnail.jpg": (lambda: (w := jpeg())[:20] + segment(0xE0, b"JFXX\0\x10" + CARD) + w[20:], PICTURE_IN_CHUNK),
+    "larger_than_scanned.jpg": (
+        lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(scene().resize((512, 384)), "JPEG"))),
+        PICTURE,
+    ),
+    "unblurred_thumbnail.jpg": (
+        lambda: encoded(painted_over(scene()), "JPEG", exif=b"Exif\0\0" + exif(thumbnail(side_px=160))),
+        PICTURE,
+    ),
+    "cut_off_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD[:-200])), PICTURE),
+    "private_chunk.png": (lambda: with_chunks(chunk(b"prVt", CARD)), PICTURE_IN_CHUNK),
+    "packed_chunk.png": (lambda: with_chunks(chunk(b"prVt", zlib.compress(card().tobytes()))), CHUNK),
+    "known_name.png": (lambda: with_chunks(chunk(b"tIME", CARD)), PICTURE_IN_CHUNK),
+    "text.png": (lambda: with_chunks(chunk(b"tEXt", b"Comment\0" + CARD)), PICTURE_IN_CHUNK),
+    "packed_text.png": (lambda: with_chunks(chunk(b"zTXt", b"Comment\0\0" + zlib.compress(CARD))), PICTURE_IN_CHUNK),
+    "raw_profile.png": (
+        lambda: with_chunks(
+            chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(f"\nexif\n{len(CARD)}\n{CARD.hex()}".encode()))
+        ),
+        PICTURE,
+    ),
+    "more_pixels.png": (lambda: with_chunks(chunk(b"IDAT", CARD)), PICTURE_BEHIND),
+    "webp_behind_pixels.png": (lambda: with_chunks(chunk(b"IDAT", card_file("WEBP"))), PICTURE_BEHIND),
+    "second_stream.png": (lambda: with_chunks(chunk(b"IDAT", zlib.compress(card().tobytes()))), ("trailing_data",)),
+    "more_rows.png": (lambda: png_with_more_rows(card().tobytes()), ("trailing_data",)),
+    "more_rows_interlaced.png": (lambda: png_with_more_rows(card().tobytes(), True), ("trailing_data",)),
+    "behind_last_frame.png": (
+        lambda: with_chunks(chunk(b"fdAT", b"\0\0\0\x05" + card_file("WEBP")), whole=frames(3, "PNG")),
+        PICTURE_BEHIND,
+    ),
+    "later_pixels.png": (
+        lambda: with_chunks(chunk(b"tIME", b"\7\xea\1\1\0\0\0"), chunk(b"IDAT", CARD)),
+        PICTURE_IN_CHUNK,
+    ),
+    "frames_without_animation.png": (lambda: with_chunks(chunk(b"fdAT", b"\0\0\0\0" + CARD)), ("frames",)),
+    "application.gif": (lambda: gif(b"!\xff" + sub_blocks(b"PRIVATE0001" + CARD)), PICTURE_IN_CHUNK),
+    "plain_text.gif": (lambda: gif(b"!\1" + sub_blocks(b"\0" * 12 + b"4111 1111 " * 9)), CHUNK),
+    "comment.gif": (lambda: gif(b"!\xfe" + sub_blocks(CARD)), PICTURE_IN_CHUNK),
+    "packed_in_comment.gif": (lambda: gif(b"!\xfe" + sub_blocks(zlib.compress(CARD))), CHUNK),
+    "garbage.gif": (lambda: gif(b"\5" * 40 + b"4111 1111 1111 1111 " * 9), CHUNK),
+    "private_chunk.webp": (lambda: webp(riff_chunk(b"PRVT", CARD)), PICTURE_IN_CHUNK),
+    "second_picture.webp": (lambda: webp(encoded(card(), "WEBP")[12:]), CHUNK),
+    "picture_behind_simple_one.webp": (lambda: riff(webp()[12:] + encoded(card(), "WEBP", lossless=True)[12:]), CHUNK),
+    "alpha_without_flag.webp": (lambda: riff(extended_header(0) + alpha_chunk() + webp()[12:]), CHUNK),
+    "alpha_behind_picture.webp": (lambda: riff(extended_header(0) + webp()[12:] + alpha_chunk()), CHUNK),
+    "palette_of_true_colour.png": (lambda: with_chunks(chunk(b"PLTE", TEXT[:300]), before=b"IDAT"), CHUNK),
+    "one_colour.png": (lambda: one_colour(card(), "PNG"), ("hidden_pixels",)),
+    "one_colour.gif": (lambda: one_colour(card(), "GIF"), ("hidden_pixels",)),
+    "one_colour.bmp": (lambda: one_colour(card(), "BMP"), ("hidden_pixels",)),
+    "behind_pixels.gif": (lambda: behind_lzw(CARD), PICTURE_BEHIND),
+    "behind_lossy.webp": (lambda: behind_chunk(b"VP8 ", CARD, webp()), PICTURE),
+    "behind_frame.webp": (
+        lambda: behind_chunk(b"ANMF", riff_chunk(b"PRVT", TEXT), frames(2, "WEBP", lossless=True)),
+        CHUNK,
+    ),
+    "behind_runs.bmp": (lambda: bmp_of_runs() + CARD, PICTURE_IN_CHUNK),
+    "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), PICTURE_IN_CHUNK),
+    "sub_directory.tiff": (lambda: tiff_with_sub_directory(card()), PICTURE),
+    "private_tag.tiff": (lambda: tiff(tiffinfo={65000: CARD}), PICTURE_IN_CHUNK),
+    "named_as_old_jpeg.tiff": (lambda: tiff_with_old_jpeg_tags(CARD), PICTURE_BEHIND),
+    "jpeg_tables.tiff": (lambda: tiff_with_tag(347, CARD + bytes(3000)), PICTURE_IN_CHUNK),
+    "small_jpeg_tables.tiff": (lambda: tiff_with_tag(347, CARD), PICTURE),
+    "transfer_function.tiff": (lambda: tiff_with_tag(301, CARD), PICTURE_IN_CHUNK),
+    "huffman_tables.tiff": (lambda: tiff_with_tag(520, CARD), PICTURE_IN_CHUNK),
+    "small_known_tag.tiff": (lambda: tiff_with_tag(291, SMALL_CARD), PICTURE),
+    "behind_deflated_strip.tiff": (
+        lambda: tiff_of_one_strip(zlib.compress(scene().tobytes()) + card_file("WEBP")),
+        PICTURE_IN_CHUNK,
+    ),
+    "more_rows_deflated.tiff": (lambda: tiff_of_one_strip(zlib.compress(scene().tobytes() + card().tobytes())), CHUNK),
+    "two_strips.tiff": (lambda: tiff_with_larger_strip(CARD), PICTURE_BEHIND),
+    "item.avif": (lambda: avif_with_item(b"av01", encoded(card(), "AVIF")[275:]), PICTURE),
+    "free_box.avif": (lambda: avif() + box(b"free", CARD), PICTURE_IN_CHUNK),
+    "second_picture.heic": (lambda: heif(scene(), card()), PICTURE),
+    "free_box.heic": (lambda: heif() + box(b"free", CARD), PICTURE_IN_CHUNK),
+    "unused_data.heic": (lambda: heif() + box(b"mdat", CARD), PICTURE_IN_CHUNK),
+    "exif_thumbnail.heic": (lambda: heif(exif=b"Exif\0\0" + exif(CARD)), PICTURE),
+    "uuid.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"uuid", TEXT), CHUNK),
+    "zeros_and_text.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"xml ", bytes(16) + TEXT), CHUNK),
+    "rights.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"jp2i", TEXT), CHUNK),
+    "lengths.j2k": (lambda: codestream(scene()).replace(b"\xff\x52", segment(0x57, TEXT * 4) + b"\xff\x52", 1), CHUNK),
+    "directory.ico": (lambda: icon_with_directory(TEXT), CHUNK),
+    "box.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"priv", CARD), PICTURE_IN_CHUNK),
+    "second_codestream.jp2": (lambda: encoded(scene(), "JPEG2000") + box(b"jp2c", codestream(card())), PICTURE),
+    "behind_codestream.j2k": (lambda: codestream(scene()) + CARD, PICTURE_BEHIND),
+    "comment.j2k": (
+        lambda: codestream(scene()).replace(b"\xff\x90", segment(0x64, b"\0\1" + CARD) + b"\xff\x90", 1),
+        PICTURE,
+    ),
+    "smaller_picture.ico": (lambda: joined_icon(icon(scene(), 96), icon(card(), 48)), PICTURE),
+    "behind.ico": (lambda: icon(scene(), 96) + CARD, PICTURE_BEHIND),
+    "behind_pixels.ico": (lambda: joined_icon(icon(scene(), 64, bitmap_format="bmp") + CARD), PICTURE_IN_CHUNK),
+    "chunk.ico": (lambda: joined_icon(icon(scene(), 64)[:22] + with_chunks(chunk(b"prVt", CARD))), PICTURE_IN_CHUNK),
+    "unused_data.avif": (lambda: avif() + box(b"mdat", CARD), PICTURE_IN_CHUNK),
+}
+
+SHOWING: dict[str, Callable[[], bytes]] = {
+    "plain.jpg": jpeg,
+    "progressive.jpg": lambda: jpeg(progressive=True),
+    "restarts.jpg": lambda: jpeg(restart_marker_blocks=4),
+    "grey.jpg": lambda: encoded(scene().convert("L"), "JPEG"),
+    "grey_with_tables_of_colour.jpg": lambda: with_segments(
+        (colour := jpeg())[colour.index(b"\xff\xc4") : colour.index(b"\xff\xda")],
+        whole=encoded(scene().convert("L"), "JPEG"),
+    ),
+    "cmyk.jpg": lambda: encoded(scene().convert("CMYK"), "JPEG"),
+    "two_frames.jpg": lambda: mpo(scene(), scene(9)),
+    "padded.jpg": lambda: jpeg() + b"\0" * 5000,
+    "few_bytes_more.jpg": lambda: jpeg() + b"\r\n" + bytes(range(50)),
+    "with_profile.jpg": lambda: jpeg(icc_profile=profile(), comment=b"made here"),
+    "words_in_comment.jpg": lambda: with_segments(segment(0xFE, "Café, ".encode("latin-1") * 40 + b"\r\n\0")),
+    "like_a_picture_in_comment.jpg": lambda: with_segments(segment(0xFE, b"GIF89a and P6 10 20 30 are formats. " * 9)),
+    "thumbnail.jpg": lambda: jpeg(exif=b"Exif\0\0" + exif(thumbnail())),
+    "bare_thumbnail.jpg": lambda: jpeg(
+        exif=b"Exif\0\0" + exif_of_bare_pixels(Image.open(io.BytesIO(thumbnail("PNG"))))
+    ),
+    "letterboxed_thumbnail.jpg": lambda: encoded(wide(), "JPEG", exif=b"Exif\0\0" + exif(letterboxed(wide()))),
+    "unturned_thumbnail.jpg": lambda: encoded(scene().rotate(90, expand=True), "JPEG", exif=turned_exif(thumbnail())),
+    "preview_behind.jpg": lambda: jpeg() + thumbnail(side_px=200) + b"\0" * 300,
+    "preview_segment.jpg": lambda: with_segments(segment(0xE4, thumbnail())),
+    "thumbnail.png": lambda: with_chunks(chunk(b"eXIf", exif(thumbnail()))),
+    "plain.png": png,
+    "with_profile.png": lambda: png(icc_profile=profile()),
+    "palette.png": lambda: encoded(scene().convert("P"), "PNG", transparency=3),
+    "chunks.png": lambda: with_chunks(
+        chunk(b"iDOT", b"\0" * 28), chunk(b"caBX", b"jumb" * 99), chunk(b"tEXt", b"Title\0words"), before=b"IDAT"
+    ),
+    "animated.png": lambda: frames(NUM_SCANNED, "PNG"),
+    "default_image.png": lambda: frames(5, "PNG", default_image=True),
+    "animated.gif": lambda: frames(NUM_SCANNED, "GIF", loop=0, comment=b"words"),
+    "xmp.gif": lambda: gif(b"!\xff\x0bXMP DataXMP<rdf:RDF></rdf:RDF>\1" + bytes(range(255, -1, -1)) + b"\0"),
+    "lossy.webp": webp,
+    "lossless.webp": lambda: webp(lossless=True, exif=exif(thumbnail()), icc_profile=b"profile" * 90),
+    "transparent.webp": lambda: encoded(half_transparent(), "WEBP"),
+    "animated.webp": lambda: frames(NUM_SCANNED, "WEBP", lossless=True),
+    "plain.bmp": bmp,
+    "interlaced.png": lambda: png_with_more_rows(b"", True),
+    "palette.bmp": lambda: encoded(scene().convert("P"), "BMP"),
+    "one_bit.bmp": lambda: encoded(scene().convert("1"), "BMP"),
+    "plain.tiff": tiff,
+    "packed.tiff": lambda: tiff(compression="tiff_lzw", description="words", exif=Image.Exif()),
+    "deflated.tiff": lambda: tiff(compression="tiff_adobe_deflate"),
+    "palette.tiff": lambda: encoded(scene().convert("P"), "TIFF"),
+    "jpeg.tiff": lambda: tiff(compression="jpeg"),
+    "big.tiff": lambda: tiff(big_tiff=True),
+    "pages.tiff": lambda: frames(NUM_SCANNED, "TIFF"),
+    "reduced.tiff": lambda: tiff_with_sub_directory(scene().resize((128, 96))),
+    "grey16.tiff": lambda: encoded(Image.fromarray(np.asarray(scene().convert("L")).astype(np.uint16) * 257), "TIFF"),
+    "plain.ppm": lambda: encoded(scene(), "PPM"),
+    "grey.pgm": lambda: encoded(scene().convert("L"), "PPM"),
+    "bitmap.pbm": lambda: encoded(scene().convert("1"), "PPM"),
+    "plain.heic": heif,
+    "thumbnail.heic": lambda: heif(thumbnails=[64], exif=b"Exif\0\0" + exif(thumbnail())),
+    "odd_sides.heic": lambda: heif(scene().crop((0, 0, 251, 187))),
+    "transparent.heic": lambda: heif(half_transparent()),
+    "plain.jp2": lambda: encoded(scene(), "JPEG2000"),
+    "plain.j2k": lambda: codestream(scene(), tile_size=(64, 64)),
+    "transparent.jp2": lambda: encoded(half_transparent(), "JPEG2000"),
+    "one_size.ico": lambda: icon(scene(), 64),
+    "bitmap.ico": lambda: icon(half_transparent(), 64, bitmap_format="bmp"),
+    "sizes.ico": lambda: icon(scene(), 128, 64),
+    "plain.avif": avif,
+    "transparent.avif": lambda: encoded(half_transparent(), "AVIF"),
+    "exif.avif": lambda: avif(exif=exif(thumbnail())),
+    "animated.avif": lambda: frames(NUM_SCANNED, "AVIF"),
+}

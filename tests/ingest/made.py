@@ -3,7 +3,7 @@
 import io
 import tarfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,6 +47,24 @@ def raw_members(path: Path) -> dict[str, bytes]:
 def parquet_file(path: Path, table: pa.Table, rows: int = 4) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, row_group_size=rows, compression="zstd")
+
+
+def corpus(folder: Path, format_name: str, pictures: Sequence[Sequence[bytes]]) -> Path:
+    """Shards of these pictures; tables in row groups of six rows."""
+    for shard, of_shard in enumerate(pictures):
+        target, named = folder / f"{shard:05d}", [(f"{n:03d}", picture) for n, picture in enumerate(of_shard)]
+        if format_name == "tree":
+            target.mkdir(parents=True)
+            for key, picture in named:
+                (target / f"{key}.jpg").write_bytes(picture)
+        elif format_name == "webdataset":
+            folder.mkdir(exist_ok=True)
+            members = [m for key, p in named for m in ((f"{key}.jpg", p), (f"{key}.cls", b"street"))]
+            target.with_suffix(".tar").write_bytes(tar_bytes(members))
+        else:
+            table = pa.table({"key": [key for key, _ in named], "jpg": [p for _, p in named]})
+            parquet_file(target.with_suffix(".parquet"), table, rows=6)
+    return folder
 
 
 def slices_of(source: Source) -> list[Slice]:

@@ -12,8 +12,21 @@ from PIL import Image, ImageCms
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import NUM_SCANNED, frames, jpeg, png, profile, scene, table_profile, webp, with_chunks
-from tests.ingest.hiding import CARD, HIDING, SHOWING, TEXT
+from tests.ingest.crafted import (
+    CARD,
+    HIDING,
+    NUM_SCANNED,
+    SHOWING,
+    TEXT,
+    frames,
+    jpeg,
+    png,
+    profile,
+    scene,
+    table_profile,
+    webp,
+    with_chunks,
+)
 from tests.ingest.remade import cleaned
 from tests.nasty import chunk, encoded
 
@@ -85,12 +98,8 @@ def test_of_a_colour_profile_the_colours_stay_and_the_rest_goes(format_name: str
     after = cleaned(encoded(scene(), format_name, icc_profile=profile(priv=CARD, cprt=TEXT, bkpt=TEXT)), 1)
     kept = Image.open(io.BytesIO(after or b"")).info["icc_profile"]
     lab = ImageCms.createProfile("LAB")
-    shown = [
-        np.asarray(
-            ImageCms.profileToProfile(scene(), ImageCms.ImageCmsProfile(io.BytesIO(each)), lab, outputMode="LAB")
-        )
-        for each in (profile(), kept)
-    ]
+    both = [ImageCms.ImageCmsProfile(io.BytesIO(each)) for each in (profile(), kept)]
+    shown = [np.asarray(ImageCms.profileToProfile(scene(), each, lab, outputMode="LAB")) for each in both]
     assert (shown[0] == shown[1]).all()
     assert len(kept) < 600
 
@@ -224,9 +233,7 @@ def gif_with_hidden_colours(**options: object) -> bytes:
 
 HIDDEN_COLOURS: dict[str, Callable[[], bytes]] = {
     "PNG": lambda: encoded(with_hidden_colours(scene()), "PNG"),
-    "PNG with opacity": lambda: encoded(
-        with_hidden_colours(scene()), "PNG", transparency=b"\0".ljust(20, b"\xff") + b"SS"
-    ),
+    "PNG with opacity": lambda: encoded(with_hidden_colours(scene()), "PNG", transparency=b"\0" + b"\xff" * 19 + b"SS"),
     "GIF": gif_with_hidden_colours,
     "GIF animated": lambda: gif_with_hidden_colours(save_all=True, append_images=[scene(50).quantize(20)]),
 }

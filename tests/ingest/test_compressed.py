@@ -59,9 +59,8 @@ def test_the_content_tells_how_it_is_compressed(
 ) -> None:
     monkeypatch.setattr(sample_module, "MAX_SAMPLES", 7)
     samples = read(tmp_path / name, packed(PLAIN, codec) if codec else PLAIN)
-    assert [(s.shard, s.index, s.key, s.category) for s in samples] == [
-        (name, n, f"{n:02d}", str(n % 3)) for n in range(40)
-    ]
+    found = [(s.shard, s.index, s.key, s.category) for s in samples]
+    assert found == [(name, n, f"{n:02d}", str(n % 3)) for n in range(40)]
     assert [s.encoded for s in samples] == PICTURES
     assert reasons(samples) == []
 
@@ -124,11 +123,8 @@ def test_a_bomb_is_stopped(tmp_path: Path, codec: str, monkeypatch: Patch) -> No
     monkeypatch.setattr(tar_samples, "MIN_LIMIT_BYTES", 2**20)
     bomb = tar_bytes([("0.jpg", jpeg(0)), ("1.jpg", b"\0" * 2**24), ("2.jpg", jpeg(2))])
     samples = read(tmp_path / "a.tar.gz", packed(bomb, codec))
-    assert [(s.key, s.fault and s.fault.reason) for s in samples] == [
-        ("0", None),
-        ("1", "truncated_shard"),
-        (samples[-1].key, "corrupt_shard"),
-    ]
+    assert [s.key for s in samples[:-1]] == ["0", "1"]
+    assert [s.fault and s.fault.reason for s in samples] == [None, "truncated_shard", "corrupt_shard"]
     assert samples[-1].fault is not None
     assert samples[-1].fault.message.endswith("there is more of it than a sane compression gives")
 

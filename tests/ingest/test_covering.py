@@ -11,8 +11,7 @@ from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.images.rewriting import CoverMethod
-from tests.ingest.crafted import frames, scene, table_profile, tiff
-from tests.ingest.hiding import HIDING
+from tests.ingest.crafted import HIDING, frames, scene, table_profile, tiff
 from tests.ingest.remade import covered
 from tests.ingest.test_cleaning import mutants, ordinary
 from tests.nasty import encoded

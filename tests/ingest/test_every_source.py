@@ -12,7 +12,7 @@ import pytest
 from ingest import sample as sample_module
 from ingest.formats import open_source, parquet
 from ingest.sample import Slice
-from tests.ingest.made import jpeg, parquet_file, samples_of, slices_of, tar_bytes
+from tests.ingest.made import corpus, jpeg, parquet_file, samples_of, slices_of, tar_bytes
 from tests.making import Patch
 
 NUM_SHARDS, PER_SHARD = 3, 11
@@ -31,23 +31,6 @@ def memory_url() -> Iterator[str]:
     url = f"memory://{uuid.uuid4().hex}"
     yield url
     fsspec.filesystem("memory").rm(url, recursive=True)
-
-
-def corpus(folder: Path, format_name: str) -> Path:
-    for shard, pictures in enumerate(PICTURES):
-        named = [(f"{n:03d}", picture) for n, picture in enumerate(pictures)]
-        if format_name == "tree":
-            (folder / f"{shard:05d}").mkdir(parents=True)
-            for key, picture in named:
-                (folder / f"{shard:05d}" / f"{key}.jpg").write_bytes(picture)
-        elif format_name == "webdataset":
-            folder.mkdir(exist_ok=True)
-            members = [m for key, p in named for m in ((f"{key}.jpg", p), (f"{key}.txt", b"words"))]
-            (folder / f"{shard:05d}.tar").write_bytes(tar_bytes(members))
-        else:
-            table = pa.table({"key": [key for key, _ in named], "jpg": [p for _, p in named]})
-            parquet_file(folder / f"{shard:05d}.parquet", table, rows=6)
-    return folder
 
 
 def check(url: str, format_name: str, num_shards: int) -> None:
@@ -72,7 +55,7 @@ def check(url: str, format_name: str, num_shards: int) -> None:
 
 @pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])
 def test_a_folder_is_read_whole_and_once(tmp_path: Path, format_name: str) -> None:
-    check(str(corpus(tmp_path / "corpus", format_name)), format_name, NUM_SHARDS)
+    check(str(corpus(tmp_path / "corpus", format_name, PICTURES)), format_name, NUM_SHARDS)
 
 
 @pytest.mark.parametrize("format_name", SUFFIXES)
@@ -80,13 +63,13 @@ def test_a_folder_is_read_whole_and_once(tmp_path: Path, format_name: str) -> No
     ("pattern", "num_shards"), [("00000", 1), ("*", 3), ("0000[01]", 2), ("{00000..00002}", 3), ("{00000,00001}", 2)]
 )
 def test_a_file_a_glob_and_a_brace_range(tmp_path: Path, format_name: str, pattern: str, num_shards: int) -> None:
-    folder = corpus(tmp_path / "corpus", format_name)
+    folder = corpus(tmp_path / "corpus", format_name, PICTURES)
     check(f"{folder}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
 
 
 @pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])
 def test_a_folder_on_another_file_system(tmp_path: Path, memory_url: str, format_name: str) -> None:
-    folder = corpus(tmp_path / "corpus", format_name)
+    folder = corpus(tmp_path / "corpus", format_name, PICTURES)
     fsspec.filesystem("memory").put(f"{folder}/", f"{memory_url}/", recursive=True)
     check(memory_url, format_name, NUM_SHARDS)
 
@@ -96,7 +79,7 @@ def test_a_folder_on_another_file_system(tmp_path: Path, memory_url: str, format
 def test_files_on_another_file_system(
     tmp_path: Path, memory_url: str, format_name: str, pattern: str, num_shards: int
 ) -> None:
-    folder = corpus(tmp_path / "corpus", format_name)
+    folder = corpus(tmp_path / "corpus", format_name, PICTURES)
     fsspec.filesystem("memory").put(f"{folder}/", f"{memory_url}/", recursive=True)
     check(f"{memory_url}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
 

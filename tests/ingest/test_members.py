@@ -22,25 +22,8 @@ from tests.ingest.texts import CAPTIONS, LIKE_PICTURES, TEXT_PICTURES
 
 PICTURES = [jpeg(40 * n) for n in range(3)]
 EXTENSIONS = (
-    *(
-        "jfif",
-        "jpe",
-        "apng",
-        "dib",
-        "pgm",
-        "pbm",
-        "pnm",
-        "ico",
-        "icns",
-        "tga",
-        "pcx",
-        "sgi",
-        "psd",
-        "eps",
-        "dds",
-        "j2k",
-    ),
-    *("mpo", "hdr", "exr", "qoi", "bin", "txt", "json", "cls", "0", "thumbnail.data"),
+    *("jfif", "jpe", "apng", "dib", "pgm", "pbm", "pnm", "ico", "icns", "tga", "pcx", "sgi", "psd", "eps", "dds"),
+    *("j2k", "mpo", "hdr", "exr", "qoi", "bin", "txt", "json", "cls", "0", "thumbnail.data"),
 )
 
 
@@ -70,12 +53,8 @@ def test_a_second_picture_is_seen_under_any_extension(tmp_path: Path, extension:
 
 @pytest.mark.parametrize("caption", [*CAPTIONS, *LIKE_PICTURES])
 def test_a_sample_is_scanned_and_released_whatever_its_caption_says(tmp_path: Path, caption: bytes) -> None:
-    members = {
-        "0.jpg": PICTURES[0],
-        "0.txt": caption,
-        "0.json": json.dumps(caption.decode()).encode(),
-        "0.cls": caption,
-    }
+    as_json = json.dumps(caption.decode()).encode()
+    members = {"0.jpg": PICTURES[0], "0.txt": caption, "0.json": as_json, "0.cls": caption}
     (tmp_path / "a.tar").write_bytes(tar_bytes(members.items()))
     [sample] = samples_of(open_source(str(tmp_path / "a.tar"), None, None))
     assert (sample.encoded, sample.fault) == (PICTURES[0], None)
@@ -119,19 +98,14 @@ BESIDE = {
 }
 
 
+NEVER_LISTED = {"npy": 1, "pkl": 1, "sh": 1, "(other)": 1, "(no extension)": 1}
+
+
 @pytest.mark.parametrize(
     ("members", "taken", "left_out"),
     [
-        (
-            "listed",
-            {"0.txt", "0.seg.json", "0.cls", "1.cls"},
-            {"npy": 1, "pkl": 1, "sh": 1, "(other)": 1, "(no extension)": 1, "txt": 3, "json": 3},
-        ),
-        (
-            "image-only",
-            set(),
-            {"npy": 1, "pkl": 1, "sh": 1, "(other)": 1, "(no extension)": 1, "txt": 4, "json": 4, "cls": 2},
-        ),
+        ("listed", {"0.txt", "0.seg.json", "0.cls", "1.cls"}, {**NEVER_LISTED, "txt": 3, "json": 3}),
+        ("image-only", set(), {**NEVER_LISTED, "txt": 4, "json": 4, "cls": 2}),
         ("all", BESIDE.keys(), {}),
     ],
 )

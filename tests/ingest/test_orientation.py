@@ -202,10 +202,8 @@ def test_a_view_that_is_turned_otherwise_counts_in_the_limit_of_memory() -> None
     """One of 16 frames is there; each may be turned otherwise, which is only known behind the pixels."""
     frames = chunk(b"acTL", struct.pack(">2I", 16, 0))
     whole = with_chunks(frames, before=b"IDAT", whole=encoded(Image.new("1", (3600, 3000)), "PNG"))
-    results = [
-        decode(with_chunks(chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(number)), whole=whole), ImageLimits())
-        for number in (1, 3)
-    ]
+    texts = [chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(number)) for number in (1, 3)]
+    results = [decode(with_chunks(text, whole=whole), ImageLimits()) for text in texts]
     assert isinstance(results[0], DecodedImage)
     assert isinstance(results[1], Rejected)
     assert results[1].reason == "too_much_memory"

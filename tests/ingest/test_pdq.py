@@ -13,17 +13,12 @@ from PIL import Image, ImageEnhance
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import MAX_DISTANCE, distances, hashes_of, near, pdq_of, turned
 from ingest.images.pixels import ImageLimits, Pixels
-from tests.ingest.crafted import card, frames
-from tests.ingest.hiding import HIDING, SHOWING
+from tests.ingest.crafted import HIDING, SHOWING, card, frames
 
 DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 NOTHING_SHOWN = {
-    "svg_in_comment.jpg",
-    "jxl_in_comment.jpg",
-    "cut_off_thumbnail.jpg",
-    "item.avif",
-    "second_picture.heic",
-    "second_codestream.jp2",
+    *("svg_in_comment.jpg", "jxl_in_comment.jpg", "cut_off_thumbnail.jpg"),
+    *("item.avif", "second_picture.heic", "second_codestream.jp2"),
 }
 """Pictures inside a file that cannot be decoded apart from it."""
 
@@ -68,14 +63,8 @@ def test_a_hash_by_the_authors_program_finds_copies_mirrored_turned_and_brighter
     found = []
     for pixels in pictures:
         brighter = np.asarray(ImageEnhance.Brightness(Image.fromarray(pixels)).enhance(1.2))
-        for seen in (
-            pixels,
-            pixels[:, ::-1],
-            np.rot90(pixels),
-            np.rot90(pixels, 2),
-            np.rot90(pixels, 3)[::-1],
-            brighter,
-        ):
+        turned_ways = (np.rot90(pixels), np.rot90(pixels, 2), np.rot90(pixels, 3)[::-1])
+        for seen in (pixels, pixels[:, ::-1], *turned_ways, brighter):
             found.append(is_near(of_the_authors(pixels), changed(seen, side_px)))
     assert np.mean(found) >= 0.95
 

@@ -147,10 +147,8 @@ def test_a_hundred_thousand_hashes_are_grouped_without_comparing_all_pairs() -> 
     groups = near_duplicate_groups(hashes)
 
     assert (groups[:10_000] == groups[10_000:20_000]).all()
-    num_compared = sum(
-        len(ours) * len(theirs)
-        for ours, theirs in _candidates(np.array([int(text, 16) for text in hashes], np.uint64), 8)
-    )
+    values = np.array([int(text, 16) for text in hashes], np.uint64)
+    num_compared = sum(len(ours) * len(theirs) for ours, theirs in _candidates(values, 8))
     assert num_compared < 0.1 * len(hashes) ** 2
 
 

@@ -6,11 +6,8 @@ import sys
 
 
 def test_a_picture_that_pillow_complains_of_prints_nothing() -> None:
-    sides, colours, layout = (
-        [(256, 3, 8), (257, 3, 8)],
-        [(258, 3, 8), (259, 3, 1), (262, 3, 2), (277, 3, 200)],
-        [(273, 4, 8)],
-    )
+    sides, layout = [(256, 3, 8), (257, 3, 8)], [(273, 4, 8)]
+    colours = [(258, 3, 8), (259, 3, 1), (262, 3, 2), (277, 3, 200)]
     tags = b"".join(
         struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in sides + colours[:3] + layout + colours[3:]
     )

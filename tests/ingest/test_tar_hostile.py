@@ -45,19 +45,10 @@ ONE, TWO = member("1.jpg", jpeg(1)), member("2.jpg", jpeg(2))
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
 def test_keys_that_come_back_and_that_alternate(tmp_path: Path, packed: bool) -> None:
     names = ["a.jpg", "b.jpg", "a.txt", "b.txt", "a.jpg", "c.jpg", "c.jpg"]
-    samples = read(
-        tmp_path,
-        tar_bytes([(name, jpeg(n) if name.endswith("jpg") else b"words") for n, name in enumerate(names)]),
-        packed,
-    )
-    assert reasons(samples) == [
-        ("a", None),
-        ("b", None),
-        ("a", "no_image"),
-        ("b", "no_image"),
-        ("a", None),
-        ("c", "several_images"),
-    ]
+    members = [(name, jpeg(n) if name.endswith("jpg") else b"words") for n, name in enumerate(names)]
+    samples = read(tmp_path, tar_bytes(members), packed)
+    whole = [("a", None), ("b", None), ("a", "no_image"), ("b", "no_image"), ("a", None)]
+    assert reasons(samples) == [*whole, ("c", "several_images")]
     assert [s.index for s in samples] == list(range(6))
     assert [s.encoded for s in samples if not s.fault] == [jpeg(0), jpeg(1), jpeg(4)]
 

@@ -82,13 +82,11 @@ def test_another_image_than_was_scanned_is_noticed(tmp_path: Path, format_name: 
 
 
 @pytest.mark.parametrize("format_name", MAKERS)
-@pytest.mark.parametrize(
-    ("num_then", "message"), [(7, "it has 6 samples, and had 7"), (5, "it has 6 samples, and had 5")]
-)
-def test_another_number_of_samples_is_noticed(tmp_path: Path, format_name: str, num_then: int, message: str) -> None:
+@pytest.mark.parametrize("num_then", [7, 5])
+def test_another_number_of_samples_is_noticed(tmp_path: Path, format_name: str, num_then: int) -> None:
     source, out = folders(tmp_path)
     shard = MAKERS[format_name](source)
-    with pytest.raises(IncompleteError, match=message):
+    with pytest.raises(IncompleteError, match=f"it has 6 samples, and had {num_then}"):
         write(format_name, source, shard, kept(0, num_samples=num_then), out)
     assert not list(tmp_path.glob("out/**/*.*"))
 
@@ -282,9 +280,8 @@ def test_a_table_that_is_cut_short_is_noticed(tmp_path: Path) -> None:
     source, out = folders(tmp_path)
     parquet(source)
     (source / "a.parquet").write_bytes((source / "a.parquet").read_bytes()[:-200])
-    with pytest.raises(
-        IncompleteError, match=r"^a\.parquet has changed since it was scanned: its footer cannot be read;"
-    ):
+    message = r"^a\.parquet has changed since it was scanned: its footer cannot be read;"
+    with pytest.raises(IncompleteError, match=message):
         write("parquet", source, "a.parquet", kept(0, num_samples=6), out)
     assert not out.exists()
 

@@ -17,8 +17,7 @@ from ingest.formats.released import OWN_NAMES
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
-from tests.ingest.crafted import frames, jpeg
-from tests.ingest.hiding import HIDING
+from tests.ingest.crafted import HIDING, frames, jpeg
 from tests.jobs.made import rows, tar
 from tests.making import Patch
 from tests.nasty import encoded

@@ -12,7 +12,7 @@ from scoring.assessment import Assessment, Outcome, View
 from scoring.policies.policy_file import load_policy, policy_bytes
 from scoring.table import Facts, to_table
 from scoring.taxonomy import KEYS
-from tests.ingest.hiding import HIDING, SHOWING
+from tests.ingest.crafted import HIDING, SHOWING
 
 SHIPPED = {"strict": "drop", "research": "flag", "identity-documents-only": "flag"}
 

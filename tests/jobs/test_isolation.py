@@ -24,7 +24,7 @@ from tests.records import scanned_record
 class FailingSource(Source):
     """Its storage is gone before the sample with the index `worst` is read."""
 
-    worst: int
+    worst: int = 0
 
     def read(self, slice_: Slice) -> Iterator[Sample]:
         for sample in super().read(slice_):

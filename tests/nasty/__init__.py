@@ -52,15 +52,6 @@ def png(width: int, height: int, bit_depth: int, colour_type: int, pixels: bytes
     return PNG_MAGIC + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(pixels, 9)) + chunk(b"IEND", b"")
 
 
-def truncated() -> bytes:
-    whole = jpeg()
-    return whole[: len(whole) * 60 // 100]
-
-
-def cmyk() -> bytes:
-    return encoded(drawn().convert("CMYK"), "JPEG", quality=95)
-
-
 def gray16() -> bytes:
     values = np.asarray(drawn().convert("L")).astype(np.uint16) * 257
     return encoded(Image.fromarray(values), "PNG")
@@ -75,10 +66,6 @@ def rgb16() -> bytes:
 def animated(format_name: str) -> bytes:
     frames = [drawn(text) for text in ("", "one", "555-0100")]
     return encoded(frames[0], format_name, save_all=True, append_images=frames[1:], duration=100)
-
-
-def multipage() -> bytes:
-    return encoded(drawn(), "TIFF", save_all=True, append_images=[drawn("555-0100")])
 
 
 def exif_rotated_gps() -> bytes:
@@ -162,9 +149,7 @@ def float_rgb() -> bytes:
 def bmp_of_16_bits(masks: tuple[int, int, int]) -> bytes:
     """A BMP of grey whose header says which bits are red, green and blue."""
     pixels = struct.pack("<H", 0x8410) * (WIDTH * HEIGHT)
-    info = struct.pack("<IiiHHIIiiII", 40, WIDTH, HEIGHT, 1, 16, 3, len(pixels), 0, 0, 0, 0) + struct.pack(
-        "<3I", *masks
-    )
+    info = struct.pack("<IiiHHIIiiII3I", 40, WIDTH, HEIGHT, 1, 16, 3, len(pixels), 0, 0, 0, 0, *masks)
     return b"BM" + struct.pack("<IHHI", 66 + len(pixels), 0, 0, 66) + info + pixels
 
 
@@ -180,21 +165,14 @@ def jpeg_of_12_bits() -> bytes:
     return whole[: start + 4] + b"\x0c" + whole[start + 5 :]
 
 
-def html_error_page() -> bytes:
-    return b"<!DOCTYPE html><html><head><title>404</title></head><body>Not Found</body></html>\n"
-
-
-def drawing_svg() -> bytes:
-    return b'<svg xmlns="http://www.w3.org/2000/svg" width="200" height="50"><text x="5" y="30">555-0100</text></svg>'
-
-
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="200" height="50"><text x="5" y="30">555-0100</text></svg>'
 NASTY: dict[str, tuple[Callable[[], bytes], str | None]] = {
-    "truncated.jpg": (truncated, "truncated"),
+    "truncated.jpg": (lambda: (whole := jpeg())[: len(whole) * 60 // 100], "truncated"),
     "zero_byte.jpg": (lambda: b"", "empty"),
     "not_an_image.jpg": (lambda: b"Only words, many of them. " * 48, "not_an_image"),
-    "html_error_page.jpg": (html_error_page, "not_an_image"),
+    "html_error_page.jpg": (lambda: b"<!DOCTYPE html><html><head><title>404</title></head></html>\n", "not_an_image"),
     "png_content.jpg": (lambda: encoded(drawn(), "PNG"), None),
-    "cmyk.jpg": (cmyk, None),
+    "cmyk.jpg": (lambda: encoded(drawn().convert("CMYK"), "JPEG", quality=95), None),
     "gray16.png": (gray16, None),
     "rgb16.png": (rgb16, None),
     "animated.gif": (lambda: animated("GIF"), None),
@@ -211,8 +189,8 @@ NASTY: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "bad_crc.png": (bad_crc, "corrupt"),
     "palette_transparent.png": (palette_transparent, None),
     "rgba_hidden_text.png": (rgba_hidden_text, None),
-    "multipage.tiff": (multipage, None),
-    "drawing.svg": (drawing_svg, "unsupported_format"),
+    "multipage.tiff": (lambda: encoded(drawn(), "TIFF", save_all=True, append_images=[drawn("555-0100")]), None),
+    "drawing.svg": (lambda: SVG, "unsupported_format"),
     "float_rgb.tiff": (float_rgb, "unsupported_format"),
     "cut_float_rgb.tiff": (lambda: float_rgb()[:9000], "corrupt"),
     "rgba.pam": (pam, "unsupported_format"),

@@ -166,17 +166,8 @@ def test_a_severity_is_read_as_tuned_models_write_it(text: str, score: float) ->
         '{"privacy_score": 0.2, "score": 0.3}',
         '{"privacy_score": 0.2, "privacy_score": 0.3}',
         '{"risk": 0.2}',
-        "0.2 0.3",
-        "```0.2``` ```0.3```",
         '```json\n{"privacy_score": 0.85}',
-        "1.5",
-        "-0.1",
-        "37 %",
-        "1e-1",
-        "",
-        ".",
-        "NaN",
-        "٠.٥",
+        *("0.2 0.3", "```0.2``` ```0.3```", "1.5", "-0.1", "37 %", "1e-1", "", ".", "NaN", "٠.٥"),
     ],
 )
 def test_a_severity_out_of_range_or_with_two_numbers_is_unparsable(text: str) -> None:

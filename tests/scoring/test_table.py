@@ -3,7 +3,7 @@
 import numpy as np
 
 from ingest.errors import Fault
-from scoring.assessment import Assessment, Box, EngineOptions, Unscored, worst
+from scoring.assessment import Assessment, Box, EngineOptions, Unscored, View, worst
 from scoring.engines import canned
 from scoring.table import COLUMNS, SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
@@ -54,14 +54,11 @@ def test_over_several_views_the_worst_counts_and_not_assessed_is_not_zero() -> N
 
 
 def test_the_canned_engine_gives_every_kind_of_value_and_always_the_same() -> None:
-    from ingest.images.pixels import Pixels
-    from scoring.assessment import View
-
-    pixels: Pixels = np.zeros((1, 1, 3), dtype=np.uint8)
-    views = [View(pixels, frozenset(), f"{i:064x}") for i in range(50)]
+    views = [View(np.zeros((1, 1, 3), dtype=np.uint8), frozenset(), f"{i:064x}") for i in range(50)]
     engine = canned.load(EngineOptions())
-    once = np.array([o.values for o in engine.assess(views) if isinstance(o, Assessment)])
-    again = np.array([o.values for o in engine.assess(views) if isinstance(o, Assessment)])
+    once, again = (
+        np.array([o.values for o in engine.assess(views) if isinstance(o, Assessment)]) for _ in ("once", "again")
+    )
     np.testing.assert_array_equal(once, again)
     assert {0.0, 0.5, 1.0} <= set(once[~np.isnan(once)].tolist())
     assert np.isnan(once).any()

@@ -7,7 +7,7 @@ import yaml
 
 from ingest.errors import LabelsError
 from scoring import taxonomy
-from scoring.taxonomy import TAXONOMY, given_taxonomy
+from scoring.taxonomy import given_taxonomy
 from tests.jobs.made import made_run, privsieve
 from tests.making import Capture, Patch
 from tests.records import fitted_taxonomy
@@ -32,10 +32,6 @@ def mine(folder: Path, **changes: object) -> Path:
         yaml.safe_dump({"version": "shop-1", "levels": levels, "attributes": attributes, **changes}, sort_keys=False)
     )
     return file
-
-
-def test_the_weights_of_the_published_taxonomy_follow_from_its_sizes() -> None:
-    assert TAXONOMY.weights == (330, 30, 5, 1)
 
 
 def test_bands_that_were_changed_by_hand_are_refused(tmp_path: Path, monkeypatch: Patch) -> None:

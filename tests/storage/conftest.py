@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import s3fs
 from moto.server import ThreadedMotoServer
 
 from ingest.storage.place import place
 from tests.conftest import joined, ray_head
-from tests.ingest.made import jpeg, parquet_file, tar_bytes
+from tests.ingest import made
+from tests.ingest.made import jpeg
 from tests.making import Patch, Request
 
 BUCKET = "corpora"
@@ -165,21 +165,8 @@ def store(proxy_server: Proxy, settings: dict[str, str], monkeypatch: Patch) -> 
 
 
 def corpus(folder: Path, format_name: str) -> Path:
-    for shard in range(NUM_SHARDS):
-        pictures = [(f"{n:03d}", jpeg(20 * shard + n)) for n in range(PER_SHARD)]
-        target = folder / f"{shard:05d}"
-        if format_name == "tree":
-            target.mkdir(parents=True)
-            for key, picture in pictures:
-                (target / f"{key}.jpg").write_bytes(picture)
-        elif format_name == "webdataset":
-            folder.mkdir(exist_ok=True)
-            members = [m for key, p in pictures for m in ((f"{key}.jpg", p), (f"{key}.cls", b"street"))]
-            target.with_suffix(".tar").write_bytes(tar_bytes(members))
-        else:
-            table = pa.table({"key": [key for key, _ in pictures], "jpg": [p for _, p in pictures]})
-            parquet_file(target.with_suffix(".parquet"), table)
-    return folder
+    pictures = [[jpeg(20 * shard + n) for n in range(PER_SHARD)] for shard in range(NUM_SHARDS)]
+    return made.corpus(folder, format_name, pictures)
 
 
 def upload(folder: Path, url: str) -> str:

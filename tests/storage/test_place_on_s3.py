@@ -155,9 +155,8 @@ def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkey
 @pytest.mark.parametrize("fault", [500, "reset"])
 def test_a_store_that_never_recovers_is_given_up_in_time(store: Proxy, fault: Fault, monkeypatch: Patch) -> None:
     monkeypatch.setenv("PRIVSIEVE_RETRY_S", "0.3")
-    monkeypatch.setattr(
-        s3fs.S3FileSystem, "retries", 2
-    )  # its setting; between its usual five it waits longer each time
+    # Its setting; between its usual five it waits longer each time.
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 2)
     file = place(f"s3://{BUCKET}/a/file")
     file.write(b"content")
     stream = file.open()
@@ -219,11 +218,12 @@ def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: Patch
 def test_errors_show_no_credentials(store: Proxy, address: str, verb: str, tmp_path: object) -> None:
     """An address where nobody listens, and a store that forbids everything."""
     store.first(10**6, 403)
-    args = (
-        ["s3://corpora/a", "--run", "run"] if verb == "scan-source" else ["jobs/demo/corpus", "--run", "s3://corpora/r"]
-    )
+    args = {
+        "scan-source": ["s3://corpora/a", "--run", "run"],
+        "scan-run": ["jobs/demo/corpus", "--run", "s3://corpora/r"],
+    }
     settings = {"AWS_ENDPOINT_URL": address or store.address, "PRIVSIEVE_RETRY_S": "1"}
-    command = [sys.executable, "-m", "jobs", "scan", *args, "--engine", "canned", "--source-format", "tree"]
+    command = [sys.executable, "-m", "jobs", "scan", *args[verb], "--engine", "canned", "--source-format", "tree"]
     command += ["--executor", "inline", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | settings, check=False)
     assert done.returncode == (1 if address else 2)  # the one may work later

@@ -3,12 +3,12 @@
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.weights.served import QuietHandler, listening
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -29,9 +29,7 @@ class Hub:
             entry: dict[str, object] = {"type": "file", "path": file.name, "rfilename": file.name}
             entry |= {"size": file.stat().st_size, "oid": git_hash(file), "blobId": git_hash(file)}
             if file.suffix == ".safetensors":
-                digest = sha256(file)
-                size = file.stat().st_size
-                entry["lfs"] = {"oid": digest, "sha256": digest, "size": size, "pointerSize": 134}
+                entry["lfs"] = {"oid": sha256(file), "sha256": sha256(file), "size": entry["size"], "pointerSize": 134}
             listed.append(entry)
         return listed
 
@@ -45,20 +43,9 @@ def sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-        def do_HEAD(self) -> None:
-            self._answer(with_body=False)
-
-        def do_GET(self) -> None:
-            self._answer(with_body=True)
-
-        def _answer(self, with_body: bool) -> None:
+def _handler(hub: Hub) -> type[QuietHandler]:
+    class Handler(QuietHandler):
+        def answer(self, with_body: bool) -> None:
             path = self.path.partition("?")[0]
             if path.startswith("/api/models/owner/micro/tree/"):
                 self._send(200, json.dumps(hub.files()).encode(), with_body)
@@ -93,13 +80,5 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 @contextmanager
 def serving_as_hub(folder: Path) -> Iterator[Hub]:
     hub = Hub(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
-    hub.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with listening(_handler(hub)) as hub.address:
         yield hub
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -46,20 +46,41 @@ class Served:
         return f"{self.address}/{folder}"
 
 
-def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class QuietHandler(BaseHTTPRequestHandler):
+    """Answers a HEAD as a GET without its body, and logs nothing."""
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+    protocol_version = "HTTP/1.1"
 
-        def do_HEAD(self) -> None:
-            self._answer(with_body=False)
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
-        def do_GET(self) -> None:
-            self._answer(with_body=True)
+    def do_HEAD(self) -> None:
+        self.answer(with_body=False)
 
-        def _answer(self, with_body: bool) -> None:
+    def do_GET(self) -> None:
+        self.answer(with_body=True)
+
+    def answer(self, with_body: bool) -> None:
+        raise NotImplementedError
+
+
+@contextmanager
+def listening(handler: type[QuietHandler]) -> Iterator[str]:
+    """Yield the address of a server for the length of the block."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _handler(served: Served) -> type[QuietHandler]:
+    class Handler(QuietHandler):
+        def answer(self, with_body: bool) -> None:
             asked = urlsplit(self.path)
             file = served.root / asked.path.strip("/")
             if asked.query or not file.exists() or ".." in asked.path:
@@ -113,17 +134,11 @@ def _handler(served: Served) -> type[BaseHTTPRequestHandler]:
 @contextmanager
 def serving(root: Path) -> Iterator[Served]:
     served = Served(root)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(served))
-    served.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield served
-    finally:
-        served.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(_handler(served)) as served.address:
+        try:
+            yield served
+        finally:
+            served.released.set()
 
 
 def large_model(served: Served, name: str, num_bytes: int) -> Path:

@@ -47,18 +47,10 @@ def test_a_model_of_a_url_is_the_model_of_a_folder(served: Served) -> None:
     of_folder = checkpoint(str(served.root / "micro"), with_weights=True)
     assert (found.name, found.digest()) == ("micro", of_folder.digest())
     assert {file.name for file in found.folder.iterdir()} == MODEL_FILES
-
-
-def test_neither_pickles_nor_code_nor_folders_are_asked_for(served: Served) -> None:
-    checkpoint(served.url("micro"), with_weights=True)
-    assert served.num_gets() == dict.fromkeys(MODEL_FILES, 1)
-
-
-def test_a_second_time_nothing_is_fetched(served: Served) -> None:
-    first = checkpoint(served.url("micro"), with_weights=True)
+    assert served.num_gets() == dict.fromkeys(MODEL_FILES, 1), "neither pickles nor code nor folders"
     served.asked.clear()
-    assert checkpoint(served.url("micro"), with_weights=True) == first
-    assert served.asked == []
+    assert checkpoint(served.url("micro"), with_weights=True) == found
+    assert served.asked == [], "a second time nothing is fetched"
 
 
 def test_the_size_of_weights_is_known_once_they_are_here(served: Served) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.weights.hub import COMMIT, Hub, serving_as_hub
+from tests.weights.served import BASE
 
-BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
 NAME = f"owner/micro@{COMMIT}"
 AS_NAMED = hashlib.sha256(NAME.encode()).hexdigest()
 
@@ -25,8 +25,8 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
         yield served
 
 
-def _run(hub: Hub, tmp_path: Path, *command: object, **variables: str) -> tuple[int, str, str]:
-    return _python(hub, tmp_path, "-m", "jobs", *command, **variables)
+def _fetch(hub: Hub, tmp_path: Path, model: str, **variables: str) -> tuple[int, str, str]:
+    return _python(hub, tmp_path, "-m", "jobs", "models", "fetch", model, **variables)
 
 
 def _python(hub: Hub, tmp_path: Path, *words: object, **variables: str) -> tuple[int, str, str]:
@@ -43,17 +43,17 @@ def _python(hub: Hub, tmp_path: Path, *words: object, **variables: str) -> tuple
 
 @pytest.mark.parametrize("revision", ["", "@main", f"@{COMMIT}"])
 def test_a_name_of_the_hub_is_fetched_once(revision: str, hub: Hub, tmp_path: Path) -> None:
-    code, out, err = _run(hub, tmp_path, "models", "fetch", f"owner/micro{revision}")
+    code, out, err = _fetch(hub, tmp_path, f"owner/micro{revision}")
     assert code == 0, err
     assert out.startswith(f"owner/micro{revision}: 2.8 MB, sha256 {AS_NAMED}, in {tmp_path / 'hf'}")
     assert sorted(hub.fetched) == sorted(file.name for file in BASE.iterdir())
     hub.fetched.clear()
-    assert _run(hub, tmp_path, "models", "fetch", f"owner/micro{revision}")[:2] == (0, out)
+    assert _fetch(hub, tmp_path, f"owner/micro{revision}")[:2] == (0, out)
     assert hub.fetched == []
 
 
 def test_a_url_of_the_hub_is_the_name_in_it(hub: Hub, tmp_path: Path) -> None:
-    code, out, err = _run(hub, tmp_path, "models", "fetch", f"hf://{NAME}")
+    code, out, err = _fetch(hub, tmp_path, f"hf://{NAME}")
     assert code == 0, err
     assert out.startswith(f"{NAME}: 2.8 MB, sha256 {AS_NAMED}, in {tmp_path / 'hf'}")
 
@@ -63,7 +63,7 @@ def test_a_model_in_the_hubs_own_cache_is_not_fetched_again(hub: Hub, tmp_path: 
     shutil.copytree(BASE, repository / "snapshots" / COMMIT)
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text(COMMIT)
-    code, out, err = _run(hub, tmp_path, "models", "fetch", "owner/micro")
+    code, out, err = _fetch(hub, tmp_path, "owner/micro")
     assert code == 0, err
     assert out.endswith(f"in {repository / 'snapshots' / COMMIT}\n")
     assert hub.fetched == []
@@ -72,30 +72,30 @@ def test_a_model_in_the_hubs_own_cache_is_not_fetched_again(hub: Hub, tmp_path: 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "PRIVSIEVE_OFFLINE"])
 def test_offline_the_caches_are_enough(variable: str, hub: Hub, tmp_path: Path) -> None:
     offline = {variable: "1"}
-    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **offline)
+    code, _, err = _fetch(hub, tmp_path, "owner/micro", **offline)
     assert code == 2
     assert (
         f"{variable} is set, and owner/micro is not whole in the hub's cache; run privsieve models fetch owner/micro"
         in err
     )
-    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
-    code, out, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **offline)
+    assert _fetch(hub, tmp_path, "owner/micro")[0] == 0
+    code, out, err = _fetch(hub, tmp_path, "owner/micro", **offline)
     assert (code, out.split(",")[1]) == (0, f" sha256 {AS_NAMED}"), err
 
 
 def test_a_hub_that_cannot_be_reached_is_said(hub: Hub, tmp_path: Path) -> None:
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9"}
-    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **nowhere)
+    code, _, err = _fetch(hub, tmp_path, "owner/micro", **nowhere)
     assert code == 1
     assert err.startswith('privsieve: there is no folder "owner/micro"; as a name of the hub, it is not in the local ')
-    assert _run(hub, tmp_path, "models", "fetch", "owner/micro")[0] == 0
-    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/micro", **nowhere)
+    assert _fetch(hub, tmp_path, "owner/micro")[0] == 0
+    code, _, err = _fetch(hub, tmp_path, "owner/micro", **nowhere)
     assert code == 0
     assert f"the hub cannot be reached; {NAME} is used, which was fetched before" in err
 
 
 def test_a_name_that_the_hub_does_not_know_is_refused(hub: Hub, tmp_path: Path) -> None:
-    code, _, err = _run(hub, tmp_path, "models", "fetch", "owner/absent")
+    code, _, err = _fetch(hub, tmp_path, "owner/absent")
     assert code == 2
     assert 'there is no folder "owner/absent"' in err
     assert "check the name and the network" in err
@@ -109,5 +109,5 @@ def test_only_the_small_files_are_needed_to_say_what_would_be_asked(hub: Hub, tm
 
 
 def test_bytes_are_shown_and_nothing_else_is_said(hub: Hub, tmp_path: Path) -> None:
-    said = _run(hub, tmp_path, "models", "fetch", "owner/micro")[2].splitlines()
+    said = _fetch(hub, tmp_path, "owner/micro")[2].splitlines()
     assert said == ["weights: fetching micro, 2.8 MB"]

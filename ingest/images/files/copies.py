@@ -22,8 +22,7 @@ _BLOCK_PX = 8
 _MAX_DIFFERENT = 0.2
 """Share of the pixels of one block that may differ by more than the tolerance, of 255."""
 _MAX_MEAN_DIFFERENCE = 4.5
-"""Allowed mean difference of a block, of 255, added to `_CONTRAST_SHARE` of its contrast: programs downscale
-differently."""
+"""Allowed mean difference of a block, of 255, added to `_CONTRAST_SHARE` of its contrast: programs differ."""
 _CONTRAST_SHARE = 0.2
 _LIGHTEST, _DARKEST = ImageFilter.MaxFilter(7), ImageFilter.MinFilter(7)
 _BORDER_PX = 3
@@ -143,8 +142,7 @@ def _is_same(picture: Image.Image, inner: Box, view: Image.Image, shown: Box) ->
 
 
 def _has_same_detail(seen: Image.Image, other: Image.Image) -> bool:
-    """Return whether no block differs, on average, by more than its contrast allows: faint writing on a flat ground
-    counts."""
+    """Return whether no block differs by more than its contrast allows: faint writing on a flat ground counts."""
     first, second = (np.asarray(part.convert("L").filter(_BLUR), np.float64) for part in (seen, other))
     differs = first - second
     differs -= np.median(differs)
@@ -159,10 +157,7 @@ def _nearby(smaller_or_larger: np.ufunc, values: npt.NDArray[np.int16]) -> npt.N
     rows = np.pad(values, ((1, 1), (0, 0), (0, 0)), mode="edge")
     rows = smaller_or_larger(smaller_or_larger(rows[:-2], rows[1:-1]), rows[2:])
     columns = np.pad(rows, ((0, 0), (1, 1), (0, 0)), mode="edge")
-    nearby: npt.NDArray[np.int16] = smaller_or_larger(
-        smaller_or_larger(columns[:, :-2], columns[:, 1:-1]), columns[:, 2:]
-    )
-    return nearby
+    return np.asarray(smaller_or_larger(smaller_or_larger(columns[:, :-2], columns[:, 1:-1]), columns[:, 2:]))
 
 
 def _mean_by_block(values: npt.NDArray[np.bool_] | npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -12,16 +12,7 @@ from PIL import Image
 from ingest.images.files.hidden import has_pattern
 from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import MAX_CHUNKS
-from ingest.images.files.pieces import (
-    FRAMES,
-    HIDDEN_PIXELS,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    needed,
-)
+from ingest.images.files.pieces import Kind, Piece, needed
 
 _SCREEN_BYTES, _IMAGE_BYTES = 13, 10
 _BACKGROUND = 11
@@ -73,15 +64,15 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             if index < num_seen:
                 used |= yield from _image(encoded[offset:first], packed, colours, control)
             else:
-                yield Piece(FRAMES, b"", last - offset)
+                yield Piece(Kind.FRAMES, b"", last - offset)
             index, control = index + 1, b""
         else:
             next_block = _BLOCK.search(encoded, offset)
             last = next_block.start() if next_block else len(encoded)
-            yield Piece(UNKNOWN_CHUNK, encoded[offset:last])
+            yield Piece(Kind.UNKNOWN_CHUNK, encoded[offset:last])
         offset = last
-    yield Piece(TRAILING_DATA, encoded[offset:], kept=bytes([_TRAILER]))
-    yield Piece(METADATA, kept=encoded[:_SCREEN_BYTES] + _only(used, colours))
+    yield Piece(Kind.TRAILING_DATA, encoded[offset:], kept=bytes([_TRAILER]))
+    yield Piece(Kind.METADATA, kept=encoded[:_SCREEN_BYTES] + _only(used, colours))
 
 
 def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Generator[Piece, None, set[int]]:
@@ -96,15 +87,15 @@ def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Genera
     numbers = set(range(256)) if indices is None else {number for number, n in enumerate(indices.histogram()) if n}
     of_frame = head[_IMAGE_BYTES:-1]
     kept = head[:_IMAGE_BYTES] + _only(numbers, of_frame) + head[-1:]
-    yield Piece(PIXELS, packed, kept=shown + kept + blocks + b"\0")
-    yield Piece(TRAILING_DATA, packed[used:])
+    yield Piece(Kind.PIXELS, packed, kept=shown + kept + blocks + b"\0")
+    yield Piece(Kind.TRAILING_DATA, packed[used:])
     table = np.zeros((256, 4), np.uint8)
     values = np.frombuffer(of_frame or colours, np.uint8)
     table[: len(values) // 3, :3] = values[: len(values) // 3 * 3].reshape(-1, 3)
     if control and control[0] & 1:
         table[control[3], 3] = 1
     if indices is not None and len(values) and has_pattern(indices, table):
-        yield Piece(HIDDEN_PIXELS, b"", len(packed))
+        yield Piece(Kind.HIDDEN_PIXELS, b"", len(packed))
     return set() if of_frame else numbers
 
 
@@ -115,8 +106,7 @@ def _only(used: Container[int], colours: bytes) -> bytes:
 
 
 def _unpacked(packed: bytes, size: tuple[int, int], bits: int, is_interlaced: bool) -> tuple[int, Image.Image | None]:
-    """Return how many bytes the pixels need, to about `_FED_BYTES`, and the pixels; all bytes and no pixels if they
-    are too few or damaged."""
+    """Return how many bytes the pixels need, to about `_FED_BYTES`, and the pixels; all and None for damaged ones."""
     image = Image.new("P", size)
     decoder = Image._getdecoder("P", "gif", (bits, is_interlaced, -1))
     decoder.setimage(image.im, (0, 0, *size))
@@ -150,12 +140,12 @@ def _extension(label: bytes, content: bytes, kept: bytes) -> Piece:
     name = content[:_NAME_BYTES]
     is_application, is_small = label == bytes([_APPLICATION]), len(content) <= _MAX_SMALL_BYTES
     if label == bytes([_COMMENT]):
-        return Piece(METADATA if is_text(content) else UNKNOWN_CHUNK, content)
+        return Piece(Kind.METADATA if is_text(content) else Kind.UNKNOWN_CHUNK, content)
     if is_application and name in _METADATA:
-        return Piece(METADATA, content, kept=kept)
+        return Piece(Kind.METADATA, content, kept=kept)
     if is_small and (label == bytes([_CONTROL]) or (is_application and name in _SMALL)):
-        return Piece(METADATA, kept=kept)
-    return Piece(UNKNOWN_CHUNK, content, kept=kept)
+        return Piece(Kind.METADATA, kept=kept)
+    return Piece(Kind.UNKNOWN_CHUNK, content, kept=kept)
 
 
 def cleaned(encoded: bytes, num_frames: int) -> bytes:

@@ -11,20 +11,7 @@ from itertools import compress
 from math import prod
 
 from ingest.images.files.boxes import Box, boxes, number_at
-from ingest.images.files.pieces import (
-    EMBEDDED_IMAGE,
-    FRAMES,
-    HIDDEN_PIXELS,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    Range,
-    merged,
-    num_bytes_of,
-    unclaimed,
-)
+from ingest.images.files.pieces import Kind, Piece, Range, merged, num_bytes_of, unclaimed
 
 _HOLDERS = frozenset([b"mdat", b"idat"])
 """Boxes of nothing but data, for which items and samples account."""
@@ -39,10 +26,7 @@ _MAX_DEPTH = 4
 """Limit of items made of items that are made of others."""
 _DECODED = (b"hvc1", b"grid", b"iden")
 """Types of the items that a picture in HEIF may be made of. An overlay (`iovl`) would hide one under another."""
-_ALPHA = (
-    b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0",
-    b"urn:mpeg:hevc:2015:auxid:1\0",
-)
+_ALPHA = (b"urn:mpeg:mpegB:cicp:systems:auxiliary:alpha\0", b"urn:mpeg:hevc:2015:auxid:1\0")
 _BESIDE = (b"urn:mpeg:hevc:2015:auxid:2\0", b"urn:com:apple:photo:20")
 """Depth, and what cameras of phones add: maps of brightness (HDR) and masks. No viewer shows them as pictures."""
 _MAX_TILES, _SPARE_PIXELS = 4, 2**22
@@ -145,20 +129,23 @@ def pieces(encoded: bytes, has_alpha: bool, num_more_frames: int | None) -> Iter
     claimed = list(contents.claimed)
     if num_more_frames is not None:
         frames = [(box.first, box.last) for box in boxes(encoded, 0, num_bytes) if box.name == b"mdat"]
-        yield Piece(FRAMES, num_bytes=num_bytes_of(frames) if num_more_frames else 0)
+        yield Piece(Kind.FRAMES, num_bytes=num_bytes_of(frames) if num_more_frames else 0)
         claimed += frames
     else:
         beside = _made_of(contents, {*_auxiliary(encoded, contents, {contents.primary}, _BESIDE)})
-        for item in sorted(_shown_items(encoded, contents, has_alpha) | beside):
+        alphas = _auxiliary(encoded, contents, {contents.primary})  # of several it is not known which is shown
+        shown = {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())}
+        for item in sorted(_made_of(contents, shown) | beside):
             content, parts = _content(encoded, contents, item), contents.items.get(item, [])
-            yield Piece(PIXELS, content)
-            yield Piece(UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if contents.kinds.get(item) in _DERIVED else b"")
-            yield Piece(HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
+            yield Piece(Kind.PIXELS, content)
+            is_derived = contents.kinds.get(item) in _DERIVED
+            yield Piece(Kind.UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if is_derived else b"")
+            yield Piece(Kind.HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
             claimed += parts
     texts = [item for item, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
     metadata = contents.metadata + [part for item in texts for part in contents.items.get(item, ())]
     for first, last in merged(metadata, num_bytes):
-        yield Piece(METADATA, encoded[first:last])
+        yield Piece(Kind.METADATA, encoded[first:last])
     claimed += metadata
     is_thumbnail = [kind == b"thmb" and target == contents.primary for kind, _, target in contents.references]
     thumbnails = [source for _, source, _ in compress(contents.references, is_thumbnail)][:_MAX_THUMBNAILS]
@@ -166,9 +153,9 @@ def pieces(encoded: bytes, has_alpha: bool, num_more_frames: int | None) -> Iter
         before = num_bytes_of(unclaimed(claimed, num_bytes))
         claimed += contents.items.get(item, ())
         content = _shown_instead(encoded, contents, item) if item in thumbnails else b""
-        yield Piece(EMBEDDED_IMAGE, content, before - num_bytes_of(unclaimed(claimed, num_bytes)))
+        yield Piece(Kind.EMBEDDED_IMAGE, content, before - num_bytes_of(unclaimed(claimed, num_bytes)))
     for first, last in unclaimed(claimed, num_bytes):
-        yield Piece(TRAILING_DATA if first >= end else UNKNOWN_CHUNK, encoded[first:last])
+        yield Piece(Kind.TRAILING_DATA if first >= end else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
 def _contents(encoded: bytes) -> _Contents:
@@ -269,9 +256,8 @@ def _read_links(encoded: bytes, box: Box, contents: _Contents) -> None:
         first = offset + number_bytes + 1
         offset = first + link_bytes * encoded[first - 1]
         is_needed = 1 << 8 * link_bytes - 1  # a bit that is no part of the number
-        linked += (
-            number_at(encoded, at, link_bytes) % is_needed for at in range(first, min(offset, box.last), link_bytes)
-        )
+        places = range(first, min(offset, box.last), link_bytes)
+        linked += (number_at(encoded, at, link_bytes) % is_needed for at in places)
 
 
 def _read_extents(encoded: bytes, box: Box, contents: _Contents) -> None:
@@ -305,17 +291,10 @@ def _auxiliary(encoded: bytes, contents: _Contents, items: set[int], names: tupl
     return [item for item in sources if _property(encoded, contents, item, b"auxC")[_FULL_BYTES:].startswith(names)]
 
 
-def _shown_items(encoded: bytes, contents: _Contents, has_alpha: bool) -> set[int]:
-    """Return the primary item, its alpha, and the tiles of both. Of several alphas it is not known which is shown."""
-    alphas = _auxiliary(encoded, contents, {contents.primary})
-    return _made_of(contents, {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())})
-
-
 def _made_of(contents: _Contents, items: set[int]) -> set[int]:
     """Return items and those that they are made of."""
     for _ in range(_MAX_DEPTH):
         derived = {item for item in items if contents.kinds.get(item) in _DERIVED}
-        items = items | {
-            target for kind, source, target in contents.references if kind == b"dimg" and source in derived
-        }
+        references = ((source, target) for kind, source, target in contents.references if kind == b"dimg")
+        items = items | {target for source, target in references if source in derived}
     return items

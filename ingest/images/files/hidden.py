@@ -46,8 +46,7 @@ def tiles_of(image: Image.Image) -> Iterator[tuple[slice, slice, Image.Image]]:
 
 
 def has_structure(colour: Pixels, opacity: Plane) -> bool:
-    """Return whether the colours under transparency are more than one flat fill (encoders often leave black or white
-    there)."""
+    """Return whether the colours under transparency are more than one flat fill, such as encoders often leave there."""
     counts = np.zeros((3, 256), np.int64)
     for tile in tiles(opacity.shape):
         under = colour[tile][opacity[tile] < 128]

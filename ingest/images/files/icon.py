@@ -17,7 +17,7 @@ from PIL.IcoImagePlugin import IcoFile
 
 from ingest.images.files import png
 from ingest.images.files.metadata import PNG_MAGIC, png_metadata
-from ingest.images.files.pieces import EMBEDDED_IMAGE, TRAILING_DATA, UNKNOWN_CHUNK, Piece, unclaimed
+from ingest.images.files.pieces import Kind, Piece, unclaimed
 
 MAGIC = b"\0\0\1\0"
 _HEADER_BYTES, _ENTRY_BYTES, _MASKS_BYTES = 6, 16, 12
@@ -108,16 +108,16 @@ def pieces(encoded: bytes) -> Iterator[Piece]:
     if not shown.bits:
         yield from png.pieces(content, 1)
     else:
-        yield Piece(UNKNOWN_CHUNK, content[_bitmap_bytes(encoded, shown) :])
+        yield Piece(Kind.UNKNOWN_CHUNK, content[_bitmap_bytes(encoded, shown) :])
     for number, entry in enumerate(_entries(encoded)):
         place = _HEADER_BYTES + _ENTRY_BYTES * entry.place
         claimed.append((place, place + _ENTRY_BYTES))
         if entry.place != shown.place:
             file = _alone(encoded, entry) if number <= _MAX_COMPARED else b""
-            yield Piece(EMBEDDED_IMAGE, file, entry.last - entry.first)
+            yield Piece(Kind.EMBEDDED_IMAGE, file, entry.last - entry.first)
             claimed.append((entry.first, entry.last))
     for first, last in unclaimed(claimed, len(encoded)):
-        yield Piece(TRAILING_DATA if last == len(encoded) else UNKNOWN_CHUNK, encoded[first:last])
+        yield Piece(Kind.TRAILING_DATA if last == len(encoded) else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
 def _number(encoded: bytes, offset: int, num_bytes: int) -> int:

@@ -10,16 +10,7 @@ from dataclasses import dataclass
 
 from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import KeptFacts
-from ingest.images.files.pieces import (
-    EMBEDDED_IMAGE,
-    HIDDEN_PIXELS,
-    METADATA,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    needed,
-    unclaimed,
-)
+from ingest.images.files.pieces import Kind, Piece, needed, unclaimed
 from ingest.images.files.profiles import profile_pieces
 
 START, END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -165,7 +156,7 @@ def pieces(encoded: bytes, seen: Sequence[Stream]) -> Iterator[Piece]:
     for stream in seen:
         yield from _pieces_of(encoded, stream)
     for first, last in unclaimed([(stream.first, stream.last) for stream in seen], len(encoded)):
-        yield Piece(TRAILING_DATA, encoded[first:last])
+        yield Piece(Kind.TRAILING_DATA, encoded[first:last])
 
 
 def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
@@ -184,23 +175,23 @@ def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
             frame = frame if marker == _SOS else marker
             is_sequential = marker == _SOS and frame in _SEQUENTIAL
             part = memoryview(encoded)[first:last]  # without a copy: most of the file
-            yield Piece(HIDDEN_PIXELS, b"", num_bytes, _whole_blocks(part) if is_sequential else part)
+            yield Piece(Kind.HIDDEN_PIXELS, b"", num_bytes, _whole_blocks(part) if is_sequential else part)
             continue
         content = encoded[first + (0 if marker == _GARBAGE else _HEADER_BYTES) : last]
         if marker in _TABLES:
             tables = tables_of[number]
             tables_used = b"".join(table for index, (_, table) in enumerate(tables) if (number, index) in used)
-            yield Piece(METADATA, kept=_segment(marker, tables_used) if tables_used else b"")
+            yield Piece(Kind.METADATA, kept=_segment(marker, tables_used) if tables_used else b"")
             unused = [table for index, (_, table) in enumerate(tables) if (number, index) not in used]
             parts = [table[marker != _RESTARTS :] for table in unused if zlib.crc32(table) not in _STANDARD_TABLES]
-            joined.setdefault((UNKNOWN_CHUNK, marker, b""), []).extend(parts)
+            joined.setdefault((Kind.UNKNOWN_CHUNK, marker, b""), []).extend(parts)
             continue
         if marker in (_APP0, _ADOBE) and marker not in kept:
-            yield Piece(METADATA, kept=_colours(marker, content, _num_components(encoded, stream)))
+            yield Piece(Kind.METADATA, kept=_colours(marker, content, _num_components(encoded, stream)))
             kept.add(marker)
         if marker == _APP0 and content.startswith((b"JFIF\0", b"JFXX\0")):
             thumbnail, content = _jfif(content)
-            yield Piece(EMBEDDED_IMAGE, thumbnail, len(thumbnail)) if thumbnail else Piece(METADATA)
+            yield Piece(Kind.EMBEDDED_IMAGE, thumbnail, len(thumbnail)) if thumbnail else Piece(Kind.METADATA)
         kind, name, content = _part(marker, content)
         joined.setdefault((kind, marker, name), []).append(content)
     for (kind, marker, name), parts in joined.items():
@@ -221,8 +212,7 @@ def is_stray(warning: str) -> bool:
 
 
 def _tables(marker: int, content: bytes) -> list[tuple[int, bytes]]:
-    """Return number and bytes of each table that a segment defines. The number is that of a Huffman table's class,
-    too."""
+    """Return number and bytes of each table that a segment defines; the number includes a Huffman table's class."""
     tables, offset = list[tuple[int, bytes]](), 0
     while offset < len(content):
         head = content[offset]
@@ -286,11 +276,11 @@ def _part(marker: int, content: bytes) -> tuple[str, bytes, bytes]:
     for head, num_bytes in _METADATA.get(marker, ()):
         if content.startswith(head):
             is_continuation = head == b"JP" and content[4:8] > b"\0\0\0\1"  # then the header of its box comes again
-            return METADATA, head, content[num_bytes + 8 * is_continuation :]
+            return Kind.METADATA, head, content[num_bytes + 8 * is_continuation :]
     if marker == _COM:
-        return METADATA if is_text(content) else UNKNOWN_CHUNK, b"", content
+        return Kind.METADATA if is_text(content) else Kind.UNKNOWN_CHUNK, b"", content
     is_small = len(content) <= _MAX_SMALL_BYTES and any(content.startswith(head) for head in _SMALL.get(marker, ()))
-    return (METADATA, b"", b"") if is_small else (UNKNOWN_CHUNK, b"", content)
+    return (Kind.METADATA, b"", b"") if is_small else (Kind.UNKNOWN_CHUNK, b"", content)
 
 
 def _jfif(content: bytes) -> tuple[bytes, bytes]:

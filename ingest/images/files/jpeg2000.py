@@ -10,16 +10,7 @@ from math import prod
 from ingest.images.files.boxes import boxes, number_at
 from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import EXIF_MAGIC, IPTC_MAGIC, XMP_OPENING, file_metadata
-from ingest.images.files.pieces import (
-    EMBEDDED_IMAGE,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    DamagedError,
-    Piece,
-    unclaimed,
-)
+from ingest.images.files.pieces import DamagedError, Kind, Piece, unclaimed
 
 _CODESTREAM = b"\xff\x4f\xff\x51"
 _SIZE, _CODING, _CODING_OF_COMPONENT, _COMMENT, _PACKED_HEADERS = 0x51, 0x52, 0x53, 0x64, (0x60, 0x61)
@@ -82,25 +73,22 @@ def pieces(encoded: bytes) -> Iterator[Piece]:
         if box.first == first:
             continue
         if box.name == b"jp2c":
-            yield Piece(EMBEDDED_IMAGE, num_bytes=len(content))
+            yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=len(content))
         elif box.name == b"jp2h" and box.name not in names and len(content) <= _MAX_HEADER_BYTES:
             known = [(part.start, part.last) for part in boxes(content, 0, len(content)) if part.name in _HEADER_BOXES]
-            yield from (Piece(METADATA, content[slice(*part)]) for part in known)
-            yield from (Piece(UNKNOWN_CHUNK, content[slice(*part)]) for part in unclaimed(known, len(content)))
+            yield from (Piece(Kind.METADATA, content[slice(*part)]) for part in known)
+            yield from (Piece(Kind.UNKNOWN_CHUNK, content[slice(*part)]) for part in unclaimed(known, len(content)))
         else:
             is_known = _is_metadata(box.name, content)
             is_known |= box.name not in names and len(content) <= _KNOWN_BOXES.get(box.name, -1)
-            yield Piece(METADATA if is_known else UNKNOWN_CHUNK, content)
+            yield Piece(Kind.METADATA if is_known else Kind.UNKNOWN_CHUNK, content)
         names.add(box.name)
     marker = offset = num_tiles = 0
-    tiles, settings, lengths_room = (
-        set[int](),
-        Counter[int](),
-        _SPARE_LENGTHS_BYTES + (last - first) // _LEAST_PIXELS_BYTES,
-    )
+    tiles, settings = set[int](), Counter[int]()
+    lengths_room = _SPARE_LENGTHS_BYTES + (last - first) // _LEAST_PIXELS_BYTES
     for marker, start, offset in _segments(encoded, first, last):
         if marker == _DATA:
-            yield Piece(PIXELS, encoded[start:offset])
+            yield Piece(Kind.PIXELS, encoded[start:offset])
         elif marker == _TILE_PART:
             tiles.add(number_at(encoded, start + 2, 2))
             settings.clear()
@@ -111,11 +99,11 @@ def pieces(encoded: bytes) -> Iterator[Piece]:
             is_short = settings[marker] <= _MAX_SETTINGS and offset - start <= _MAX_SETTINGS_BYTES
             is_known = is_short if marker in _SETTINGS else lengths_room >= 0 if marker in _LENGTHS else False
             is_known |= marker == _COMMENT or marker in _PACKED_HEADERS
-            yield Piece(METADATA if is_known else UNKNOWN_CHUNK, encoded[start:offset])
+            yield Piece(Kind.METADATA if is_known else Kind.UNKNOWN_CHUNK, encoded[start:offset])
     if marker not in (_END, _DATA) or len(tiles) < num_tiles:
         raise DamagedError("the codestream is cut")
-    yield Piece(TRAILING_DATA, encoded[offset:last])
-    yield Piece(TRAILING_DATA, encoded[end:])
+    yield Piece(Kind.TRAILING_DATA, encoded[offset:last])
+    yield Piece(Kind.TRAILING_DATA, encoded[end:])
 
 
 def _is_metadata(name: bytes, content: bytes) -> bool:

@@ -25,10 +25,8 @@ _FORMATS: tuple[tuple[str, bytes], ...] = (
     ("BMP", _BMP),
     ("TIFF", rb"II[*+]\0|MM\0[*+]|II\0\*|MM\*\0"),
     ("AVIF", rb"....ftypavi[fs]"),
-    (
-        "PPM",
-        rb"P4" + _SIDES + rb"\s|P[56]" + _SIDES + _SPACE + rb"++\d++\s|P[fF]" + _SIDES + _SPACE + rb"++-?\d[\d.]*+\s",
-    ),
+    ("PPM", rb"P4" + _SIDES + rb"\s|P[56]" + _SIDES + _SPACE + rb"++\d++\s"),
+    ("PPM", rb"P[fF]" + _SIDES + _SPACE + rb"++-?\d[\d.]*+\s"),
     ("HEIF", rb"....ftyp(?:hei[cxms]|hev[cxms]|mif[12]|msf1)"),
     ("JPEG XL", rb"\xff\x0a|\0\0\0\x0cJXL "),
     ("JPEG2000", rb"\0\0\0\x0cjP  |\xff\x4f\xff\x51"),
@@ -98,7 +96,11 @@ def picture_in_place_of_text(head: bytes) -> str | None:
     >>> picture_in_place_of_text(b"GIF89a is from 1989"), picture_in_place_of_text(b"GIF89a\\1\\0\\1\\0")
     (None, 'GIF')
     """
-    if _NO_TEXT.search(head) or not _is_utf_8(head):
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
+    except UnicodeDecodeError:
+        return picture_format(head)
+    if _NO_TEXT.search(head):
         return picture_format(head)
     format_name = next((name for name, mark in _TEXT_MARKS if mark.match(head)), None)
     return "SVG" if format_name is None and _is_svg(head) else format_name
@@ -109,25 +111,14 @@ def is_text(content: bytes) -> bool:
     return _NO_TEXT.search(content.rstrip(b"\0")) is None
 
 
-def _is_utf_8(head: bytes) -> bool:
-    """Return whether the bytes are UTF-8; the last character may be cut."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _is_svg(head: bytes) -> bool:
-    return b"<" in head and _SVG.match(_xml_text(head[:HEAD_BYTES])) is not None
-
-
-def _xml_text(head: bytes) -> str:
-    """Decode the beginning of an XML file: UTF-16 by its byte order mark or its zero bytes, else UTF-8."""
+    if b"<" not in head:
+        return False
+    # XML is in UTF-16 by its byte order mark or its zero bytes, else in UTF-8.
     if head.startswith(codecs.BOM_UTF16_LE) or head[1:2] == b"\0":
         encoding = "utf-16-le"
     elif head.startswith(codecs.BOM_UTF16_BE) or head[:1] == b"\0":
         encoding = "utf-16-be"
     else:
         encoding = "utf-8"
-    return head.decode(encoding, "replace").removeprefix("\ufeff")
+    return _SVG.match(head[:HEAD_BYTES].decode(encoding, "replace").removeprefix("\ufeff")) is not None

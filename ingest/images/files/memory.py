@@ -66,10 +66,8 @@ class TooLargeError(Exception):
     """A picture takes more than `MAX_PICTURE_BYTES`."""
 
     def __init__(self, size: Size, num_bytes: int):
-        super().__init__(
-            f"would take about {num_bytes // 2**20:,} MB of memory to decode, the limit is "
-            f"{MAX_PICTURE_BYTES // 2**20:,} MB"
-        )
+        num_mb, limit_mb = num_bytes // 2**20, MAX_PICTURE_BYTES // 2**20
+        super().__init__(f"would take about {num_mb:,} MB of memory to decode, the limit is {limit_mb:,} MB")
         self.size = size
 
 
@@ -80,9 +78,8 @@ def check_bytes(size: Size, num_bytes: int) -> None:
 
 
 def opened(encoded: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
-    """Open a picture without decoding it. TooLargeError for a GIF, which takes memory for its first frame when it is
-    opened, an icon, which is decoded then, and a HEIF, whose parts may be larger than it or have no bound; else errors
-    are those of Pillow."""
+    """Open a picture without decoding it. TooLargeError for a GIF, whose first frame takes memory then, an icon, which
+    is decoded then, and a HEIF, whose parts may be larger or have no bound; other errors are those of Pillow."""
     size = canvas_of(encoded, 1)
     if size is not None:
         check_bytes(size, prod(size) * _LEAST_BYTES_PER_PIXEL)
@@ -135,17 +132,12 @@ def decoding_bytes(
     view_bytes = num_pixels * 3 * num_views
     working = num_pixels * (4 if views.scale(size) == 1 else 36)
     flawless = _FILE_COPIES * num_encoded if name == "jpeg" and not by_pillow else 0  # jpeg.without_flaws
-    while_decoding = prod(size) * per_pixel + _tile_bytes(image) + view_bytes + working + flawless
+    tile_bytes = 0
+    if isinstance(image, TiffImagePlugin.TiffImageFile) and _TILE_WIDTH in (tags := image.tag_v2):
+        bits = max(tags.get(_BITS, (1,))) * tags.get(_SAMPLES, 1)  # a tile may be much larger than its picture
+        tile_bytes = int(tags[_TILE_WIDTH]) * int(tags[_TILE_HEIGHT]) * int(bits) // 8
+    while_decoding = prod(size) * per_pixel + tile_bytes + view_bytes + working + flawless
     return max(while_decoding, _FILE_COPIES * num_encoded + view_bytes) + _WORK_BYTES
-
-
-def _tile_bytes(image: ImageFile.ImageFile) -> int:
-    """Return the size of one tile of a TIFF, which may be much larger than its picture."""
-    if not isinstance(image, TiffImagePlugin.TiffImageFile) or _TILE_WIDTH not in image.tag_v2:
-        return 0
-    tags = image.tag_v2
-    bits = max(tags.get(_BITS, (1,))) * tags.get(_SAMPLES, 1)
-    return int(tags[_TILE_WIDTH]) * int(tags[_TILE_HEIGHT]) * int(bits) // 8
 
 
 def covering_bytes(image: Image.Image, num_encoded: int, coefficients: int) -> int:
@@ -157,8 +149,7 @@ def covering_bytes(image: Image.Image, num_encoded: int, coefficients: int) -> i
 
 
 def coefficient_bytes(image: Image.Image, num_scans: int) -> int:
-    """Return how many bytes per pixel libjpeg holds while it decodes a JPEG: 2 for each coefficient, until the last of
-    several scans."""
+    """Return the bytes per pixel that libjpeg holds of a JPEG: 2 for each coefficient, until the last of its scans."""
     sampling: list[tuple[int, int]] = [(layer[1], layer[2]) for layer in getattr(image, "layer", ())]
     if num_scans < 2 or not sampling:
         return 0
@@ -175,9 +166,6 @@ def format_name(image: Image.Image) -> str:
 def is_wide(image: Image.Image) -> bool:
     """Return whether the picture has grey of more than 8 bits."""
     return image.mode.startswith("I") or image.mode == "F"
-
-
-_NETSCAPE = b"NETSCAPE2.0"
 
 
 def canvas_of(encoded: bytes, max_frames: int) -> Size | None:
@@ -224,7 +212,7 @@ def gif_canvas(encoded: bytes, max_frames: int) -> Size | None:
             num_extensions += 1
             if num_extensions > MAX_CHUNKS:
                 raise ValueError(f"more than {MAX_CHUNKS:,} extensions")
-            if label == b"\xff" and num_frames == 0 and content.startswith(_NETSCAPE):
+            if label == b"\xff" and num_frames == 0 and content.startswith(b"NETSCAPE2.0"):
                 block()
             if label != b"\xfe" or content:
                 while block():

@@ -88,8 +88,7 @@ _SOFTWARE_TEXT_CHUNKS = ("date:create", "date:modify", "date:timestamp")  # Imag
 
 
 def frame_kinds(image: Image.Image) -> set[str]:
-    """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads what follows the
-    pixels."""
+    """Return the kinds in the frame's EXIF and comment. image: after `orientation_of`, which loads all of it."""
     comment = image.info.get("comment")
     kinds = {"description"} if comment and not str(comment).startswith(_SOFTWARE_COMMENTS) else set[str]()
     with suppress(*DAMAGED):
@@ -184,7 +183,8 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
                 kinds |= {"unread", *_keyword_kinds(keyword)}
                 is_damaged = True
             elif text.strip(b" \t\r\n\0"):
-                kinds |= _text_kinds(keyword, text)
+                kinds |= _keyword_kinds(keyword) | file_metadata(raw_profile(keyword, text))
+                kinds |= _xmp_kinds(text) if keyword == b"XML:com.adobe.xmp" else set()
         if is_damaged:
             rest.append(encoded[copied : first - 8])
             copied = min(last + 4, len(encoded))
@@ -254,16 +254,8 @@ def chunk_text(name: bytes, value: bytes, room: int) -> bytes | None:
     return None if unpacker.unconsumed_tail or len(text) > room else text
 
 
-def _text_kinds(keyword: bytes, text: bytes) -> set[str]:
-    kinds = _keyword_kinds(keyword)
-    if keyword == b"XML:com.adobe.xmp":
-        kinds |= _xmp_kinds(text)
-    return kinds | file_metadata(raw_profile(keyword, text))
-
-
 def raw_profile(keyword: bytes, text: bytes) -> bytes:
-    """Return the metadata that ImageMagick packs into text: a name, a length, hexadecimal digits. Empty for other
-    text."""
+    """Return the metadata that ImageMagick packs into text: a name, a length, hex digits. Empty for other text."""
     if not keyword.lower().startswith(b"raw profile type"):
         return b""
     try:

@@ -9,25 +9,30 @@ Imports no decoder, since the schema of the rows needs the kinds.
 
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-FRAMES = "frames"
-TRAILING_DATA = "trailing_data"
-EMBEDDED_IMAGE = "embedded_image"
-UNKNOWN_CHUNK = "unknown_chunk"
-HIDDEN_PIXELS = "hidden_pixels"
+
+class Kind:
+    """What a piece is."""
+
+    FRAMES: Final = "frames"
+    TRAILING_DATA: Final = "trailing_data"
+    EMBEDDED_IMAGE: Final = "embedded_image"
+    UNKNOWN_CHUNK: Final = "unknown_chunk"
+    HIDDEN_PIXELS: Final = "hidden_pixels"
+    METADATA: Final = "metadata"
+    PIXELS: Final = "pixels"
+    """The last two count only if they contain another picture."""
+
 
 UNSEEN_KINDS = {
-    EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
-    FRAMES: "frames or pages after those that were scanned",
-    HIDDEN_PIXELS: "pixels that no viewer shows: a scan that another one replaces, or a pattern in equal colours",
-    TRAILING_DATA: "data after the end of the picture",
-    UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
+    Kind.EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
+    Kind.FRAMES: "frames or pages after those that were scanned",
+    Kind.HIDDEN_PIXELS: "pixels that no viewer shows: a scan that another one replaces, or a pattern in equal colours",
+    Kind.TRAILING_DATA: "data after the end of the picture",
+    Kind.UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
 }
-"""Every kind and its meaning."""
-
-METADATA, PIXELS = "metadata", "pixels"
-"""Kinds that count only if they contain another picture."""
+"""Every kind of what is not seen, and its meaning."""
 
 IGNORED_BYTES = 64
 """This much of one kind in a file is taken for padding or a marker and ignored."""

@@ -12,17 +12,7 @@ from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
 from ingest.images.files.magic import is_text
 from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, chunk_text, png_chunks, raw_profile
-from ingest.images.files.pieces import (
-    FRAMES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    DamagedError,
-    Piece,
-    checked_bytes,
-    needed,
-)
+from ingest.images.files.pieces import DamagedError, Kind, Piece, checked_bytes, needed
 from ingest.images.files.profiles import profile_pieces
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
@@ -65,7 +55,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     for name, first, end in chunks:
         content, last = encoded[first:end], min(end + 4, len(encoded))
         if name == b"IEND":
-            yield Piece(UNKNOWN_CHUNK, content)
+            yield Piece(Kind.UNKNOWN_CHUNK, content)
             break
         if name == b"fcTL":
             if frame.packed:
@@ -76,22 +66,22 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             is_kept = is_animated and index < num_seen
             control = _chunk(name, number.to_bytes(4) + content[_NUMBER_BYTES:_CONTROL_BYTES]) if is_kept else b""
             number += is_kept
-            yield Piece(UNKNOWN_CHUNK, content[_CONTROL_BYTES:], kept=control)
+            yield Piece(Kind.UNKNOWN_CHUNK, content[_CONTROL_BYTES:], kept=control)
         elif name == b"IDAT" and index == 0 and (not frame.packed or before == b"IDAT"):
             frame.packed.append(content)
         elif name == b"fdAT":
             if 0 < index < num_seen:
                 frame.packed.append(content[_NUMBER_BYTES:])
             else:
-                yield Piece(FRAMES, b"", len(content))
+                yield Piece(Kind.FRAMES, b"", len(content))
         elif name in _TEXTS or name == _PROFILE:
             held, num_held = _unpacked(name, content, room)
             room = max(0, room - num_held)
             yield from held
             if name != b"tEXt":  # badly packed data, or data after the packed text
-                yield Piece(METADATA, content)
+                yield Piece(Kind.METADATA, content)
         elif name in _METADATA_CHUNKS:
-            yield Piece(METADATA, content)
+            yield Piece(Kind.METADATA, content)
         else:
             is_first = name not in num_bytes
             num_bytes[name] += len(content)
@@ -105,10 +95,10 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
             if name in _COLOURS and is_known and is_first:
                 most = _OPACITY_BYTES.get(header[9:10], 0) if name == b"tRNS" else len(content)
                 kept = _chunk(name, content[:most]) if most else b""
-            yield Piece(METADATA if is_known else UNKNOWN_CHUNK, content, kept=kept)
+            yield Piece(Kind.METADATA if is_known else Kind.UNKNOWN_CHUNK, content, kept=kept)
         before = name
     yield from _pixels(frame, header, index, number)
-    yield Piece(TRAILING_DATA, encoded[last:])
+    yield Piece(Kind.TRAILING_DATA, encoded[last:])
 
 
 def _num_controls(chunks: Iterable[tuple[bytes, int, int]], num_seen: int) -> int:
@@ -124,8 +114,7 @@ def _num_controls(chunks: Iterable[tuple[bytes, int, int]], num_seen: int) -> in
 
 
 def _pixels(frame: _Frame, header: bytes, index: int, number: int) -> Iterator[Piece]:
-    """Yield the pixels of a frame, and what is packed with them. DamagedError if they are damaged. number: of this
-    chunk in the animation."""
+    """Yield the pixels of a frame, and what is packed with them; DamagedError. number: in the animation."""
     if not frame.packed:
         return
     packed = b"".join(frame.packed)
@@ -137,8 +126,8 @@ def _pixels(frame: _Frame, header: bytes, index: int, number: int) -> Iterator[P
     if used < len(packed):
         kept = zlib.compress(zlib.decompressobj().decompress(packed, num_needed))
     kept = _chunk(b"fdAT", number.to_bytes(4) + kept) if index else _chunk(b"IDAT", kept)
-    yield Piece(PIXELS, packed[:used], kept=kept)
-    yield Piece(TRAILING_DATA, packed[used:])
+    yield Piece(Kind.PIXELS, packed[:used], kept=kept)
+    yield Piece(Kind.TRAILING_DATA, packed[used:])
 
 
 def _pixel_bytes(size: bytes, header: bytes) -> int:
@@ -158,11 +147,11 @@ def _unpacked(name: bytes, content: bytes, room: int) -> tuple[list[Piece], int]
     keyword, _, value = content.partition(b"\0")
     held = chunk_text(b"zTXt" if name == _PROFILE else name, value, room)
     if held is None:
-        return [Piece(UNKNOWN_CHUNK, content)], 0
+        return [Piece(Kind.UNKNOWN_CHUNK, content)], 0
     if name == _PROFILE:
         return list(profile_pieces(held)), len(held)
     profile = raw_profile(keyword, held)
-    return [Piece(METADATA if profile or is_text(held) else UNKNOWN_CHUNK, profile or held)], len(held)
+    return [Piece(Kind.METADATA if profile or is_text(held) else Kind.UNKNOWN_CHUNK, profile or held)], len(held)
 
 
 def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts, colours: set[int] | None) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from ingest.images.files.magic import is_text
-from ingest.images.files.pieces import METADATA, UNKNOWN_CHUNK, Piece, unclaimed
+from ingest.images.files.pieces import Kind, Piece, unclaimed
 
 _HEADER_BYTES, _ENTRY_BYTES = 128, 12
 _MAX_TAGS = 100
@@ -43,8 +43,8 @@ def profile_pieces(profile: bytes) -> Iterator[Piece]:
             entry = _HEADER_BYTES + 4 + number * _ENTRY_BYTES
             claimed += [(entry, entry + _ENTRY_BYTES), (first, last)]
     rest = b"".join(profile[first:last] for first, last in unclaimed(claimed, len(profile)))
-    yield Piece(METADATA, profile)
-    yield Piece(METADATA if is_text(rest) else UNKNOWN_CHUNK, rest)
+    yield Piece(Kind.METADATA, profile)
+    yield Piece(Kind.METADATA if is_text(rest) else Kind.UNKNOWN_CHUNK, rest)
 
 
 def plain_profile(profile: bytes) -> bytes | None:

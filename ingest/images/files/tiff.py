@@ -15,13 +15,8 @@ from PIL import Image, ImagePalette, TiffImagePlugin
 
 from ingest.images.files import jpeg
 from ingest.images.files.pieces import (
-    EMBEDDED_IMAGE,
-    FRAMES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
     DamagedError,
+    Kind,
     Piece,
     Range,
     checked_bytes,
@@ -106,8 +101,7 @@ class TiffFile:
         return Directory(offset, last + self._offset_bytes, tuple(entries), following)
 
     def numbers(self, directory: Directory, tag: int, most: int) -> tuple[int, ...]:
-        """Return the first values of a tag, at most `most`; none if the tag is missing or does not hold whole
-        numbers."""
+        """Return the first values of a tag, at most `most`; none if it is missing or does not hold whole numbers."""
         entry = directory.by_tag.get(tag)
         if entry is None or entry.kind not in _NUMBERS:
             return ()
@@ -284,26 +278,25 @@ class _Account:
 
     def pieces(self, file: TiffFile) -> Iterator[Piece]:
         encoded, num_bytes = file.encoded, len(file.encoded)
-        for kind, ranges in ((METADATA, self.metadata), (PIXELS, self.compressed)):
+        for kind, ranges in ((Kind.METADATA, self.metadata), (Kind.PIXELS, self.compressed)):
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
-        yield Piece(FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
+        yield Piece(Kind.FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
         for number, offset in enumerate(self.sub_directories[:_MAX_SUB_DIRECTORIES]):
             ranges = _sub_picture(file, offset)
             content = file.beginning_at(offset) if number < _MAX_COMPARED and ranges else b""
-            yield Piece(EMBEDDED_IMAGE, content, num_bytes_of(merged(ranges, num_bytes)))
+            yield Piece(Kind.EMBEDDED_IMAGE, content, num_bytes_of(merged(ranges, num_bytes)))
             claimed += ranges
         marks = sorted(first for first, _ in self.unknown)
         for first, last in unclaimed(claimed, num_bytes):
             if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:
                 continue  # pages that were written one by one each have a header
-            is_of_tag = bisect_left(marks, first) < bisect_left(marks, last)
-            yield Piece(TRAILING_DATA if last == num_bytes and not is_of_tag else UNKNOWN_CHUNK, encoded[first:last])
+            is_behind = last == num_bytes and bisect_left(marks, first) == bisect_left(marks, last)
+            yield Piece(Kind.TRAILING_DATA if is_behind else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
 def _is_known(entry: TiffEntry, max_bits: int) -> bool:
-    """Return whether a tag is known and no larger than expected. max_bits: bits per sample, which set the size of
-    tables."""
+    """Return whether a tag is known and no larger than expected. max_bits: per sample, which set the size of tables."""
     if entry.tag in _METADATA_TAGS or entry.tag in _POSITIONS or entry.tag in _POINTERS:
         return True
     most = _MAX_SMALL_BYTES

@@ -18,32 +18,12 @@ from typing import Literal
 
 from PIL import Image, ImageFile
 
-from ingest.images.files import gif, heif, icon, jpeg, jpeg2000, png, tiff, webp
+from ingest.images.files import gif, heif, icon, jpeg, jpeg2000, memory, png, tiff, webp
 from ingest.images.files.copies import Scanned
 from ingest.images.files.formats import HAS_HEIF, HEIF
 from ingest.images.files.jpeg import Stream
 from ingest.images.files.magic import BMP_HEADER, HEAD_BYTES, picture_in_place_of_text
-from ingest.images.files.memory import (
-    TooLargeError,
-    Views,
-    canvas_of,
-    check_bytes,
-    decoding_bytes,
-    largest_size,
-    opened,
-)
-from ingest.images.files.pieces import (
-    EMBEDDED_IMAGE,
-    FRAMES,
-    IGNORED_BYTES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    Range,
-    unclaimed,
-)
+from ingest.images.files.pieces import IGNORED_BYTES, Kind, Piece, Range, unclaimed
 from ingest.images.files.tiff import second_directory
 
 _MAGICS: tuple[tuple[bytes, int, str], ...] = (
@@ -155,14 +135,14 @@ class PictureSearch:
         """Compare a picture. One with more pixels than the scanned image is not decoded and counts as new."""
         outcome: Outcome = "none"
         try:
-            picture = opened(content, (format_name,))
+            picture = memory.opened(content, (format_name,))
             outcome = "new" if format_name in _SURE else "none"
             self._compared_left -= 1
-            size = largest_size(picture, canvas_of(content, 1))
+            size = memory.largest_size(picture, memory.canvas_of(content, 1))
             if self._compared_left < 0 or not self._scanned.is_larger_than(size):
                 return "new"
-            check_bytes(size, decoding_bytes(picture, size, 1, len(content), Views(1, 512), 8))
-        except TooLargeError:
+            memory.check_bytes(size, memory.decoding_bytes(picture, size, 1, len(content), memory.Views(1, 512), 8))
+        except memory.TooLargeError:
             return "new"
         except Exception:  # the edge, as in ingest.images.decode: hostile bytes make the parsers raise anything
             return outcome
@@ -204,13 +184,12 @@ def _candidates(content: bytes, magics: Sequence[tuple[bytes, int, str]]) -> Ite
 
 
 def _plain_bytes(content: bytes) -> int:
-    """Return the size of the JPEG at the start of `content`; 0 if it holds much that is neither pixels nor metadata, or
-    too many segments."""
+    """Return the size of the JPEG at the start of `content`; 0 if it has too many segments, or holds much else."""
     try:
         stream = jpeg.streams(content, [0])[0]
     except ValueError:
         return 0
-    num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != METADATA)
+    num_unknown = sum(len(p.content) for p in jpeg.pieces(content[: stream.last], [stream]) if p.kind != Kind.METADATA)
     return stream.last if num_unknown <= IGNORED_BYTES else 0
 
 
@@ -264,7 +243,7 @@ def unseen_in(
 ) -> Unseen:
     """Judge the pieces of a file. has_more_frames: than were scanned. takes_pictures: return `pictures`."""
     search, num_bytes, num_unpadded = PictureSearch(scanned), Counter[str](), Counter[str]()
-    kinds = {FRAMES} if has_more_frames else set[str]()
+    kinds = {Kind.FRAMES} if has_more_frames else set[str]()
     pictures: list[Inner | None] = [None] if has_more_frames else []
     for piece in pieces:
         if piece.num_bytes is not None:
@@ -275,19 +254,19 @@ def unseen_in(
             continue
         if not piece.content:
             continue
-        new, copies = search.look(piece.content, is_pixels=piece.kind == PIXELS)
+        new, copies = search.look(piece.content, is_pixels=piece.kind == Kind.PIXELS)
         if new is not None:
-            kinds.add(EMBEDDED_IMAGE)
+            kinds.add(Kind.EMBEDDED_IMAGE)
             most = MAX_INNER + 1 if takes_pictures else 0
-            pictures += islice(inner_pictures(piece.content, piece.kind == PIXELS), most)
-        if piece.kind not in (METADATA, PIXELS):
+            pictures += islice(inner_pictures(piece.content, piece.kind == Kind.PIXELS), most)
+        if piece.kind not in (Kind.METADATA, Kind.PIXELS):
             rest = b"".join(piece.content[first:last] for first, last in unclaimed(copies, len(piece.content)))
             unpadded = rest.strip(rest[:1])
             num_unpadded[piece.kind] += len(unpadded)
             num_bytes[piece.kind] += len(rest) if unpadded else 0
         elif new is not None:
-            num_bytes[EMBEDDED_IMAGE] += len(piece.content) - new
-    kinds |= {kind for kind in (TRAILING_DATA, UNKNOWN_CHUNK) if num_unpadded[kind] > IGNORED_BYTES}
+            num_bytes[Kind.EMBEDDED_IMAGE] += len(piece.content) - new
+    kinds |= {kind for kind in (Kind.TRAILING_DATA, Kind.UNKNOWN_CHUNK) if num_unpadded[kind] > IGNORED_BYTES}
     if len(pictures) > MAX_INNER:
         pictures = [*pictures[:MAX_INNER], None]
     size = min(sum(num_bytes[kind] for kind in kinds), len(encoded))
@@ -309,17 +288,17 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
     if decoder == "raw" and isinstance(arguments, tuple):
         num_bytes = int(arguments[1]) * image.height
         fourth = encoded[pixels : pixels + num_bytes][3::4] if arguments[0] == "BGRX" else b""
-        yield Piece(UNKNOWN_CHUNK, fourth)  # of each pixel, which viewers skip
+        yield Piece(Kind.UNKNOWN_CHUNK, fourth)  # of each pixel, which viewers skip
     else:
         num_bytes = len(encoded) - pixels
-        yield Piece(UNKNOWN_CHUNK, encoded[pixels:])  # where the runs end is not looked for
+        yield Piece(Kind.UNKNOWN_CHUNK, encoded[pixels:])  # where the runs end is not looked for
     profile = (0, 0)
     if info_bytes == _MAX_INFO_BYTES and encoded[70:74] == _LINKED_PROFILE:
         first = _FILE_HEADER_BYTES + _number(encoded, 126, 4)
         profile = (first, first + _number(encoded, 130, 4))
-        yield Piece(METADATA, encoded[slice(*profile)])
+        yield Piece(Kind.METADATA, encoded[slice(*profile)])
     for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes), profile], len(encoded)):
-        yield Piece(TRAILING_DATA if last == len(encoded) else UNKNOWN_CHUNK, encoded[first:last])
+        yield Piece(Kind.TRAILING_DATA if last == len(encoded) else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
 def _opened(encoded: bytes) -> ImageFile.ImageFile:
@@ -340,11 +319,11 @@ def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
     num_values = image.width * image.height * Image.getmodebands(image.mode)
     if decoder == "ppm_plain":
         last = len(encoded)
-        yield Piece(UNKNOWN_CHUNK, encoded[first:])  # where the numbers end is not looked for
+        yield Piece(Kind.UNKNOWN_CHUNK, encoded[first:])  # where the numbers end is not looked for
     elif mode.startswith("1"):
         last = first + -(-image.width // 8) * image.height
     else:
         is_wide = mode.startswith("I;16") or (decoder == "ppm" and arguments[1] > 255)
         last = first + num_values * (4 if mode.startswith("F") else 2 if is_wide else 1)
-    yield Piece(UNKNOWN_CHUNK, b"".join(_COMMENT.findall(header)))
-    yield Piece(TRAILING_DATA, encoded[last:])
+    yield Piece(Kind.UNKNOWN_CHUNK, b"".join(_COMMENT.findall(header)))
+    yield Piece(Kind.TRAILING_DATA, encoded[last:])

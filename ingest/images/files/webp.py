@@ -9,15 +9,7 @@ from collections.abc import Iterator, Sequence
 from PIL import Image
 
 from ingest.images.files.metadata import MAX_CHUNKS, KeptFacts
-from ingest.images.files.pieces import (
-    FRAMES,
-    METADATA,
-    PIXELS,
-    TRAILING_DATA,
-    UNKNOWN_CHUNK,
-    Piece,
-    needed,
-)
+from ingest.images.files.pieces import Kind, Piece, needed
 from ingest.images.files.profiles import profile_pieces
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 12, 16
@@ -40,21 +32,21 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
         content = encoded[first:end]
         if name == b"ANMF":
             is_seen = is_animated and index < num_seen
-            yield from _frame(content, has_alpha) if is_seen else [Piece(FRAMES, b"", len(content))]
+            yield from _frame(content, has_alpha) if is_seen else [Piece(Kind.FRAMES, b"", len(content))]
             index += 1
         elif name == b"ICCP":
             yield from profile_pieces(content)
         elif name in _METADATA_CHUNKS:
-            yield Piece(METADATA, content)
+            yield Piece(Kind.METADATA, content)
         elif first in decoded:
-            yield Piece(PIXELS, content, kept=_chunk(name, content))
+            yield Piece(Kind.PIXELS, content, kept=_chunk(name, content))
         else:
             num_known = _HEADERS.get(name, 0) if name not in seen_names else 0
             is_kept = name == b"ANIM" and num_known and is_animated and not index
             kept = _chunk(name, content[:num_known]) if is_kept else b""
-            yield Piece(UNKNOWN_CHUNK, content[num_known:], kept=kept)
+            yield Piece(Kind.UNKNOWN_CHUNK, content[num_known:], kept=kept)
         seen_names.add(name)
-    yield Piece(TRAILING_DATA, encoded[last + last % 2 :])
+    yield Piece(Kind.TRAILING_DATA, encoded[last + last % 2 :])
 
 
 def is_lossless(encoded: bytes) -> bool:
@@ -68,11 +60,11 @@ def _frame(content: bytes, has_alpha: bool) -> Iterator[Piece]:
     decoded, kept = _decoded(chunks, has_alpha), list[bytes | memoryview]([content[:_FRAME_HEADER_BYTES]])
     for name, first, end in chunks:
         if first not in decoded:
-            yield Piece(UNKNOWN_CHUNK, content[first:end])
+            yield Piece(Kind.UNKNOWN_CHUNK, content[first:end])
             continue
         kept.append(_chunk(name, content[first:end]))
-        yield Piece(PIXELS, content[first:end])
-    yield Piece(METADATA, kept=_chunk(b"ANMF", b"".join(kept)))
+        yield Piece(Kind.PIXELS, content[first:end])
+    yield Piece(Kind.METADATA, kept=_chunk(b"ANMF", b"".join(kept)))
 
 
 def _decoded(chunks: Sequence[tuple[bytes, int, int]], has_alpha: bool) -> set[int]:
@@ -108,11 +100,7 @@ def cleaned(encoded: bytes, num_frames: int, facts: KeptFacts) -> bytes:
         header = bytes([flags, 0, 0, 0]) + (extended[4:10] or _canvas(encoded))
         parts = [_chunk(b"VP8X", header), *([_chunk(b"ICCP", facts.profile)] if facts.profile else []), *parts]
         parts += [_chunk(b"EXIF", facts.exif)] if facts.exif else []
-    return _file(b"".join(parts))
-
-
-def _file(body: bytes) -> bytes:
-    return _chunk(b"RIFF", b"WEBP" + body)
+    return _chunk(b"RIFF", b"WEBP" + b"".join(parts))
 
 
 def _canvas(encoded: bytes) -> bytes:

@@ -22,17 +22,19 @@ import numpy as np
 from ingest.formats.released import CoverStep, NotReleased, Rewritten
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.files import formats
-from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, face_findings
 from scoring.engines.detectors.findings import holds_middle
+from scoring.engines.detectors.objects import PERSON
+from scoring.engines.detectors.ocr import TextLine
+from scoring.engines.detectors.scene import PERSON_CONFIDENCE, VEHICLE_CONFIDENCE, VEHICLES
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
-    from scoring.engines.detectors.ocr import TextLine
 
 NOT_COVERED = "not_covered"
 """The reason of a `NotReleased`."""
@@ -286,15 +288,17 @@ def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], jud
         _engine().text.forget()
         areas += [_with_margin(line.area, "text") for line in lines]
         remains += ["text"] if any(line.text for line in lines) else []
-    if {"vehicles", "persons"} & set(targets):
-        things, things_left = _things(view.pixels, targets)
-        areas += things
-        remains += things_left
+    for thing in _engine().objects.find(view.pixels) if {"vehicles", "persons"} & set(targets) else ():
+        target = "persons" if thing.kind == PERSON else "vehicles" if thing.kind in VEHICLES else ""
+        if target in targets:
+            areas.append(_with_margin(thing.box_in(view.pixels.shape[1::-1]), target))
+            is_sure = thing.confidence >= (PERSON_CONFIDENCE if target == "persons" else VEHICLE_CONFIDENCE)
+            remains += [target] if is_sure else []
     has_spared = len(boxes) < sum(_shows(box, targets) for box in evidence)
     return _Findings(tuple(dict.fromkeys(remains)), tuple(areas), has_spared)
 
 
-def _is_line(line: "TextLine", hidden: Sequence[Area]) -> bool:
+def _is_line(line: TextLine, hidden: Sequence[Area]) -> bool:
     """Return whether it is writing. A line without signs may be of another script. A single sign is a shape that looks
     like one, often a large one, and so are the covered areas of half a picture, read as one line."""
     if line.text and sum(map(str.isalnum, line.text)) < _MIN_SIGNS:
@@ -314,20 +318,6 @@ def _shows(box: Mapping[str, Any], targets: Sequence[str]) -> bool:
         or ("plates" in targets and "plate" in kind)
         or ("codes" in targets and "barcode" in kind)
     )
-
-
-def _things(pixels: Pixels, targets: Sequence[str]) -> tuple[list[Area], list[str]]:
-    from scoring.engines.detectors.objects import PERSON
-    from scoring.engines.detectors.scene import PERSON_CONFIDENCE, VEHICLE_CONFIDENCE, VEHICLES
-
-    areas, remains = list[Area](), list[str]()
-    for thing in _engine().objects.find(pixels):
-        target = "persons" if thing.kind == PERSON else "vehicles" if thing.kind in VEHICLES else ""
-        if target in targets:
-            areas.append(_with_margin(thing.box_in(pixels.shape[1::-1]), target))
-            is_sure = thing.confidence >= (PERSON_CONFIDENCE if target == "persons" else VEHICLE_CONFIDENCE)
-            remains += [target] if is_sure else []
-    return areas, remains
 
 
 def _area_of(box: Mapping[str, Any]) -> Area:

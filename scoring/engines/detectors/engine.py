@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from ingest.images.pixels import Pixels
 from scoring.assessment import ENGINE_ERROR, Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.faces import FaceFinder, face_findings
-from scoring.engines.detectors.findings import Finding, decide, embedded_findings, embedded_unread
+from scoring.engines.detectors.findings import decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
-from scoring.engines.detectors.objects import ObjectFinder, Thing
+from scoring.engines.detectors.objects import ObjectFinder
 from scoring.engines.detectors.ocr import TextReader
 from scoring.engines.detectors.other_scripts import with_other_scripts
 from scoring.engines.detectors.page import Page
@@ -19,7 +18,7 @@ from scoring.engines.detectors.scene import (
     scene_findings,
     vehicles_to_read,
 )
-from scoring.engines.detectors.without_model import BarcodeReader, barcode_findings, ridge_findings, scan_findings
+from scoring.engines.detectors.without_model import barcode_findings, read_barcodes, ridge_findings, scan_findings
 
 
 class DetectorsEngine:
@@ -27,7 +26,6 @@ class DetectorsEngine:
         self.faces = FaceFinder()
         self.objects = ObjectFinder()
         self.text = TextReader()
-        self.barcodes = BarcodeReader()
         self.nudity = NudityClassifier()
 
     def assess(self, views: Sequence[View]) -> list[Outcome]:
@@ -36,16 +34,13 @@ class DetectorsEngine:
             for before, view in zip([None, *views], views, strict=False):
                 if before is not None and before.sha256 != view.sha256:
                     self.text.forget()
-                outcomes.append(self._outcome(view))
+                try:
+                    outcomes.append(self._assessment(view))
+                except Exception as error:  # the edge: what the models raise may hold content, so only its type is kept
+                    outcomes.append(Unscored(ENGINE_ERROR, f"a detector failed ({type(error).__name__})"))
         finally:
             self.text.forget()
         return outcomes
-
-    def _outcome(self, view: View) -> Outcome:
-        try:
-            return self._assessment(view)
-        except Exception as error:  # the edge: what the models raise may hold content, so only its type is kept
-            return Unscored(ENGINE_ERROR, f"a detector failed ({type(error).__name__})")
 
     def _assessment(self, view: View) -> Assessment:
         pixels = view.pixels
@@ -53,22 +48,19 @@ class DetectorsEngine:
         page = with_other_scripts(Page(tuple(self.text.read(pixels)), width, height), pixels)
         things = [] if page.is_document else self.objects.find(pixels)
         faces, size = human_faces(self.faces.find(pixels), things), (width, height)
+        plates = plate_findings(page, things)
+        for rows, columns in vehicles_to_read(things, pixels, plates):
+            plates += plates_in_close_up(self.text.read_close_up(pixels, rows, columns))
         findings = [
             *face_findings(faces, size),
             *scene_findings(things, faces, size),
-            *self._plates(pixels, page, things),
+            *plates,
             *(ridge_findings(pixels) if page.num_chars < 30 else []),
             *scan_findings(pixels, page),
             *text_findings(page),
-            *barcode_findings(self.barcodes.read(pixels)),
+            *barcode_findings(read_barcodes(pixels)),
             *nudity_findings(self.nudity.score(pixels)),
             *embedded_findings(view.metadata),
         ]
         text_unread = TEXT_ATTRIBUTES if page.is_partly_unread else ()
         return decide(findings, (*text_unread, *embedded_unread(view.metadata)))
-
-    def _plates(self, pixels: Pixels, page: Page, things: Sequence[Thing]) -> list[Finding]:
-        findings = plate_findings(page, things)
-        for rows, columns in vehicles_to_read(things, pixels, findings):
-            findings += plates_in_close_up(self.text.read_close_up(pixels, rows, columns))
-        return findings

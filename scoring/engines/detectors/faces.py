@@ -117,7 +117,9 @@ class FaceFinder:
         heat, scales, offsets, _ = self._session.run(None, {"input.1": inputs})
         boxes, confidences = _decoded(heat[0, 0], scales[0], offsets[0], least)
         boxes *= np.array([width / size[0], height / size[1]] * 2)
-        return [_measured(pixels, boxes[i], confidences[i]) for i in _kept(boxes, confidences, least)]
+        corners = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+        kept = cv2.dnn.NMSBoxes(corners.tolist(), confidences.tolist(), least, OVERLAP)
+        return [_measured(pixels, boxes[i], confidences[i]) for i in np.asarray(kept).ravel()]
 
 
 def _turned_back(face: Face, quarters: int, shape: tuple[int, int]) -> Face:
@@ -131,13 +133,12 @@ def _turned_back(face: Face, quarters: int, shape: tuple[int, int]) -> Face:
 
 def _agreement(face: Face, others: Sequence[Face]) -> float:
     """Return the highest confidence of another face in the same place; that of a head if there is none."""
-    return max((other.confidence for other in others if _overlap(face, other) > OVERLAP), default=HEAD_CONFIDENCE)
-
-
-def _overlap(face: Face, other: Face) -> float:
-    """Return the intersection over union, 0–1."""
-    common = face.num_pixels_within(other)
-    return common / max(face.num_pixels + other.num_pixels - common, 1.0)
+    confidence = HEAD_CONFIDENCE
+    for other in others:
+        common = face.num_pixels_within(other)
+        if common / max(face.num_pixels + other.num_pixels - common, 1.0) > OVERLAP:
+            confidence = max(confidence, other.confidence)
+    return confidence
 
 
 Floats = npt.NDArray[np.float64]
@@ -151,13 +152,6 @@ def _decoded(heat: Floats, scales: Floats, offsets: Floats, least: float) -> tup
     half_y, half_x = np.exp(scales[:, rows, columns]) * STRIDE / 2
     boxes = np.stack([centre_x - half_x, centre_y - half_y, centre_x + half_x, centre_y + half_y], axis=1)
     return boxes.astype(np.float64), heat[rows, columns].astype(np.float64)
-
-
-def _kept(boxes: Floats, confidences: Floats, least: float) -> list[int]:
-    """Suppress non-maxima: return indices of boxes that overlap no more confident box."""
-    corners = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
-    kept = cv2.dnn.NMSBoxes(corners.tolist(), confidences.tolist(), least, OVERLAP)
-    return [int(index) for index in np.asarray(kept).ravel()]
 
 
 def _measured(pixels: Pixels, box: Floats, confidence: float) -> Face:
@@ -180,17 +174,16 @@ def _texture(crop: Pixels) -> tuple[float, float]:
 def face_findings(faces: Sequence[Face], size: tuple[int, int]) -> list[Finding]:
     """Return evidence of faces. size: (width, height) of the view in pixels. No person is classified: age and gender
     only mean "can be seen"."""
-    people = [face for face in faces if face.confidence >= FACE_CONFIDENCE and not face.is_drawn]
-    return [finding for face in people for finding in _identity(face, size)]
-
-
-def _identity(face: Face, size: tuple[int, int]) -> list[Finding]:
-    if face.is_blurred or face.width < MIN_FACE_PX:
-        return []
-    value = 1.0 if face.is_recognisable else 0.5
-    kind = f"face, {round(face.width, -1):.0f} px wide, {'sharp' if face.is_recognisable else 'small or not sharp'}"
-    return [
-        Finding("biometrics", value, kind, face.box_in(size), face.confidence),
-        Finding("age", value, "a person's face"),
-        Finding("gender", value, "a person's face"),
-    ]
+    findings: list[Finding] = []
+    for face in faces:
+        is_seen = face.confidence >= FACE_CONFIDENCE and face.width >= MIN_FACE_PX
+        if not is_seen or face.is_drawn or face.is_blurred:
+            continue
+        value, how = (1.0, "sharp") if face.is_recognisable else (0.5, "small or not sharp")
+        kind = f"face, {round(face.width, -1):.0f} px wide, {how}"
+        findings += [
+            Finding("biometrics", value, kind, face.box_in(size), face.confidence),
+            Finding("age", value, "a person's face"),
+            Finding("gender", value, "a person's face"),
+        ]
+    return findings

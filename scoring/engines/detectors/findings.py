@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingest.images.rewriting import Area
-from scoring.assessment import Assessment, Box, Values, not_assessed
+from scoring.assessment import Assessment, Box, not_assessed
 from scoring.taxonomy import KEYS
 
 
@@ -136,20 +136,11 @@ def decide(findings: Sequence[Finding], unread: Sequence[str] = ()) -> Assessmen
     for finding in findings:
         index = KEYS.index(finding.attribute)
         values[index] = max(finding.value, np.nan_to_num(values[index]))
-    return Assessment(values, _evidence(findings), _boxes(findings, values))
-
-
-def _evidence(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Return each kind once: clear before ambiguous, then in the taxonomy's order."""
     order = sorted(findings, key=lambda finding: (-finding.value, KEYS.index(finding.attribute)))
-    return tuple(dict.fromkeys(finding.kind for finding in order))
-
-
-def _boxes(findings: Sequence[Finding], values: Values) -> tuple[Box, ...]:
-    """Return one box per attribute and area, named by the clearest kind of evidence."""
-    boxes: dict[tuple[object, ...], Box] = {}
+    evidence = dict.fromkeys(finding.kind for finding in order)
+    boxes: dict[tuple[object, ...], Box] = {}  # one per attribute and area, named by the clearest kind of evidence
     for finding in sorted(findings, key=lambda finding: -finding.value):
         if finding.area is not None:
             box = Box(finding.attribute, finding.kind, *finding.area, confidence=round(finding.confidence, 3))
             boxes.setdefault((finding.attribute, finding.area), box)
-    return tuple(boxes.values())
+    return Assessment(values, tuple(evidence), tuple(boxes.values()))

@@ -74,7 +74,8 @@ class WritingFinder:
         kept: list[Quad] = []
         for other, quads in self._earlier:
             if other.shape == image.shape:
-                changed = _shrunk((image != other).any(axis=2), seen.shape)
+                pixels = (image != other).any(axis=2).astype(np.float32)
+                changed = _grown(cv2.resize(pixels, seen.shape[::-1], interpolation=cv2.INTER_AREA) > 0)
                 for quad in quads:  # a line that changed, or vanished
                     rows, columns = _around(quad, seen.shape[0] / height)
                     seen[rows, columns] |= changed[rows, columns].any()
@@ -126,12 +127,6 @@ def _around(quad: Quad, scale: float) -> tuple[slice, slice]:
 def _is_in(quad: Quad, other: Quad) -> bool:
     """Return whether the middle of a line is in the box around another."""
     return bool((other.min(axis=0) <= quad.mean(axis=0)).all() and (quad.mean(axis=0) <= other.max(axis=0)).all())
-
-
-def _shrunk(changed: Mask, shape: tuple[int, ...]) -> Mask:
-    """Return the pixels of the look with a change in or near them."""
-    small = cv2.resize(changed.astype(np.float32), (shape[1], shape[0]), interpolation=cv2.INTER_AREA) > 0
-    return _grown(small)
 
 
 def _connected(seen: Mask, changed: Mask) -> Mask:
@@ -336,13 +331,10 @@ def upright(read: list[tuple[str, float, Any]], size: tuple[int, int]) -> list[T
     angles = [math.atan2(y, x) for x, y in along]
     angle = float(np.median(angles)) if angles else 0.0
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-    lines = [_line(text, confidence, quad, turn, size) for text, confidence, quad in read]
+    lines = []
+    for text, confidence, quad in read:
+        x, y = turn @ quad.mean(axis=0)
+        (x_min, y_min), (x_max, y_max) = quad.min(axis=0), quad.max(axis=0)
+        area = fractions(x_min, y_min, x_max, y_max, *size)
+        lines.append(TextLine(text, confidence, float(x), float(y), *_sides(quad), area, quad))
     return sorted(lines, key=lambda line: (line.y, line.x))
-
-
-def _line(text: str, confidence: float, quad: Any, turn: Any, size: tuple[int, int]) -> TextLine:
-    x, y = turn @ quad.mean(axis=0)
-    width, height = _sides(quad)
-    (x_min, y_min), (x_max, y_max) = quad.min(axis=0), quad.max(axis=0)
-    area = fractions(x_min, y_min, x_max, y_max, *size)
-    return TextLine(text, confidence, float(x), float(y), width, height, area, quad)

@@ -16,7 +16,7 @@ from scoring.text_rules.vocabulary import field_kinds, squashed, terms
 _NUMBERED = re.compile(r"\A(?:\(?\d{1,2}[a-dA-D]?[.)]?\s?|[a-f]\s)(?=[A-Za-z])")
 """Field numbers, as printed on driving licences ("4b EXP") and tax forms."""
 _CUT_LABEL = re.compile(r"(\D{2,30}\.)\s+([A-Z0-9][A-Za-z0-9./ -]*)")
-"""A label that ends in a point, and the text after it."""
+"""A label with an abbreviated last word, and the text after it: "Passport no. 12345"."""
 _NUMBERS = ("id_number", "membership", "account", "phone", "ssn", "booking")
 """Kinds of fields that hold a number or code."""
 _GAP = 14.0
@@ -44,30 +44,24 @@ def split_label(text: str) -> tuple[str, str] | None:
     (('birth_date', '01/02/1980'), ('first_name', ''), None)
     """
     text = _NUMBERED.sub("", text.strip())
-    head, mark, tail = _cut(text)
-    if mark and (kind := _kind(head)):
-        return kind, _until_next_label(tail)
-    if abbreviated := _abbreviated(text):
-        return abbreviated
+    mark = re.search(r"[:#\uff1a=]", text)
+    if mark and (kind := _kind(text[: mark.start()])):
+        return kind, _until_next_label(text[mark.end() :].strip(" :#."))
+    if match := _CUT_LABEL.fullmatch(text):
+        label, code = match.groups()
+        kind = field_kinds().get(squashed(label))
+        if kind in _NUMBERS and (any(map(str.isdigit, code)) or code.isupper()):
+            return kind, code
     if kind := _kind(text):
         return kind, ""
-    return _leading_words(text)
-
-
-def _abbreviated(text: str) -> tuple[str, str] | None:
-    """Split a label with an abbreviated last word from a number: "Passport no. 12345"."""
-    match = _CUT_LABEL.fullmatch(text)
-    if not match:
-        return None
-    label, code = match.groups()
-    kind = field_kinds().get(squashed(label))
-    is_code = any(map(str.isdigit, code)) or code.isupper()
-    return (kind, code) if kind in _NUMBERS and is_code else None
-
-
-def _cut(text: str) -> tuple[str, str, str]:
-    match = re.search(r"[:#\uff1a=]", text)
-    return (text[: match.start()], match[0], text[match.end() :].strip(" :#.")) if match else (text, "", "")
+    # Without a mark between: "SEX M", "DOB01/06/1958".
+    spaced = re.sub(r"(?<=[^\W\d_])(?=\d)", " ", text).split()
+    for count in range(min(4, len(spaced) - 1), 0, -1):
+        label = " ".join(spaced[:count])
+        kind = field_kinds().get(squashed(label))
+        if kind and not label[0].islower() and not spaced[count][0].islower():
+            return kind, " ".join(spaced[count:])
+    return None
 
 
 def _kind(label: str) -> str | None:
@@ -80,17 +74,6 @@ def _kind(label: str) -> str | None:
     return part_kinds[0] or (part_kinds[-1] if 2 <= len(part_kinds) <= 3 else None) if part_kinds else None
 
 
-def _leading_words(text: str) -> tuple[str, str] | None:
-    """Split a label from its value without a mark between: "SEX M", "DOB01/06/1958"."""
-    spaced = re.sub(r"(?<=[^\W\d_])(?=\d)", " ", text).split()
-    for count in range(min(4, len(spaced) - 1), 0, -1):
-        label = " ".join(spaced[:count])
-        kind = field_kinds().get(squashed(label))
-        if kind and not label[0].islower() and not spaced[count][0].islower():
-            return kind, " ".join(spaced[count:])
-    return None
-
-
 def _until_next_label(text: str) -> str:
     """Return the value before a second label in the same line."""
     for mark in re.finditer(r":", text):
@@ -99,19 +82,6 @@ def _until_next_label(text: str) -> str:
             if squashed(" ".join(ahead[-count:])) in field_kinds():
                 return " ".join(ahead[:-count])
     return text
-
-
-def read_fields(lines: Sequence[TextLine]) -> list[Field]:
-    split = [split_label(line.text) for line in lines]
-    free = [line for line, label in zip(lines, split, strict=True) if label is None or label[1]]
-    fields = []
-    for line, label in zip(lines, split, strict=True):
-        if label is None:
-            continue
-        kind, rest = label
-        values = [(rest, line)] if rest else [(near.text, near) for near in _neighbours(line, free)]
-        fields.append(Field(kind, line, tuple(values)))
-    return fields
 
 
 def _neighbours(label: TextLine, lines: Sequence[TextLine]) -> list[TextLine]:
@@ -170,16 +140,20 @@ class Page:
 
     @cached_property
     def fields(self) -> list[Field]:
-        return read_fields(self.readable)
+        split = [split_label(line.text) for line in self.readable]
+        free = [line for line, label in zip(self.readable, split, strict=True) if label is None or label[1]]
+        fields = []
+        for line, label in zip(self.readable, split, strict=True):
+            if label is not None:
+                kind, rest = label
+                values = [(rest, line)] if rest else [(near.text, near) for near in _neighbours(line, free)]
+                fields.append(Field(kind, line, tuple(values)))
+        return fields
 
     @cached_property
     def short(self) -> tuple[TextLine, ...]:
         """Lines that are not running text: titles, labels, values."""
         return tuple(line for line in self.readable if not is_prose(line.text))
-
-    @cached_property
-    def prose_share(self) -> float:
-        return 1 - len(self.short) / max(1, len(self.readable))
 
     @cached_property
     def num_chars(self) -> int:
@@ -273,7 +247,3 @@ def greeting(text: str) -> str | None:
     """Return the word after "Hi", "Dear" and similar words, if it starts with a capital letter."""
     match = _GREETING.search(text)
     return match[1] if match else None
-
-
-def has_social_words(lines: Sequence[TextLine]) -> bool:
-    return len({word for line in lines for word in terms("social", line.text)}) >= 2

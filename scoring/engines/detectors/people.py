@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from scoring.engines.detectors.findings import Finding
 from scoring.engines.detectors.ocr import TextLine
-from scoring.engines.detectors.page import Page, evidence_in, greeting, has_social_words
+from scoring.engines.detectors.page import Page, evidence_in, greeting
 from scoring.text_rules import patterns, vocabulary
-from scoring.text_rules.vocabulary import plain, words
+from scoring.text_rules.vocabulary import plain, terms, words
 
 
 def machine_readable_zone(page: Page) -> Iterator[Finding]:
@@ -19,8 +19,11 @@ def machine_readable_zone(page: Page) -> Iterator[Finding]:
 
 def named_fields(page: Page) -> Iterator[Finding]:
     parts = {kind: list(page.valued(kind, vocabulary.value_shape)) for kind in ("name", "first_name", "last_name")}
+    # Files have names, too: a person's comes with other fields, or with one that says whose it is.
+    whose = [field for field in page.fields if field.kind == "name" and not re.match(r"(?i)name\b", field.label.text)]
+    is_of_people = bool(whose) or len({field.kind for field in page.fields} - {"name"}) >= 2
     for text, line in parts["name"]:
-        if vocabulary.value_shape(text) == "full" and (vocabulary.known_name(text) or _is_of_people(page)):
+        if vocabulary.value_shape(text) == "full" and (vocabulary.known_name(text) or is_of_people):
             yield from _named(line, "name in a name field")
         elif vocabulary.given_only(text):
             yield evidence_in("non_unique_id", 1.0, "name in a name field", line)
@@ -30,12 +33,6 @@ def named_fields(page: Page) -> Iterator[Finding]:
         yield from _named(parts["first_name"][0][1], "first and last name in name fields")
     for _, line in page.valued("addressee", lambda text: vocabulary.known_name(text.split("<")[0])):
         yield from _named(line, "name of sender or addressee")
-
-
-def _is_of_people(page: Page) -> bool:
-    """Return whether names are people's: other fields are there, or one that says whose name. Files have names, too."""
-    whose = [field for field in page.fields if field.kind == "name" and not re.match(r"(?i)name\b", field.label.text)]
-    return bool(whose) or len({field.kind for field in page.fields} - {"name"}) >= 2
 
 
 def _named(line: TextLine, kind: str) -> Iterator[Finding]:
@@ -72,13 +69,15 @@ def unlabelled_names(page: Page) -> Iterator[Finding]:
     about_somebody = any(page.terms(kind) for kind in ("medical_strong", "card", "identity"))
     about_somebody |= any(patterns.YEARS.search(line.text) for line in page.short)
     about_somebody |= any(field.kind in _PERSONAL_FIELDS and field.values for field in page.fields)
-    accounts = _account_words(page)
+    mailboxes = [parts[0] for line in page.readable if (parts := patterns.email_parts(line.text))]
+    user_names = [line.text for line in page.readable if patterns.has_handle(line.text)]
+    account_words = {word for text in user_names + mailboxes for word in re.split(r"[\W\d_]+", plain(text))}
     for line in page.short:
         if vocabulary.value_shape(line.text) != "full":
             continue
         if vocabulary.known_name(line.text) and (about_somebody or _stands_over_address(page, line)):
             yield from _named(line, "name on a personal paper")
-        elif any(plain(word) in accounts for word in line.text.split() if len(word) >= 5):
+        elif any(plain(word) in account_words for word in line.text.split() if len(word) >= 5):
             yield from _named(line, "name beside a matching user name or mailbox")
 
 
@@ -86,20 +85,15 @@ def stacked_names(page: Page) -> Iterator[Finding]:
     """Find a name over two lines of a badge, or below a title on its own line."""
     badge = len(page.readable) <= 8 and bool(page.terms("job"))
     for line in page.short:
-        below = _next_below(page, line)
+        under = [other for other in page.short if 0 < other.y - line.y < 2.2 * line.height]
+        aligned = [o for o in under if min(abs(o.left - line.left), abs(o.x - line.x)) < 1.5 * line.height]
+        below = min(aligned, key=lambda other: other.y, default=None)
         if badge and vocabulary.given_only(line.text):
             yield evidence_in("non_unique_id", 1.0, "first name on a badge", line)
             if below and vocabulary.value_shape(below.text) == "single" and 0.7 < below.height / line.height < 1.4:
                 yield from _named(line, "name on a badge")
         elif below and vocabulary.only_title(line.text) and vocabulary.value_shape(below.text) == "full":
             yield from _named(below, "name below a title")
-
-
-def _next_below(page: Page, line: TextLine) -> TextLine | None:
-    """Return the line just under this one, with the same start or centre."""
-    under = [other for other in page.short if 0 < other.y - line.y < 2.2 * line.height]
-    aligned = [o for o in under if min(abs(o.left - line.left), abs(o.x - line.x)) < 1.5 * line.height]
-    return min(aligned, key=lambda other: other.y, default=None)
 
 
 def _stands_over_address(page: Page, line: TextLine) -> bool:
@@ -109,13 +103,6 @@ def _stands_over_address(page: Page, line: TextLine) -> bool:
         and patterns.has_street_address(other.text)
         for other in page.readable
     )
-
-
-def _account_words(page: Page) -> frozenset[str]:
-    """Return the words in user names and mailboxes on the page, split at signs and digits."""
-    handles = [line.text for line in page.readable if patterns.has_handle(line.text)]
-    boxes = [parts[0] for line in page.readable if (parts := patterns.email_parts(line.text))]
-    return frozenset(word for text in handles + boxes for word in re.split(r"[\W\d_]+", plain(text)))
 
 
 def chat_partner(page: Page) -> Iterator[Finding]:
@@ -167,10 +154,10 @@ def bookings(page: Page) -> Iterator[Finding]:
 
 
 def handles(page: Page) -> Iterator[Finding]:
-    social = page.is_chat or has_social_words(page.readable)
+    is_social = page.is_chat or len({word for line in page.readable for word in terms("social", line.text)}) >= 2
     for line in page.readable:
         if patterns.has_handle(line.text):
-            yield evidence_in("non_unique_id", 1.0 if social else 0.5, "user name", line)
+            yield evidence_in("non_unique_id", 1.0 if is_social else 0.5, "user name", line)
 
 
 def accounts(page: Page) -> Iterator[Finding]:

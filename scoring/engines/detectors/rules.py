@@ -15,11 +15,16 @@ from scoring.engines.detectors.page import Page, evidence_in
 from scoring.text_rules import patterns, vocabulary
 from scoring.text_rules.vocabulary import terms, words
 
+_NUMBERED_FIELD = re.compile(
+    r"[12][.\s]{1,3}[^\W\d_a-z]{2,}|(?:3|4[ab])[.\s]{0,3}\d\d?[./-]\d\d?[./-]\d\d|(?:5|4d)[.\s]{1,3}\w{6,}"
+)
+"""Fields 1-5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
+
 
 def identity_document(page: Page) -> Iterator[Finding]:
     titled = [line for line in page.short if terms("identity", line.text)]
     filled = list(_filled_identity_fields(page))
-    filled += _numbered_fields(page) if titled else []
+    filled += [line for line in page.short if titled and _NUMBERED_FIELD.match(line.text)]
     if len(filled) >= (2 if titled else 4):
         yield evidence_in("gov_ids", 1.0, "identity document with its data", (titled or filled)[0])
     elif titled and (filled or (page.num_chars < 80 and _is_title(titled[0]))):
@@ -30,14 +35,6 @@ def _is_title(line: TextLine) -> bool:
     """Return whether the name of the document makes up most of the line."""
     longest = max(len(wording) for wording in terms("identity", line.text))
     return longest > 0.6 * len(line.text)
-
-
-def _numbered_fields(page: Page) -> list[TextLine]:
-    """Return fields 1-5 of driving licences (AAMVA, Directive 2006/126/EC) that hold a name, a date or a number."""
-    filled = re.compile(
-        r"[12][.\s]{1,3}[^\W\d_a-z]{2,}|(?:3|4[ab])[.\s]{0,3}\d\d?[./-]\d\d?[./-]\d\d|(?:5|4d)[.\s]{1,3}\w{6,}"
-    )
-    return [line for line in page.short if filled.match(line.text)]
 
 
 def _filled_identity_fields(page: Page) -> Iterator[TextLine]:
@@ -93,7 +90,10 @@ def numbers_of_money(page: Page) -> Iterator[Finding]:
 
 def bills(page: Page) -> Iterator[Finding]:
     lines = [line for line in page.short if terms("financial", line.text)]
-    if lines and _is_account_paper(page):
+    num_terms, has_amounts = len(page.terms("financial")), page.num_amounts >= 2
+    is_numbered = has_amounts or bool(page.valued("account", patterns.is_long_number))
+    is_titled = has_amounts and bool(page.terms("financial_strong"))
+    if lines and (is_titled or num_terms >= 4 or (num_terms >= 2 and is_numbered)):
         yield evidence_in("financial_data", 1.0, "bill, pay slip, tax form or bank statement", lines[0])
     elif lines and page.num_amounts >= 1:
         yield evidence_in("financial_data", 0.5, "words of a bill", lines[0])
@@ -102,19 +102,11 @@ def bills(page: Page) -> Iterator[Finding]:
         yield evidence_in("financial_data", 0.5, "prices", (priced or list(page.readable))[0])
 
 
-def _is_account_paper(page: Page) -> bool:
-    """Return whether it has many words of a kind, or some together with amounts or an account's number."""
-    num_terms = len(page.terms("financial"))
-    numbered = page.num_amounts >= 2 or bool(page.valued("account", patterns.is_long_number))
-    titled = bool(page.terms("financial_strong")) and page.num_amounts >= 2
-    return titled or num_terms >= 4 or (num_terms >= 2 and numbered)
-
-
 def _is_personal(page: Page) -> bool:
     """Return whether the page is about one named person, so that its contacts are theirs and not a business's."""
     if page.is_chat:
         return True
-    if page.prose_share > 0.5:
+    if len(page.short) < 0.5 * len(page.readable):  # running text
         return False
     rules = [people.named_fields, people.numbered_names, people.unlabelled_names, people.stacked_names]
     rules += [] if page.is_shop_paper else [people.people]
@@ -144,12 +136,14 @@ def _email_value(line: TextLine, personal: bool) -> float:
     return 1.0 if personal or named or _FREE_MAIL.match(domain) else 0.5
 
 
+_DIALLED = re.compile(r"\d(?:[\s().+/-]*\d){5,}")
 _NUMBER_FIELDS = ("id_number", "membership", "account", "ssn")
 
 
 def contacts(page: Page) -> Iterator[Finding]:
     personal = _is_personal(page)
-    labelled = {id(line) for _, line in page.valued("phone", _is_dialled)}
+    dialled = page.valued("phone", lambda text: _DIALLED.search(patterns.without_dates(text)))
+    labelled = {id(line) for _, line in dialled}
     others = {id(line) for kind in _NUMBER_FIELDS for _, line in page.valued(kind, patterns.is_long_number)}
     for line in page.readable:
         value = 1.0 if personal and not _is_business(page, line, with_line=True) else 0.5
@@ -166,10 +160,6 @@ def contacts(page: Page) -> Iterator[Finding]:
             yield evidence_in("contact_details", 0.5, "network address", line)
     for _, line in page.valued("address", lambda text: re.search(r"\d", text) and len(text) > 8):
         yield evidence_in("contact_details", 1.0 if personal else 0.5, "address in a form field", line)
-
-
-def _is_dialled(text: str) -> bool:
-    return bool(re.search(r"\d(?:[\s().+/-]*\d){5,}", patterns.without_dates(text)))
 
 
 def places(page: Page) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 import numpy.typing as npt
+import zxingcpp
 
 from ingest.images.pixels import Pixels
 from ingest.images.rewriting import Area
@@ -94,7 +95,9 @@ def ridge_share(pixels: Pixels) -> tuple[float, float]:
     A tile has ridges if its gradients share one direction and its spectrum has one strong wavelength.
     """
     grey = _grey(pixels)
-    tiles = _tiles(grey)
+    rows, columns = grey.shape[0] // BLOCK_PX, grey.shape[1] // BLOCK_PX
+    cut = grey[: rows * BLOCK_PX, : columns * BLOCK_PX].reshape(rows, BLOCK_PX, columns, BLOCK_PX)
+    tiles = cut.swapaxes(1, 2).reshape(-1, BLOCK_PX, BLOCK_PX)
     if len(tiles) < 40:
         return 0.0, 0.0
     inked = tiles.std(axis=(1, 2)) > 18
@@ -114,12 +117,6 @@ def _grey(pixels: Pixels) -> Floats:
     method = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
     grey = cv2.resize(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), size, interpolation=method)
     return np.asarray(grey, dtype=np.float64)
-
-
-def _tiles(grey: Floats) -> Floats:
-    rows, columns = grey.shape[0] // BLOCK_PX, grey.shape[1] // BLOCK_PX
-    cut = grey[: rows * BLOCK_PX, : columns * BLOCK_PX]
-    return cut.reshape(rows, BLOCK_PX, columns, BLOCK_PX).swapaxes(1, 2).reshape(-1, BLOCK_PX, BLOCK_PX)
 
 
 def _directions(tiles: Floats) -> tuple[Floats, Floats]:
@@ -145,9 +142,8 @@ def _dominance(tiles: Floats) -> Floats:
 
 def ridge_findings(pixels: Pixels) -> list[Finding]:
     share, spread = ridge_share(pixels)
-    if share < 0.75 or spread < 0.4:
-        return []
-    return [Finding("biometrics", 1.0, "ridge pattern of a fingerprint")]
+    is_print = share >= 0.75 and spread >= 0.4
+    return [Finding("biometrics", 1.0, "ridge pattern of a fingerprint")] if is_print else []
 
 
 _LICENCE = re.compile(r"\A@\s*(\x1e\s*)?(ANSI |AAMVA)")
@@ -167,45 +163,33 @@ class Barcode:
     area: Area
 
 
-class BarcodeReader:
-    def __init__(self) -> None:
-        import zxingcpp
-
-        self._read = zxingcpp.read_barcodes
-
-    def read(self, pixels: Pixels) -> list[Barcode]:
-        height, width = pixels.shape[:2]
-        if min(height, width) < 8:
-            return []
-        codes = self._read(np.ascontiguousarray(pixels[:, :, 1]))
-        return [Barcode(code.text, _area(code.position, width, height)) for code in codes]
-
-
-def _area(position: object, width: int, height: int) -> Area:
-    names = ("top_left", "top_right", "bottom_left", "bottom_right")
-    corners = [getattr(position, name) for name in names]
-    xs, ys = [corner.x for corner in corners], [corner.y for corner in corners]
-    return fractions(min(xs), min(ys), max(xs), max(ys), width, height)
+def read_barcodes(pixels: Pixels) -> list[Barcode]:
+    height, width = pixels.shape[:2]
+    if min(height, width) < 8:
+        return []
+    barcodes = []
+    for code in zxingcpp.read_barcodes(np.ascontiguousarray(pixels[:, :, 1])):
+        at = code.position
+        corners = (at.top_left, at.top_right, at.bottom_left, at.bottom_right)
+        xs, ys = [corner.x for corner in corners], [corner.y for corner in corners]
+        barcodes.append(Barcode(code.text, fractions(min(xs), min(ys), max(xs), max(ys), width, height)))
+    return barcodes
 
 
 def barcode_findings(barcodes: Sequence[Barcode]) -> list[Finding]:
-    return [finding for barcode in barcodes for finding in _findings_in(barcode)]
-
-
-def _findings_in(barcode: Barcode) -> list[Finding]:
-    kinds: list[tuple[str, float, str]] = [("documents", 0.5, "barcode")]
-    if _LICENCE.match(barcode.content):
-        attributes = ("gov_ids", "full_legal_name", "non_unique_id", "contact_details", "age", "gender")
-        kinds = [(attribute, 1.0, "driving licence barcode") for attribute in attributes]
-    elif _CONTACT.match(barcode.content):
-        kinds = [
-            ("contact_details", 1.0, "contact card barcode"),
-            ("non_unique_id", 1.0, "contact card barcode"),
-        ]
-    elif _BOARDING_PASS.match(barcode.content):
-        kinds = [(key, 1.0, "boarding pass barcode") for key in ("full_legal_name", "non_unique_id", "documents")]
-    elif _PAYMENT.match(barcode.content):
-        kinds = [("financial_data", 1.0, "payment barcode")]
-    elif _WIFI.match(barcode.content):
-        kinds = [("non_unique_id", 0.5, "network access barcode")]
-    return [Finding(attribute, value, kind, barcode.area) for attribute, value, kind in kinds]
+    findings: list[Finding] = []
+    for barcode in barcodes:
+        kind, value, attributes = "barcode", 0.5, ["documents"]
+        if _LICENCE.match(barcode.content):
+            kind, value = "driving licence barcode", 1.0
+            attributes = ["gov_ids", "full_legal_name", "non_unique_id", "contact_details", "age", "gender"]
+        elif _CONTACT.match(barcode.content):
+            kind, value, attributes = "contact card barcode", 1.0, ["contact_details", "non_unique_id"]
+        elif _BOARDING_PASS.match(barcode.content):
+            kind, value, attributes = "boarding pass barcode", 1.0, ["full_legal_name", "non_unique_id", "documents"]
+        elif _PAYMENT.match(barcode.content):
+            kind, value, attributes = "payment barcode", 1.0, ["financial_data"]
+        elif _WIFI.match(barcode.content):
+            kind, attributes = "network access barcode", ["non_unique_id"]
+        findings += [Finding(attribute, value, kind, barcode.area) for attribute in attributes]
+    return findings

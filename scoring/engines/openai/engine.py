@@ -177,18 +177,13 @@ def _content(parts: Sequence[object], jpeg: bytes) -> str | list[dict[str, Any]]
 def _structure(wanted: Generate) -> dict[str, Any]:
     """Return a JSON schema in OpenAI's form; a regular expression in vLLM's, since OpenAI has none."""
     if wanted.json_schema is not None:
-        form = {"name": "answer", "strict": True, "schema": _typed(wanted.json_schema)}
+        properties = {  # some endpoints require the type of an enum's numbers
+            key: {"type": "integer" if all(float(n).is_integer() for n in form["enum"]) else "number", **form}
+            for key, form in wanted.json_schema["properties"].items()
+        }
+        form = {"name": "answer", "strict": True, "schema": {**wanted.json_schema, "properties": properties}}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
     return {"structured_outputs": {"regex": wanted.regex}} if wanted.regex is not None else {}
-
-
-def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Give enums the type of their numbers, which some endpoints require."""
-    properties = {
-        key: {"type": "integer" if all(float(n).is_integer() for n in form["enum"]) else "number", **form}
-        for key, form in schema["properties"].items()
-    }
-    return {**schema, "properties": properties}
 
 
 def _tokens(text: str, choice: Mapping[str, Any], candidates: Sequence[str]) -> tuple[Token, ...]:
@@ -215,12 +210,9 @@ def _probabilities(entry: Mapping[str, Any], candidates: Sequence[str]) -> tuple
     listed = entry.get("top_logprobs")
     for other in listed if isinstance(listed, list) else []:
         written, logprob = (other.get("token"), other.get("logprob")) if isinstance(other, dict) else (None, None)
-        if (
-            isinstance(written, str)
-            and written.strip() in by_candidate
-            and isinstance(logprob, int | float)
-            and logprob <= 0
-        ):
+        if not isinstance(written, str) or not isinstance(logprob, int | float):
+            continue
+        if written.strip() in by_candidate and logprob <= 0:
             by_candidate[written.strip()] += math.exp(max(logprob, LEAST_LOGPROB))
     return tuple(by_candidate.values()) if any(by_candidate.values()) else None
 

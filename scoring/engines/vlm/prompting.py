@@ -67,7 +67,11 @@ class Prompter:
         self.processor: Any = processor_of(folder)
         self.tokenizer: Any = self.processor.tokenizer
         self._last: tuple[Prompt, TokenPrompt] | None = None
-        self.image_size = _capped(self.processor.image_processor, max_pixels)
+        # The Qwen family gives the least and the largest width x height as the `edges` of its size.
+        images, edges = self.processor.image_processor, ("shortest_edge", "longest_edge")
+        size = dict(getattr(images, "size", None) or {})
+        is_in_pixels = hasattr(images, "merge_size") and size.keys() >= set(edges)
+        self.image_size = {edge: min(size[edge], max_pixels) for edge in edges} if is_in_pixels else None
         self._name, self._side_px = folder.name, math.isqrt(max_pixels)
         self._max_tokens = min(self.tokenizer.model_max_length, max_tokens(folder) or self.tokenizer.model_max_length)
 
@@ -120,20 +124,19 @@ class Prompter:
         The prompt of a first pass is the same object for every view, and computed once.
         """
         if self._last is None or self._last[0] is not prompt:
-            self._last = (prompt, self._made(prompt))
+            chat = self.processor.apply_chat_template(_messages(prompt), tokenize=False, add_generation_prompt=True)
+            if isinstance(prompt.wanted, Slots):
+                made = self._with_slots(chat, prompt.wanted)
+            elif isinstance(prompt.wanted, FirstToken):
+                made = self._with_first_tokens(chat, prompt.wanted)
+            else:
+                made = TokenPrompt(chat, self._ids(chat), (), self._candidates(chat, prompt.wanted))
+            self._last = (prompt, made)
         return self._last[1]
-
-    def _made(self, prompt: Prompt) -> TokenPrompt:
-        text: str = self.processor.apply_chat_template(_messages(prompt), tokenize=False, add_generation_prompt=True)
-        if isinstance(prompt.wanted, Slots):
-            return self._with_slots(text, prompt.wanted)
-        if isinstance(prompt.wanted, FirstToken):
-            return self._with_first_tokens(text, prompt.wanted)
-        return TokenPrompt(text, self._ids(text), (), self._candidates(text, prompt.wanted))
 
     def answer_ids(self, prompt: Prompt, answer: str) -> tuple[int, ...]:
         """Return the target of tuning after `tokens(prompt)`, for `Generate` and `FirstToken`: the answer, as it is
-        tokenised there, and the token that ends the turn.
+        tokenised there, and the token that ends the turn in the chat template, else the tokenizer's own.
 
         EngineError if the tokenizer joins the answer to the prompt, or has no such token.
         """
@@ -143,16 +146,12 @@ class Prompter:
             raise EngineError(
                 f'the tokenizer of the model "{self._name}" joins the answer to the prompt; choose another'
             )
-        return (*ids[len(held) :], self._end_of_turn(prompt, answer))
-
-    def _end_of_turn(self, prompt: Prompt, answer: str) -> int:
-        """Return the token that ends an answer in the chat template, else the tokenizer's own."""
         chat: str = self.processor.apply_chat_template([*_messages(prompt), _turn(answer)], tokenize=False)
         after = self._ids(chat.rpartition(answer)[2])
         end = after[0] if after and after[0] in self.tokenizer.all_special_ids else self.tokenizer.eos_token_id
         if end is None:
             raise EngineError(f'the tokenizer of the model "{self._name}" has no token that ends an answer')
-        return int(end)
+        return (*ids[len(held) :], int(end))
 
     @property
     def image_token_id(self) -> int | None:
@@ -227,16 +226,13 @@ class Prompter:
         keeps = ids[: len(held)] == held
         token = ids[len(held)] if keeps else self._ids(word)[0]
         text_before, text = self.tokenizer.decode(held), self.tokenizer.decode([*held, token])
-        if (
-            may_be_part_of_character
-            and keeps
-            and text.startswith(text_before)
-            and set(text[len(text_before) :]) == {"�"}
-        ):
-            return token
+        if not text.startswith(text_before):
+            return None
         added = text.removeprefix(text_before)
+        if may_be_part_of_character and keeps and set(added) == {"�"}:
+            return token
         added = added.lstrip(" ") if keeps else added
-        return token if text.startswith(text_before) and added and word.startswith(added) else None
+        return token if added and word.startswith(added) else None
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
@@ -299,14 +295,6 @@ def generated_tokens(
         Token(text, None if candidates.get(text, token) != token and sum(spread) < MIN_SHARE else spread)
         for text, token, spread in zip(added_texts(tokenizer, token_ids), token_ids, spreads, strict=True)
     )
-
-
-def _capped(image_processor: Any, max_pixels: int) -> dict[str, int] | None:
-    """Limit the size. The Qwen family gives the least and the largest width x height as the `edges` of its size."""
-    size = dict(getattr(image_processor, "size", None) or {})
-    if not hasattr(image_processor, "merge_size") or "longest_edge" not in size or "shortest_edge" not in size:
-        return None
-    return {edge: min(size[edge], max_pixels) for edge in ("shortest_edge", "longest_edge")}
 
 
 def processor_of(folder: Path) -> Any:

@@ -58,7 +58,15 @@ def settings(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
 
     with_weights: fetch the weights of a hub model, and compare the adapter with them; a folder is always checked whole.
     """
-    tuned = _adapter(options.adapter) if options.adapter is not None else None
+    tuned = None
+    if options.adapter is not None:
+        weights = find_weights(options.adapter, "adapter")
+        if (weights.folder / BEGUN).is_file():
+            raise EngineError(
+                f'the adapter "{weights.shown}" is from a tuning that has not ended; run the same tune command again '
+                "to continue it"
+            )
+        tuned = adapter_in(weights)
     card = None if tuned is None else read_card(tuned.folder)
     if card is not None:
         options = _as_tuned(options, card)
@@ -73,16 +81,6 @@ def settings(options: EngineOptions, *, with_weights: bool) -> VlmSettings:
     return VlmSettings(
         model, tuned, protocol, max_pixels, options.dtype, options.batch_size, options.tensor_parallel_size
     )
-
-
-def _adapter(name: str) -> Adapter:
-    weights = find_weights(name, "adapter")
-    if (weights.folder / BEGUN).is_file():
-        raise EngineError(
-            f'the adapter "{weights.shown}" is from a tuning that has not ended; run the same tune command again to '
-            "continue it"
-        )
-    return adapter_in(weights)
 
 
 def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adapter | None) -> None:

@@ -111,7 +111,8 @@ class TransformersEngine:
             return answers
         except Exception as error:  # the edge: what models raise may hold content, so only its type is kept
             if not _is_out_of_memory(error):
-                if _is_of_the_accelerator(error):
+                is_untyped = isinstance(error, RuntimeError) and "CUDA error" in str(error)
+                if is_untyped or isinstance(error, torch.AcceleratorError):  # after it every call fails
                     raise
                 if len(batch) > 1:
                     return [answer for entry in batch for answer in self._isolated([entry])]
@@ -181,11 +182,6 @@ def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in phrases)
 
 
-def _is_of_the_accelerator(error: Exception) -> bool:
-    """Return whether the accelerator failed, after which every call fails. Some such errors lack their own type."""
-    return isinstance(error, torch.AcceleratorError) or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
-
-
 def loaded(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | None) -> Any:
     """Load the model, with its adapter merged, on the accelerator. EngineError if they are incomplete.
 
@@ -194,7 +190,13 @@ def loaded(checkpoint: Checkpoint, adapter: Adapter | None, dtype: str | None) -
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     model = model_of(checkpoint, dtype)
     if adapter is not None:
-        _merge(model, adapter)
+        try:
+            for name, weight in AdapterDeltas(adapter.folder).merged(model.named_parameters()):
+                parameter = model.get_parameter(name)
+                if weight is not parameter:
+                    parameter.data = weight.data
+        except ValueError as error:
+            raise EngineError(f'the adapter "{adapter.shown}" cannot be loaded: {error}') from error
     return placed(model, device, checkpoint.name).eval()
 
 
@@ -208,14 +210,3 @@ def placed(model: Any, device: str, name: str) -> Any:
         else:
             problem = f"fails ({type(error).__name__}); run privsieve doctor --engine transformers"
         raise EngineError(f'the model "{name}" cannot be put on {device}, which {problem}') from error
-
-
-def _merge(model: Any, adapter: Adapter) -> None:
-    """Merge the adapter into the weights. EngineError if they do not take it."""
-    try:
-        for name, weight in AdapterDeltas(adapter.folder).merged(model.named_parameters()):
-            parameter = model.get_parameter(name)
-            if weight is not parameter:
-                parameter.data = weight.data
-    except ValueError as error:
-        raise EngineError(f'the adapter "{adapter.shown}" cannot be loaded: {error}') from error

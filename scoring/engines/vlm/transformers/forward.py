@@ -213,23 +213,11 @@ class Greedy:
             if not any(is_open) or step + 1 == wanted.max_tokens:
                 break
             hidden = self._prefill.decode(before, chosen)
-        return [
-            self._answer(ids, token_probabilities, prompt, wanted, cut)
-            for ids, token_probabilities, prompt, cut in zip(written, probabilities, prompts, is_open, strict=True)
-        ]
-
-    def _answer(
-        self,
-        ids: list[int],
-        token_probabilities: list[tuple[float, ...]],
-        prompt: TokenPrompt,
-        wanted: Generate,
-        cut: bool,
-    ) -> TextAnswer:
-        text = self._tokenizer.decode(ids, skip_special_tokens=True)
-        if not prompt.candidate_ids:
-            return TextAnswer(text, (), cut)
-        return TextAnswer(text, generated_tokens(self._tokenizer, ids, token_probabilities, prompt, wanted), cut)
+        answers = []
+        for ids, spreads, prompt, is_cut_off in zip(written, probabilities, prompts, is_open, strict=True):
+            tokens = generated_tokens(self._tokenizer, ids, spreads, prompt, wanted) if prompt.candidate_ids else ()
+            answers.append(TextAnswer(self._tokenizer.decode(ids, skip_special_tokens=True), tokens, is_cut_off))
+        return answers
 
     def _matchers(self, wanted: Generate, count: int) -> list[Any] | None:
         if wanted.json_schema is not None:

@@ -327,11 +327,7 @@ def _started(chosen: VlmSettings, prompter: Prompter, setup: VllmSetup, skeleton
         # The candidates' rows of the vocabulary head instead of all of it, read at every token of one prefill.
         candidates = prompter.tokens(chosen.protocol.prompt).candidate_ids
         rows = None if skeleton is None else head_rows(skeleton, chosen.checkpoint, chosen.adapter, candidates)
-        pooling = {
-            "runner": "pooling",
-            "convert": "classify",
-            "pooler_config": {"task": "token_classify"},
-        }
+        pooling = {"runner": "pooling", "convert": "classify", "pooler_config": {"task": "token_classify"}}
         changes = overrides(prompter.tokenizer.convert_ids_to_tokens(list(candidates)), rows)
     processing: dict[str, Any] = {} if prompter.image_size is None else {"size": prompter.image_size}
     is_for_stills = prompter.image_size is not None and _takes_frames(chosen.checkpoint.folder)
