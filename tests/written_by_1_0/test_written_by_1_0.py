@@ -19,7 +19,6 @@ from tests.jobs.made import compact_run, privsieve
 from tests.making import Capture
 from tests.written_by_1_0.make import FOLDER, QUESTION, corpus, said, scan
 
-
 GROUPS_OF_1_0 = {"by": "pdq", "num_groups": 1, "num_pictures": 2, "num_overruled": 0}
 
 
