@@ -37,6 +37,9 @@ CARD = "README.md"
 CROISSANT = "croissant.json"
 """The same for programs."""
 
+DATASHEET = "datasheet.md"
+"""Releases of 1.0 may have it. A takedown removes it, since its counts would no longer be true."""
+
 UNFINISHED = "release.unfinished.json"
 """Written first and removed last. It says that there is something for --resume to continue."""
 
@@ -52,7 +55,7 @@ TAKEDOWN_STAGED = "takedown.unfinished"
 TAKEDOWN_JOURNAL = "takedown.unfinished.json"
 """What a takedown still has to put in its place."""
 
-HASHED = (CARD, CROISSANT, REMOVED, DECISIONS, REDACTIONS, CHANGES, TAKEN_DOWN)
+HASHED = (CARD, DATASHEET, CROISSANT, REMOVED, DECISIONS, REDACTIONS, CHANGES, TAKEN_DOWN)
 """Paths of files of a release with a hash in `own_sha256` of `release.json`."""
 
 UNHASHED = (RELEASE, SHA256SUMS, SIGNATURE, SOURCE)

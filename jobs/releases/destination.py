@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 from ingest.errors import StorageError
 from ingest.formats.released import RELEASE_LEASE, UNFINISHED, own_names_among
 from ingest.formats.shard import storage_faults
-from ingest.storage.place import Place
+from ingest.storage.place import PART, Place
 from jobs.releases.files import identity_of
 from jobs.releases.plan import Plan
 from jobs.releases.record import ReleaseIdentity
@@ -69,14 +70,24 @@ def refuse_own_names(plan: Plan) -> None:
         raise StorageError(f"the source holds {names[0]}, which a release has of its own; rename it and scan again")
 
 
+_JUST_BEGUN = re.compile(
+    rf"{re.escape(RELEASE_LEASE)}|({re.escape(RELEASE_LEASE)}|{re.escape(UNFINISHED)})\.[0-9a-f]{{8}}{re.escape(PART)}"
+)
+"""Name of a file that a filter leaves that was killed before it wrote anything to resume (`Place.create`)."""
+
+
 def refuse_loss(out: Place, url: str, identity: ReleaseIdentity, resume: bool) -> None:
     """Raise StorageError if data in `out` would be lost, or if there is nothing to resume."""
     if not out.exists():
         return
+    worker = holder(out.at(RELEASE_LEASE))
+    is_active = worker is not None and not worker.is_stale()
+    there = everything_below(out) if out.is_dir() else iter(())
+    if out.is_dir() and not is_active and all(kind == "file" and _JUST_BEGUN.fullmatch(name) for name, kind in there):
+        return
     if not resume:
         raise StorageError(f"{url} exists; give a new folder, or --resume")
-    worker = holder(out.at(RELEASE_LEASE))
-    if worker is not None and not worker.is_stale():
+    if is_active:
         raise StorageError(
             f"{url} is being written by {worker}; wait for it, or stop it "
             f"(one that was killed on another machine is given up after {STALE_S} s)"

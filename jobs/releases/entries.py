@@ -41,10 +41,11 @@ def tombstones_of(content: bytes, url: str) -> list[dict[str, Any]]:
     else."""
     wrong = PrivsieveError(f"{url} is not the {REMOVED} of a release, or it is damaged")
     try:
-        schema = pq.read_schema(pa.BufferReader(content))
-        if schema not in (REMOVED_SCHEMA, TAKEN_DOWN_SCHEMA):
+        there = pq.read_schema(pa.BufferReader(content))
+        schema = TAKEN_DOWN_SCHEMA if "sha256" in there.names else REMOVED_SCHEMA
+        if any(field not in there for field in schema):  # 1.0 wrote more columns
             raise wrong
-        rows: list[dict[str, Any]] = bounded_table(content, url, schema.names).to_pylist()
+        rows: list[dict[str, Any]] = bounded_table(content, url, there.names).select(schema.names).to_pylist()
     except (pa.ArrowException, LabelsError, OSError, ValueError):
         raise wrong from None
     if any(_SHA256.fullmatch(row["released_sha256"] or "") is None for row in rows):

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats.released import (
     CHANGES,
+    DATASHEET,
     DECISIONS,
     HASHED,
     PRIVATE,
@@ -135,6 +136,7 @@ def record_of(content: bytes, what: str) -> ReleaseRecord:
     else:
         has_removed = bool(release.num_removed_before or release.takedowns)
         has = {REMOVED: has_removed, TAKEN_DOWN: has_removed}
+        has |= {DATASHEET: DATASHEET in release.own_sha256}
         has |= {REDACTIONS: release.second_look is not None, CHANGES: release.previous_sha256 is not None}
         differing = release.own_sha256.keys() ^ {path for path in HASHED if has.get(path, True)}
         if not differing:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.errors import PrivsieveError
+from ingest.errors import IncompleteError, PrivsieveError
 from ingest.formats import open_source
 from ingest.formats.released import DECISIONS, RELEASE
 from ingest.formats.shard import MAX_IMAGE_BYTES
@@ -104,7 +104,10 @@ def run_lookup(request: LookupRequest, feedback: Feedback = SILENT) -> LookupRes
             return LookupResult(tuple(matches), is_decodable=False)
     wanted = np.empty((0, 4), np.uint64) if hashes is None else hashes
     if is_release:
-        covered += _covered(decisions, wanted)
+        try:
+            covered += _covered(decisions, wanted)
+        except ValueError:
+            raise IncompleteError(f"{url}: {DECISIONS} holds something else than PDQ hashes") from None
     known, near, num_not_compared = {match.name for match in covered}, covered, 0
     state: State = "released" if is_release else "found"
     with feedback.meter("compare pictures", None) as meter:

@@ -55,6 +55,8 @@ class _Facts(BaseModel):
 class GuaranteeRecord(_Facts):
     """What `guarantee` of the policy promised, and what proves it."""
 
+    model_config = ConfigDict(extra="ignore")  # 1.0 wrote more numbers
+
     recall: float
     """At least this share of the private pictures of the run is dropped, …"""
 
@@ -108,7 +110,7 @@ GroupsBy = Literal["phash"]
 class GroupCounts(_Facts):
     """Groups of near duplicates, by `groups` of the policy."""
 
-    by: GroupsBy
+    by: GroupsBy | Literal["pdq"]  # 1.0 had both
     num_groups: Count
     """Groups of two pictures or more."""
 

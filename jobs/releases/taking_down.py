@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import PrivsieveError
-from ingest.formats.released import DECISIONS, HASHED, REDACTIONS, RELEASE, SIGNATURE, UNFINISHED
+from ingest.formats.released import DATASHEET, DECISIONS, HASHED, REDACTIONS, RELEASE, SIGNATURE, UNFINISHED
 from ingest.storage.parquet_tables import write_checked
 from ingest.storage.place import Place, place
 from ingest.storage.removal import refuse_links
@@ -138,17 +138,19 @@ def _staged(root: Place, url: str, decisions: pa.Table, is_taken: npt.NDArray[np
         replaced[REDACTIONS] = write_checked(staged.at(REDACTIONS), rest, ROWS_PER_GROUP)
     replaced |= write_tombstones(root, staged, taken.select(["shard", "key", "sha256", "released_sha256"]))
     takedown = Takedown(on=date.today().isoformat(), num_pictures=taken.num_rows, num_rows=num_rows)
+    own_sha256 = release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in HASHED}
+    own_sha256.pop(DATASHEET, None)
     release = release.changed(
         **counts_in(marked).as_json(is_clean=release.files == "clean"),
         urls=urls,
         takedowns=[*release.takedowns, takedown],
         sha256=hashes,
-        own_sha256=release.own_sha256 | {name: sha256 for name, sha256 in replaced.items() if name in HASHED},
+        own_sha256=own_sha256,
     )
     release, content, described = write_descriptions(staged, release)
     staged.at(RELEASE).write(content)
     replaced |= {**described, RELEASE: hashlib.sha256(content).hexdigest()}
-    return replaced, [*removed, SIGNATURE]
+    return replaced, [*removed, SIGNATURE, DATASHEET]
 
 
 def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ingest.errors import PolicyError, QueryError, did_you_mean
+from ingest.errors import PolicyError, QueryError, StorageError, did_you_mean
 from ingest.images.rewriting import TARGETS
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
@@ -29,11 +29,12 @@ _MODELS: dict[str, type[BaseModel]] = {"rules": Rule, "guarantee": Promise}
 
 
 def load_policy(text: bytes, file: str) -> Policy:
-    """Load and check a policy from the bytes of its YAML file. PolicyError names the file, the rule and the problem."""
+    """Load and check a policy from the bytes of its YAML file. PolicyError names the file, the rule and the problem;
+    StorageError, the file and what of `verify` cannot be read."""
     try:
         return _checked(text, file)
-    except PolicyError as error:
-        raise PolicyError(f"{file}: {error}") from None
+    except (PolicyError, StorageError) as error:
+        raise type(error)(f"{file}: {error}") from None
 
 
 def _checked(text: bytes, file: str) -> Policy:
@@ -94,15 +95,18 @@ def _second_engine(given: Any) -> SecondEngine:
             )
         values[key] = tuple(value) if isinstance(value, list) else value
         if isinstance(value, str):
-            refuse_credentials(value)
-            if key == "prompt_file":
-                values[key] = given_content(place(value), f"verify: {key} {value}")
-                load_yaml(values[key], f"verify: {key} {value}", PolicyError)
+            try:
+                refuse_credentials(value)
+                if key == "prompt_file":
+                    values[key] = given_content(place(value), value)
+                    load_yaml(values[key], value, PolicyError)
+            except (PolicyError, StorageError) as error:
+                raise type(error)(f"verify: {key}: {error}") from None
     try:
         return SecondEngine(values.pop("engine"), TypeAdapter(EngineOptions).validate_python(values))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise PolicyError(f"verify {first['loc'][0]}: {first['msg'].lower()}") from None
+        raise PolicyError(f"verify: {first['loc'][0]}: {first['msg'].lower()}") from None
 
 
 def _condition(number: int, rule: Rule) -> str:

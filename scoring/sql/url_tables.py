@@ -3,6 +3,9 @@
 Names of columns are normalised and compared in lower case; a name without an entry in `COLUMNS` is kept.
 """
 
+import csv
+import gzip
+import io
 import itertools
 import posixpath
 import re
@@ -13,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ingest.errors import PrivsieveError, QueryError, SourceError
+from ingest.errors import PrivsieveError, QueryError, SourceError, StorageError
 from ingest.formats import expand_braces
 from ingest.formats.shard import files_below
 from ingest.sample import printable
@@ -110,7 +113,10 @@ def open_metadata(url: str, connection: duckdb.DuckDBPyConnection | None = None)
     kind = kinds.pop()
     options = _options(connection, kind, files)
     for path, file in zip(paths, files, strict=True):
-        columns = list(_described(connection, _reader(kind, [file], options), file))
+        rows = _reader(kind, [file], options)
+        columns = list(_described(connection, rows, file))
+        if kind != "parquet" and _is_header_twice(connection, rows, columns):  # the empty line was taken for a header
+            raise SourceError(f"{path} begins with an empty line, or has its header twice; remove that line")
         if "url" not in normalised_names(columns).values():
             shown = ", ".join(printable(column) for column in columns)
             raise SourceError(f"{path} has no column of URLs (url, image_url, …); its columns are: {shown}")
@@ -189,14 +195,21 @@ def _is_readable(connection: duckdb.DuckDBPyConnection, rows: str) -> bool:
     return True
 
 
+def _is_header_twice(connection: duckdb.DuckDBPyConnection, rows: str, columns: Sequence[str]) -> bool:
+    try:
+        return connection.execute(f"SELECT * FROM {rows} LIMIT 1").fetchone() == tuple(columns)
+    except (duckdb.Error, OSError):  # of a later line; whoever reads the rows says which
+        return False
+
+
 def _options(connection: duckdb.DuckDBPyConnection, kind: str, files: Sequence[Place]) -> str:
     """Return how the files are read. A URL in the first line means that there is no header, as in CC3M."""
     if kind == "parquet":
         return ""
-    dialect = ", delim = ',', quote = '\"'"
+    dialect = ", skip = 0, delim = ',', quote = '\"'"  # else DuckDB passes over all lines before a ragged one
     if kind == "tsv":
         # As pandas writes it, unless there is a quotation mark that is not closed, as in captions of CC3M.
-        quoted, plain = (rf", delim = '\t', quote = '{quote}', escape = '{quote}'" for quote in ('"', ""))
+        quoted, plain = (rf", skip = 0, delim = '\t', quote = '{quote}', escape = '{quote}'" for quote in ('"', ""))
         dialect = quoted if _is_readable(connection, _reader(kind, files, f"{quoted}, all_varchar = true")) else plain
     file = files[0]
     first = list(_described(connection, _reader(kind, [file], f"{dialect}, header = true"), file))
@@ -218,8 +231,26 @@ def _described(connection: duckdb.DuckDBPyConnection, rows: str, file: Place) ->
     try:
         described = connection.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()
     except (duckdb.Error, OSError) as error:
+        line = _ragged_line(file) if _kind(file.path) in ("csv", "tsv") else None
+        if line is not None:
+            why = f"line {line} has another number of columns than the first; correct that line"
+            raise SourceError(f"{file.path} cannot be read: {why}") from None
         raise unreadable(file.path, error) from None
     return {str(name): str(kind) for name, kind, *_ in described}
+
+
+def _ragged_line(file: Place) -> int | None:
+    """Return the first line with another number of cells than the first; None if there is none, or it cannot be read.
+    DuckDB names none where it cannot tell how the file is written."""
+    try:
+        with file.open() as stream:
+            content = gzip.GzipFile(fileobj=stream) if file.path.lower().endswith(".gz") else stream
+            lines = io.TextIOWrapper(content, "utf-8", "replace", newline="")
+            rows = csv.reader(lines, delimiter="\t" if _kind(file.path) == "tsv" else ",")
+            num_columns = len(next(rows))
+            return next((rows.line_num for row in rows if row and len(row) != num_columns), None)
+    except (OSError, EOFError, csv.Error, StopIteration, StorageError):
+        return None
 
 
 def unreadable(what: str, error: Exception) -> PrivsieveError:
@@ -229,7 +260,7 @@ def unreadable(what: str, error: Exception) -> PrivsieveError:
         return QueryError("the --where condition cannot be computed for some row: a value has another type")
     where = f" at line {line[1]}" if line else ""
     is_content = isinstance(error, (duckdb.InvalidInputException, pa.ArrowInvalid))
-    cure = "; it is damaged, a line has another number of columns, or its extension is wrong" if is_content else ""
+    cure = "; it is damaged, or its extension is wrong" if is_content else ""
     cure = "; correct that line" if line else cure
     return SourceError(f"{what} cannot be read{where} ({type(error).__name__}){cure}")
 

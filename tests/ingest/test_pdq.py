@@ -104,6 +104,10 @@ def test_a_text_that_is_no_hash_is_refused() -> None:
         hashes_of(["00" * 31])
 
 
+def test_of_the_five_hashes_that_1_0_wrote_the_last_is_taken() -> None:
+    assert hashes_of(["00" * 4 * 32 + "ff" * 32]).tolist() == hashes_of(["ff" * 32]).tolist()
+
+
 def is_on(listed: Sequence[Image.Image], encoded: bytes, max_frames: int = 16) -> bool | None:
     """None: it cannot be known."""
     image = decode(encoded, ImageLimits(max_frames=max_frames, has_pdq=True))

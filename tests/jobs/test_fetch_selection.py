@@ -88,16 +88,27 @@ def test_captions_with_line_breaks_and_quotation_marks_as_pandas_writes_them(
     assert [caption or "" for caption in rows["caption"].to_pylist()] == captions
 
 
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (["URL,TEXT", *(f"{url},a dog" for url in URLS), f"{URLS[0]},a cat, on a mat"], "line 9 has another number of"),
+        (["URL,TEXT", f"{URLS[0]},a dog", f"{URLS[1]},a cat, on a mat", URLS[2]], "line 3 has another number of"),
+        ([*(f"{url},a dog" for url in URLS), f"{URLS[0]},a cat, on a mat"], "line 8 has another number of"),
+        (["number,TEXT", "1,a dog", "2,a cat, on a mat"], "line 3 has another number of"),
+        (["my list", "URL,TEXT", *(f"{url},a dog" for url in URLS)], "line 2 has another number of"),
+        (["", "URL,TEXT", *(f"{url},a dog" for url in URLS)], " begins with an empty line"),
+    ],
+)
 @pytest.mark.parametrize("separator", [",", "\t"])
 def test_a_line_with_another_number_of_columns_is_an_error_of_the_file(
-    tmp_path: Path, foreign: Path, capsys: Capture, separator: str
+    tmp_path: Path, foreign: Path, capsys: Capture, lines: list[str], fault: str, separator: str
 ) -> None:
-    lines = [("URL", "TEXT"), (URLS[0], "a dog"), (URLS[1], "a cat", " on a mat"), (URLS[2], "fine"), (URLS[3],)]
     table = tmp_path / ("ragged.csv" if separator == "," else "ragged.tsv")
-    table.write_text("".join(f"{separator.join(line)}\n" for line in lines))
+    table.write_text("".join(f"{line.replace(',', separator)}\n" for line in lines))
     select(table, tmp_path / "out", foreign)
     error = capsys.readouterr().err
-    assert f"{table} cannot be read" in error
+    assert f"{table}" in error
+    assert fault in error
     assert "a mat" not in error
     assert not (tmp_path / "out").exists()
 

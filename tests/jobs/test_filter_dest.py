@@ -1,8 +1,11 @@
 """Where `filter` writes: what it refuses to write over, beside or at the same time."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve
@@ -31,6 +34,25 @@ def test_a_second_filter_into_the_same_folder_is_refused(scanned: Path, tmp_path
             assert f"{out} is being written by process {other.pid} on " in capsys.readouterr().err
         assert files(out) == before
         other.kill()
+
+
+@pytest.mark.parametrize("more", [[], ["--resume"]])
+def test_a_folder_that_a_killed_filter_has_written_nothing_into_counts_as_new(
+    scanned: Path, tmp_path: Path, more: list[str]
+) -> None:
+    out = tmp_path / "out"
+    args = ("filter", scanned, "--policy", with_policy(tmp_path, KEEP_ALL), "--out", out, *more)
+    stale = {"id": "0", "host": "another", "pid": 1, "renewed": 0.0}
+    out.mkdir()
+    (out / "release.lease.json").write_text(json.dumps(stale))
+    for name in ("release.lease.json.0123abcd.part", "release.unfinished.json.0123abcd.part"):
+        (out / name).write_bytes(b"cut o")
+    (out / "notes.part").write_text("mine")
+    assert privsieve(*args) == 2
+    assert (out / "notes.part").exists()
+    (out / "notes.part").unlink()
+    assert privsieve(*args) == 0
+    assert privsieve("release", "verify", out) == 0
 
 
 def test_names_up_to_the_limit_of_the_file_system_are_released(tmp_path: Path) -> None:

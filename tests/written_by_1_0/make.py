@@ -1,6 +1,7 @@
 """Writes the files of version 1.0 anew: `python -m tests.written_by_1_0.make`. To be run with version 1.0 alone.
 
-A run of two shards, a release of it, labels, an audit, and what `sql` said of them.
+A run of two shards, a release of it, labels, an audit, and what `sql` said of them. `covered` needs options that are
+gone: it is a release of covered pictures with a guarantee, of which `takedown` took 0.tar/1.
 """
 
 import contextlib
