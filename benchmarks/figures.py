@@ -13,6 +13,7 @@ within the free room, and once within `--room-gb` of memory and temporary folder
 import json
 import multiprocessing
 import resource
+import shutil
 import tempfile
 import threading
 import time
@@ -69,16 +70,19 @@ def _patterns() -> pa.Table:
     return table.combine_chunks()
 
 
-def make_run(folder: Path, num_rows: int, num_files: int, name: str = "run") -> Path:
-    """A finished run below `folder`, made once."""
+def make_run(folder: Path, num_rows: int, num_files: int, name: str = "run", source: str = "/data/corpus") -> Path:
+    """A finished run of `source` below `folder`, made once."""
     run = folder / f"{name}-{num_rows}-{num_files}"
-    if (run / "run.json").exists():
+    if run.exists():
         return run
-    (run / "scores").mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
-        list(processes.map(_write_file, repeat(run), range(num_files), repeat(num_rows // num_files)))
+    begun = folder / "begun" / run.name
+    shutil.rmtree(begun, ignore_errors=True)
+    (begun / "scores").mkdir(parents=True)
     record = run_record({"name": "canned", "protocol": "sha256", "assessed": list(KEYS)})
-    (run / "run.json").write_text(json.dumps(record.model_dump()))
+    (begun / "run.json").write_text(json.dumps(record.model_dump() | {"source": source}))
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as processes:
+        list(processes.map(_write_file, repeat(begun), range(num_files), repeat(num_rows // num_files)))
+    begun.rename(run)
     return run
 
 

@@ -35,29 +35,27 @@ DROP_ALL = "name: drop-all\ndefault: drop\nrules:\n  - {name: faces, when: level
 KEEP_ALL = "name: keep-all\ndefault: keep\nquarantined: keep\nrules: []\n"
 
 
-def _record(run: Path, source: Path) -> None:
-    record = run_record({"name": "canned", "protocol": "sha256", "assessed": list(KEYS)})
-    (run / "run.json").write_text(json.dumps(record.model_dump() | {"source": str(source)}))
-
-
 def run_of(folder: Path, num_rows: int) -> Path:
     """A finished run of many rows, and its corpus of tars, which are empty: decisions do not read them."""
     num_shards = max(1, num_rows // ROWS_PER_SHARD)
-    run, source = make_run(folder, num_rows, num_shards), folder / f"corpus-{num_rows}"
+    source = folder / f"corpus-{num_rows}"
     source.mkdir(exist_ok=True)
+    run = make_run(folder, num_rows, num_shards, source=str(source))
     for number in range(num_shards):
         (source / f"{number:05d}.tar").touch()
-    _record(run, source)
     return run
 
 
 def _tars(folder: Path, num_tars: int) -> tuple[Path, Path]:
     """Tars of random bytes, and a run in which all of them were scored."""
     source, run = folder / f"tars-{num_tars}", folder / f"run-of-tars-{num_tars}"
-    if (run / "run.json").exists():
+    made = folder / f"tars-{num_tars}.made"
+    if made.exists():
         return source, run
     source.mkdir(exist_ok=True)
     (run / "scores").mkdir(parents=True, exist_ok=True)
+    record = run_record({"name": "canned", "protocol": "sha256", "assessed": list(KEYS)})
+    (run / "run.json").write_text(json.dumps(record.model_dump() | {"source": str(source)}))
     rng = np.random.default_rng(0)
     for number in range(num_tars):
         shard, facts = f"{number:05d}.tar", []
@@ -70,7 +68,7 @@ def _tars(folder: Path, num_tars: int) -> tuple[Path, Path]:
                 facts.append(Facts(shard, index, key, None, IMAGE_BYTES, hashlib.sha256(content).hexdigest()))
         rows = to_table(facts, [Assessment(np.zeros(len(KEYS), np.float32))] * IMAGES_PER_TAR)
         write_result(run, shard, 0, True, rows)
-    _record(run, source)
+    made.touch()
     return source, run
 
 
