@@ -51,8 +51,9 @@ def pdq_of(pixels: Pixels) -> str:
 def hashes_of(texts: Iterable[str]) -> Hashes:
     """Parse hashes; shape (texts, 4). ValueError if a text is none.
 
-    1.0 may have written five hashes of a picture as one text. The last one is near ours: it differs in 6 bits on
-    average, and in 16 at most, on 50 photographs."""
+    Early files of format 1 have five hashes of a picture in one text. The last one counts: on 50 photographs it differs
+    from ours in 6 bits in the median, and in 16 at most.
+    """
     encoded = [bytes.fromhex(text) for text in texts]
     if any(len(text_bytes) not in (_NUM_BYTES, 5 * _NUM_BYTES) for text_bytes in encoded):
         raise ValueError(f"a PDQ hash has {NUM_BITS // 4} hex digits")

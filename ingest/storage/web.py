@@ -29,7 +29,10 @@ def refuse_credentials(url: str) -> None:
             "the URL holds a user name or password (what is before the @); give credentials by the environment instead"
         )
     if any(map(_has_query, chain)):
-        raise StorageError("the URL holds a query, which may be a key and would end in run.json; use a URL without")
+        raise StorageError(
+            "the URL holds a query, which may be a key and would end in run.json; use a URL without one, or download "
+            "the file"
+        )
 
 
 def named(url: str) -> str:
