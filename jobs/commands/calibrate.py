@@ -18,7 +18,7 @@ from reports.evaluation.compute import engine_name
 from reports.labels.agreed import agreed, num_undecided_of
 from reports.labels.joining import labelled_rows
 from reports.report.opened import open_run
-from scoring.labels.table import contradictions, read_judged
+from scoring.labels.table import read_judged
 
 
 @checked_request
@@ -36,8 +36,7 @@ class CalibrateRequest:
 def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
     """Compare the probabilities of the run with labels. LabelsError if the labels are wrong or belong to no
     picture of the run. RunError, StorageError of the run."""
-    judged = read_judged(request.labels)
-    labels = agreed(judged)
+    labels = agreed(read_judged(request.labels))
     run = place(request.run)
     with open_run(request.run) as opened:
         record, cautions = opened.record, tuple(map(printable, opened.cautions))
@@ -46,7 +45,7 @@ def run_calibrate(request: CalibrateRequest) -> CalibrationReport:
     return CalibrationReport(
         run=printable(request.run),
         engine=engine_name(record.engine),
-        cautions=tuple(filter(None, (*cautions, contradictions(judged.labels)))),
+        cautions=cautions,
         has_attributes=bool(record.engine["assessed"]),
         join=rows.joined.counts,
         drawn=rows.drawn,

@@ -72,7 +72,7 @@ def consensus(request: ConsensusRequest) -> None:
 
     Example: privsieve labels consensus run-a run-b --out labels.parquet
     """
-    result = run_consensus(request, on_terminal(quiet=True))
+    result = run_consensus(request)
     num_rows = result.labels.num_rows
     write_line(f"{number_of(num_rows, 'picture')} in {request.out}, {result.num_shared} with a row of every annotator")
     write_line(f"method {result.method}, {len(result.annotators)} annotators: {', '.join(result.annotators)}")
@@ -92,7 +92,7 @@ def agreement(request: AgreementRequest, output: str) -> None:
 
     Example: privsieve labels agreement run-a run-b people.parquet
     """
-    result = run_agreement(request, on_terminal(quiet=True))
+    result = run_agreement(request)
     if wrote_json(result, output):
         return
     write_line(f"{number_of(len(result.annotators), 'annotator')}: {', '.join(result.annotators)}")
@@ -117,7 +117,7 @@ def describe(request: DescribeRequest, output: str) -> None:
 
     Example: privsieve labels describe my-run/reviews
     """
-    result = run_describe(request, on_terminal(quiet=True))
+    result = run_describe(request)
     if not wrote_json(result, output):
         write_document(document(result))
 

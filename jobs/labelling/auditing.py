@@ -29,7 +29,7 @@ from reports.run.warehouse import Run, open_warehouse
 from scoring.labels.label_files import LABELS_SCHEMA, as_csv
 from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
 from scoring.labels.reviews import is_reviews
-from scoring.labels.table import JudgedLabels, checked, contradictions, read_judged, to_labels
+from scoring.labels.table import JudgedLabels, checked, read_judged, to_labels
 from scoring.runs import AUDIT_LEASE, REVIEWS
 from scoring.runs.audit_files import (
     AuditSample,
@@ -278,11 +278,10 @@ def run_audit_apply(request: AuditApplyRequest) -> Audit:
     labels = _read(request.labels)
     with OpenRun(run) as opened:
         sizes = _sizes(request.category_sizes, run, opened)
-        cautions = tuple(filter(None, (*opened.cautions, contradictions(labels.labels))))
         sample = read_sample(run.root)
         sizes = sizes or sample.design.category_sizes or None
         kind = design_of(run.record, opened.coverage, SourceSizes()).kind
-        audit = audit_of_sample(run, sample, labels, kind, sizes, cautions)
+        audit = audit_of_sample(run, sample, labels, kind, sizes, opened.cautions)
     counts, looks = audit.labels, audit.subjects[0].second_looks
     state = State(
         settings=run.record.settings_hash(),

@@ -30,7 +30,7 @@ from scoring.labels.judgements import judgements
 from scoring.labels.label_files import as_csv
 from scoring.labels.label_studio import LOCAL_FILES, Asked, interface, tasks
 from scoring.labels.reviews import caution_of_chosen, is_reviews
-from scoring.labels.table import contradictions, read_labels, to_labels, write_labels
+from scoring.labels.table import read_labels, to_labels, write_labels
 from scoring.privacy import ROW_COLUMNS, private_of_rows
 from scoring.runs.record import RunRecord
 from scoring.table import LISTED, Col
@@ -69,13 +69,6 @@ def tables_of(urls: Sequence[str]) -> list[tuple[str, pa.Table]]:
         if num_given[place(url).path] > 1:
             raise LabelsError(f"{url} is given twice; give each input once")
     return [(url, labels_of(url)) for url in urls]
-
-
-def warn_of_contradictions(tables: Sequence[tuple[str, pa.Table]], feedback: Feedback) -> None:
-    """Give one notice for each input with labels that contradict themselves. tables: as in `tables_of`."""
-    for url, labels in tables:
-        if caution := contradictions(labels):
-            feedback.notice(f"caution: {url}: {caution}")
 
 
 def _one_per_picture(rows: pa.Table) -> pa.Table:
@@ -137,7 +130,7 @@ def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
             meter.expect(num_all)
             meter.advance(1)
 
-        imported, caution = import_labels(
+        return import_labels(
             request.name,
             importer,
             root,
@@ -147,9 +140,6 @@ def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
             annotator=request.annotator,
             advance=advance,
         )
-    if caution:  # not in the footer: commands that read the file count again
-        feedback.notice(f"caution: {caution}")
-    return imported
 
 
 @checked_request
@@ -167,13 +157,11 @@ class ConsensusRequest:
     """An attribute without a majority, as where two annotators differ, is 0."""
 
 
-def run_consensus(request: ConsensusRequest, feedback: Feedback = SILENT) -> Consensus:
+def run_consensus(request: ConsensusRequest) -> Consensus:
     """Write the consensus of several annotators. Nothing is written if anything is wrong."""
     refuse_as_output(request.out, request.inputs)
     refuse_existing(request.out)
-    tables = tables_of(request.inputs)
-    warn_of_contradictions(tables, feedback)
-    joined = consensus(judgements(tables), request.method, paper_rule=request.paper_rule)
+    joined = consensus(judgements(tables_of(request.inputs)), request.method, paper_rule=request.paper_rule)
     cautions = tuple(filter(None, (caution_of_chosen(place(url)) for url in request.inputs)))
     origin = replace(joined.origin, notes=(*joined.origin.notes, *cautions))  # evaluate shows them
     write_labels(joined.labels, request.out, origin)
@@ -196,11 +184,9 @@ class AgreementRequest:
     """An unclear attribute (0.5) is absent, as in the agreement of CPRT."""
 
 
-def run_agreement(request: AgreementRequest, feedback: Feedback = SILENT) -> AgreementTable:
+def run_agreement(request: AgreementRequest) -> AgreementTable:
     """Return how far annotators agree. LabelsError or RunError in one line."""
-    tables = tables_of(request.inputs)
-    warn_of_contradictions(tables, feedback)
-    judged = judgements(tables)
+    judged = judgements(tables_of(request.inputs))
     if request.paper_rule:
         judged = replace(judged, values=np.where(judged.values == 0.5, 0, judged.values))
     return agreement_table(judged)
@@ -212,11 +198,9 @@ class DescribeRequest:
     """A labels file, RUN/reviews, or a run."""
 
 
-def run_describe(request: DescribeRequest, feedback: Feedback = SILENT) -> LabelDescription:
+def run_describe(request: DescribeRequest) -> LabelDescription:
     """Return what labels say, in counts. LabelsError or RunError in one line."""
-    tables = tables_of((request.file,))
-    warn_of_contradictions(tables, feedback)
-    return description(judgements(tables))
+    return description(judgements(tables_of((request.file,))))
 
 
 @checked_request
@@ -275,7 +259,6 @@ def run_export(request: ExportRequest, feedback: Feedback = SILENT) -> ExportRes
     refuse_existing(request.out, *([f"{stem}.xml"] if request.format == "label-studio" else []))
     hash_list = hash_list_of(request.hash_list)
     labels = labels_of(request.source)
-    warn_of_contradictions([(request.source, labels)], feedback)
     clearances_ = _clearances(request.source, labels, hash_list, feedback)
     labels = labels.filter(pa.array([item == "clear" for item in clearances_], pa.bool_()))
     left_out = left_out_note(clearances_, "picture")

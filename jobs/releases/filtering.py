@@ -212,8 +212,8 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
             f"duplicates ({groups.by}): {number_of(groups.num_overruled, 'picture')} with a stricter decision than of "
             "their own"
         )
-    if proven is not None:
-        notes += filter(None, [proven.caution, _refuse_nothing_left(proven, plan, policy)])
+    if proven is not None and (caution := _refuse_nothing_left(proven, plan, policy)):
+        notes.append(caution)
     promised = None if proven is None else proven.record
     return FilterPlan(
         request, run, out, record, corpus, decider, plan, tuple(notes), promised, reviewed, previous, groups, urls

@@ -20,7 +20,7 @@ from reports.labels.agreed import agreed
 from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Bound, Row, bound_of, evenly_taken, num_needed
-from scoring.labels.table import contradictions, labels_content, read_judged
+from scoring.labels.table import labels_content, read_judged
 from scoring.policies.policy import Promise
 from scoring.privacy import protocol_name
 from scoring.runs.record import RunRecord
@@ -54,9 +54,6 @@ class Guarantee:
 
     threshold: ScoreThreshold
     record: GuaranteeRecord
-
-    caution: str | None
-    """About labels that contradict themselves."""
 
     at_threshold: tuple[str, ...]
     """SHARD/KEY of the labelled private pictures that have the number of the threshold, sorted."""
@@ -124,7 +121,7 @@ def guarantee(url: str, run: Place, record: RunRecord, decider: Decider) -> Guar
         promise=PROMISE.format(recall=recall, confidence=confidence),
     )
     at_threshold = _names(private, counts_as_private & (lowest == bound.threshold))
-    return Guarantee(ScoreThreshold(by, bound.threshold), promised, contradictions(given.labels), at_threshold)
+    return Guarantee(ScoreThreshold(by, bound.threshold), promised, at_threshold)
 
 
 def percent(share: float) -> str:

@@ -15,7 +15,7 @@ from reports.evaluation.results import Evaluation
 from reports.evaluation.words import render
 from reports.pages import write_page
 from scoring.labels.reviews import caution_of_chosen
-from scoring.labels.table import contradictions, read_labels, read_labels_and_origin
+from scoring.labels.table import read_labels, read_labels_and_origin
 from scoring.runs.audit_files import has_sample, read_sample
 
 
@@ -59,11 +59,11 @@ def run_evaluate(request: EvaluateRequest) -> Evaluation:
             "judge; fill in the labels, or give those of the run's question (private or public, attributes, or a score)"
             f"{f'. {said}' if said else ''}"
         )
-    of_labels = filter(None, (contradictions(labels), caution_of_chosen(place(request.labels))))
+    of_chosen = caution_of_chosen(place(request.labels))
     notes = [f"Of the labels: {printable(note)}" for note in (origin.notes if origin is not None else ())]
     evaluation = replace(
         evaluation,
-        cautions=(*evaluation.cautions, *of_labels),
+        cautions=evaluation.cautions + ((of_chosen,) if of_chosen else ()),
         notes=(*evaluation.notes, *notes),
         comparison=None if request.compare is None else compare(judged_run, judged(request.compare, labels)),
     )

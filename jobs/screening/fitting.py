@@ -31,7 +31,7 @@ from reports.screening.pictures import LabelledFeatures, needed_for_bound
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Row, evenly_taken
 from scoring.labels.picture_index import PictureIndex
-from scoring.labels.table import contradictions, labels_sha256, read_judged
+from scoring.labels.table import labels_sha256, read_judged
 from scoring.runs.record import read_record
 from scoring.screen.encoder import MAX_ENCODER_BYTES
 from scoring.screen.modalities import Modality
@@ -69,7 +69,7 @@ def labelled_pictures(
     LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and RunError
     of corpus and run.
     """
-    labels = _labels(request, feedback)
+    labels = _labels(request)
     source = open_source(request.source, request.source_format, None)
     hash_list = hash_list_of(request.hash_list)
     limits = replace(LIMITS, has_pdq=True) if hash_list.needs_pdq else LIMITS
@@ -121,11 +121,8 @@ def labelled_pictures(
     return _found(labels, places, hashes, phashes, views)
 
 
-def _labels(request: LookRequest, feedback: Feedback) -> _Labels:
-    judged = read_judged(request.labels)
-    if caution := contradictions(judged.labels):
-        feedback.notice(f"caution: {caution}")
-    together = agreed(judged)
+def _labels(request: LookRequest) -> _Labels:
+    together = agreed(read_judged(request.labels))
     if request.run is None:
         index = PictureIndex(request.labels)
         index.add_labels(together.labels)

@@ -28,7 +28,7 @@ from jobs.tuning.labelled_pictures import (
     labels_by_picture,
     targets_of,
 )
-from scoring.labels.table import contradictions_of, labels_sha256
+from scoring.labels.table import labels_sha256
 from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
@@ -102,8 +102,6 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRec
     source = open_source(request.source, request.source_format, None)
     hash_list = hash_list_of(request.hash_list)
     excluded = evaluation_pictures(request.exclude, feedback)
-    if caution := contradictions_of(labels.private, labels.values):
-        feedback.notice(f"caution: {request.labels}: {caution}")
     pictures = labelled_pictures(source, labels, targets, feedback, hash_list)
     if not pictures.candidates:
         raise LabelsError(_none_usable(request, pictures))

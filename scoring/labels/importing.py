@@ -21,7 +21,7 @@ from ingest.sample import printable
 from ingest.storage.place import Place
 from scoring.labels.label_files import LABELS_SCHEMA, PRIVATE_VOTES
 from scoring.labels.source_files import Importer, LabelledPicture, folder_and_file, key_of
-from scoring.labels.table import LabelsOrigin, contradictions, to_labels, write_labels
+from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from scoring.yaml_files import load_yaml, shipped_or_given
 
@@ -154,9 +154,8 @@ def import_labels(
     split: str | None = None,
     annotator: str | None = None,
     advance: Callable[[int, int], None] = lambda done, all_: None,
-) -> tuple[Imported, str | None]:
-    """Write the labels of the data set below `root` to `out`; return what they are, and the caution about labels that
-    contradict themselves, None without any.
+) -> Imported:
+    """Write the labels of the data set below `root` to `out`; return what they are.
 
     split: only pictures of this split; data sets without splits get it as their split.
     annotator: who gave the labels, if the source does not name anyone; None for the name of the data set.
@@ -203,7 +202,7 @@ def import_labels(
         notes=(*importer.notes, *_notes(*counts)),
     )
     write_labels(labels, out, origin)
-    return Imported(origin, len(rows), len(listed), *counts), contradictions(labels)
+    return Imported(origin, len(rows), len(listed), *counts)
 
 
 def _refuse_labelled_twice(listed: Sequence[LabelledPicture]) -> None:

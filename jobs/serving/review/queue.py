@@ -20,14 +20,13 @@ import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, QueryError, RunError, number_of
 from ingest.storage.place import Place, place
-from jobs.runtime.progress import SILENT, Feedback
 from reports.evaluation.answers import ROW_COLUMNS, truth_of
 from reports.labels.joining import join
 from reports.report.opened import OpenRun
 from scoring.labels.judgements import CHECKS, checked_name
 from scoring.labels.label_files import LABELS_SCHEMA
 from scoring.labels.source_files import csv_rows
-from scoring.labels.table import contradictions, read_labels, to_labels
+from scoring.labels.table import read_labels, to_labels
 from scoring.privacy import DECISIVE_KEYS, MIN_PRIVATE_SCORE, PRIVATE_LEVELS, PROBABILITY_SQL
 from scoring.runs.audit_files import AuditSample, has_sample, read_sample
 from scoring.sql.expressions import boolean_expression
@@ -181,12 +180,10 @@ def _of_audit(run: OpenRun, root: Place, count: int | None) -> Queue:
     return Queue("audit", rows, sample, num_without_bytes=sample.table["sha256"].null_count)
 
 
-def known_answers(run: OpenRun, url: str, judged: Judged, feedback: Feedback = SILENT) -> tuple[pa.Table, pa.Table]:
+def known_answers(run: OpenRun, url: str, judged: Judged) -> tuple[pa.Table, pa.Table]:
     """Return rows of the run with a known answer, and in the same order these answers as labels of `CHECKS`.
     LabelsError if none is of a picture of the run, or none answers what people are asked."""
     labels = read_labels(url)
-    if caution := contradictions(labels):
-        feedback.notice(f"caution: {url}: {caution}")
     rows = _named(run, labels)
     if not rows.num_rows:
         raise LabelsError(f"{url}: no label is of a picture of {run.url}; gold pictures must be in the run")

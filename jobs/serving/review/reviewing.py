@@ -108,7 +108,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
         queue = queue_of(run, root, request.queue, request.judged, request.num_pictures, request.seed)
         rows = queue.rows
         if request.gold is not None:
-            gold, checks = known_answers(run, request.gold, request.judged, feedback)
+            gold, checks = known_answers(run, request.gold, request.judged)
             rows = mixed(queue, gold, checks, request.gold_share, request.seed)
         record = run.record
         hidden = _hidden(run, rows, hash_list)
