@@ -117,7 +117,6 @@ def import_labels(
     split: Literal["train", "validation", "test"] | None = ...,
     annotator: str | None = ...,
     mapping: Url | None = ...,
-    ignore_columns: bool = ...,
 ) -> Imported: ...
 def lookup(
     release: Url,

@@ -111,14 +111,11 @@ class ImportRequest:
     mapping: Annotated[Url | None, Option(metavar="FILE")] = None
     """Mapping onto attributes instead of the importer's own: a shipped name or a YAML file."""
 
-    ignore_columns: bool = False
-    """csv: leave out every column that is no label; takes no names."""
-
 
 def run_import(request: ImportRequest, feedback: Feedback = SILENT) -> Imported:
     """Import labels; nothing is written if anything is wrong. LabelsError in one line; StorageError if `out` fails."""
     refuse_existing(request.out)
-    importer = importer_of(request.name, request.ignore_columns)
+    importer = importer_of(request.name)
     name = request.mapping or importer.mapping
     mapping = load_mapping(name) if name else None
     root = place(request.root)

@@ -5,8 +5,6 @@ To add one: a function that yields its pictures, named in `IMPORTERS` below and 
 
 import posixpath
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ingest.errors import LabelsError, did_you_mean
@@ -30,17 +28,11 @@ from scoring.labels.table import label_batches
 from scoring.taxonomy import KEYS
 
 
-def importer_of(name: str, ignores_columns: bool = False) -> Importer:
-    """Return the importer of this name. LabelsError if there is none.
-
-    ignores_columns: columns of a CSV file that are not labels are skipped instead of refused.
-    """
+def importer_of(name: str) -> Importer:
+    """Return the importer of this name. LabelsError if there is none."""
     if name not in IMPORTERS:
         raise LabelsError(f'no importer "{name}"{did_you_mean(name, IMPORTERS)}; there are: {", ".join(IMPORTERS)}')
-    if ignores_columns and name != "csv":
-        raise LabelsError(f"--ignore-columns is for csv, not for {name}; leave it out")
-    importer = IMPORTERS[name]
-    return replace(importer, pictures=partial(_csv, ignores_columns=True)) if ignores_columns else importer
+    return IMPORTERS[name]
 
 
 _VISPR_SPLITS = {"train2017": "train", "val2017": "validation", "test2017": "test"}
@@ -132,7 +124,7 @@ def _privbench(root: Place) -> Iterator[LabelledPicture]:
             )
 
 
-def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture]:
+def _csv(root: Place) -> Iterator[LabelledPicture]:
     """Read a plain CSV file of labels, next to the pictures or elsewhere.
 
     Columns are those of the labels table, any of them may be missing; `key` is the path of the picture relative to the
@@ -140,7 +132,7 @@ def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture
     semicolons, for `--mapping`.
     """
     folder, name = folder_and_file(root, "labels.csv")
-    for number, row in enumerate(_csv_rows(folder.at(name), name, ignores_columns)):
+    for number, row in enumerate(_csv_rows(folder.at(name), name)):
         where = f"{name}, line {number + 2}"
         yield LabelledPicture(
             inside(row["key"], where) if row["key"] else None,
@@ -159,9 +151,9 @@ def _csv(root: Place, ignores_columns: bool = False) -> Iterator[LabelledPicture
         )
 
 
-def _csv_rows(file: Place, name: str, ignores_columns: bool) -> Iterator[dict[str, Any]]:
+def _csv_rows(file: Place, name: str) -> Iterator[dict[str, Any]]:
     with given_stream(file, name, MAX_LABEL_FILE_BYTES) as stream:
-        for table in label_batches(stream, name, ["labels"], ignores_columns):
+        for table in label_batches(stream, name, ["labels"]):
             yield from table.to_pylist()
 
 

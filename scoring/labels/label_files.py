@@ -101,8 +101,8 @@ def refuse_unknown(columns: Sequence[str], name: str, known: Sequence[str]) -> N
         more = "".join(f', "{column:.40}"' for column in other[1:MAX_NAMED])
         more += f", and {len(other) - MAX_NAMED} more" if len(other) > MAX_NAMED else ""
         raise LabelsError(
-            f'{name}: there is no label column "{other[0]:.40}"{near}{more}; privsieve help labels lists the columns, '
-            "labels import csv --ignore-columns leaves others out"
+            f'{name}: there is no label column "{other[0]:.40}"{near}{more}; privsieve help labels lists the columns; '
+            "remove the others"
         )
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic_core import from_json
 
-from ingest.errors import LabelsError, did_you_mean, number_of
+from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
 from ingest.storage.file_format import FORMAT, refuse_other_format
 from ingest.storage.given_files import given_content
@@ -164,34 +164,20 @@ def read_labels_and_origin(url: str) -> tuple[pa.Table, LabelsOrigin | None]:
     return labels, origin
 
 
-def label_batches(
-    stream: BinaryIO, name: str, more: Sequence[str] = (), ignores_columns: bool = False
-) -> Iterator[pa.Table]:
+def label_batches(stream: BinaryIO, name: str, more: Sequence[str] = ()) -> Iterator[pa.Table]:
     """Yield the rows of a CSV file, some at a time. LabelsError in one line; a picture that is labelled twice is none.
 
-    more: further columns of text to return. ignores_columns: whether all others are left out,
-    unless their name is nearly that of a label column.
+    more: further columns of text to return.
     """
     num_before = 0
     for table in text_batches(stream, name):
-        yield _labels_of_text(table, name, num_before, more, ignores_columns)
+        yield _labels_of_text(table, name, num_before, more)
         num_before += table.num_rows
 
 
-def _labels_of_text(
-    table: pa.Table, name: str, num_before: int, more: Sequence[str], ignores_columns: bool
-) -> pa.Table:
+def _labels_of_text(table: pa.Table, name: str, num_before: int, more: Sequence[str]) -> pa.Table:
     if len(set(table.column_names)) < table.num_columns:
         raise LabelsError(f"{name}: a column name occurs twice in the first line; keep one")
-    if ignores_columns:
-        known = (*LABELS_SCHEMA.names, *more)
-        meant = [column for column in table.column_names if column not in known and did_you_mean(column, known)]
-        if meant:
-            raise LabelsError(
-                f'{name}: the column "{meant[0]:.40}"{did_you_mean(meant[0], known)} looks like a misspelt label, so '
-                "--ignore-columns does not leave it out; rename or remove it"
-            )
-        table = table.select([column for column in table.column_names if column in known])
     columns = {}
     for column in table.column_names:
         if column in LABELS_SCHEMA.names and not pa.types.is_string(LABELS_SCHEMA.field(column).type):

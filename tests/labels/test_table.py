@@ -94,8 +94,8 @@ def test_cells_that_a_spreadsheet_would_run_are_escaped_and_come_back(tmp_path: 
         ("key,score\na.jpg,inf\n", 'FILE, row 1: "score" is inf; scores go from 0 to 1'),
         (
             "key,nudty\na.jpg,1\n",
-            'FILE: there is no label column "nudty" (did you mean "nudity"?); privsieve help labels lists the columns, '
-            "labels import csv --ignore-columns leaves others out",
+            'FILE: there is no label column "nudty" (did you mean "nudity"?); privsieve help labels lists the columns; '
+            "remove the others",
         ),
         ("private\n1\n", "FILE: has neither the column sha256 nor key, one of which names the picture"),
         (
