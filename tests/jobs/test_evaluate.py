@@ -1,7 +1,6 @@
 """`privsieve evaluate` as a user calls it."""
 
 import json
-import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +13,8 @@ from jobs.labelling.labels import ConsensusRequest, run_consensus
 from jobs.reporting.evaluating import EvaluateRequest, run_evaluate
 from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import LabelsOrigin, write_labels
-from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
-from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, found, hash_of, make_run
+from tests.reports.evaluation.conftest import BINARY, REJECTED, MakeRun, answered, by_hash, hash_of, make_run
 
 __all__ = ["make_run"]  # the fixture
 
@@ -56,26 +54,6 @@ def test_names_of_labels_cannot_write_to_the_terminal_or_into_the_page(run: Path
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert len(html) < 100_000
-
-
-def test_the_page_needs_nothing_else_and_shows_confusion(make_run: MakeRun, tmp_path: Path) -> None:
-    run, page = make_run([("a", found(biometrics=1)), ("b", found(age=1))]), tmp_path / "page.html"
-    none = {key: [0.0, 0.0] for key in KEYS}
-    labels = labels_file(tmp_path, by_hash("ab", **none | {"biometrics": [1.0, 0.0], "age": [0.0, 1.0]}))
-    ran(run, "--labels", labels, "--html", page)
-    html = page.read_text(encoding="utf-8")
-    assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
-    assert not re.search(r"(src|href)=\"(?!data:)", html)
-    assert "true level (rows) against predicted level (columns)" in html
-
-
-def test_what_is_to_know_of_the_labels_is_printed(run: Path, tmp_path: Path) -> None:
-    origin = LabelsOrigin("consensus", notes=("Where two annotators differ, 0 was taken.",))
-    write_labels(by_hash("a", private=[1]), str(tmp_path / "labels.parquet"), origin)
-    assert (
-        "Of the labels: Where two annotators differ, 0 was taken."
-        in ran(run, "--labels", tmp_path / "labels.parquet").stdout
-    )
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import jpeg, privsieve
 from tests.making import Capture
 
@@ -54,6 +55,14 @@ def privacyalert(root: Path, rows: str, there: Sequence[str], split: str = "test
     for shade, name in enumerate(there):
         picture(root / "Images" / split / name, shade)
     return root
+
+
+def labels_by(path: Path, annotator: str, **columns: Sequence[object]) -> Path:
+    """A labels file of one person; `class_` is the column class."""
+    num_rows = len(next(iter(columns.values())))
+    named = {name.rstrip("_"): cells for name, cells in columns.items()}
+    write_labels(to_labels({"annotator": [annotator] * num_rows, **named}, num_rows), str(path), LabelsOrigin("test"))
+    return path
 
 
 def refused(capsys: Capture, tmp_path: Path, name: str, root: Path, *options: str) -> str:

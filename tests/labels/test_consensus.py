@@ -1,33 +1,20 @@
 """`privsieve labels consensus`: the rule of two annotators, the majority, and what is joined with what."""
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ingest.errors import LabelsError
-from scoring.labels.consensus import consensus, most_common
 from scoring.labels.judgements import judgements
 from scoring.labels.table import LabelsOrigin, read_labels, read_labels_and_origin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.labels.made import picture
+from tests.labels.made import labels_by, picture
 
 HASHES = [f"{number:064x}" for number in range(20)]
-
-
-def _file(path: Path, annotator: str, **columns: Sequence[object]) -> Path:
-    num_rows = len(next(iter(columns.values())))
-    named = {name.replace("class_", "class"): cells for name, cells in columns.items()}
-    labels = to_labels({"annotator": [annotator] * num_rows, **named}, num_rows)
-    write_labels(labels, str(path), LabelsOrigin("test"))
-    return path
 
 
 def _joined(out: Path, *arguments: object) -> list[dict[str, object]]:
@@ -49,8 +36,8 @@ PAIRS = [(1, 1), (0, 0), (1, 0), (0, 1), (0.5, 1), (0.5, 0), (0.5, 0.5), (None, 
 def test_an_attribute_is_1_only_if_both_annotators_say_so(
     tmp_path: Path, options: tuple[str, ...], expected: list[object]
 ) -> None:
-    first = _file(tmp_path / "a.parquet", "a", key=[f"{n}.jpg" for n in range(10)], nudity=[a for a, _ in PAIRS])
-    second = _file(tmp_path / "b.parquet", "b", key=[f"{n}.jpg" for n in range(10)], nudity=[b for _, b in PAIRS])
+    first = labels_by(tmp_path / "a.parquet", "a", key=[f"{n}.jpg" for n in range(10)], nudity=[a for a, _ in PAIRS])
+    second = labels_by(tmp_path / "b.parquet", "b", key=[f"{n}.jpg" for n in range(10)], nudity=[b for _, b in PAIRS])
     found = _joined(tmp_path / "c.parquet", first, second, *options)
     assert [row["nudity"] for row in found] == expected
     assert {row["gov_ids"] for row in found} == {None}
@@ -60,16 +47,16 @@ def test_an_attribute_is_1_only_if_both_annotators_say_so(
 
 def test_the_score_of_a_consensus_is_that_of_its_values_if_all_were_judged(tmp_path: Path) -> None:
     none = {key: [0, 0] for key in KEYS}
-    first = _file(tmp_path / "a.parquet", "a", key=["1", "2"], **none | {"nudity": [1, 0]})
-    second = _file(tmp_path / "b.parquet", "b", key=["1", "2"], **none | {"nudity": [1, 1]})
+    first = labels_by(tmp_path / "a.parquet", "a", key=["1", "2"], **none | {"nudity": [1, 0]})
+    second = labels_by(tmp_path / "b.parquet", "b", key=["1", "2"], **none | {"nudity": [1, 1]})
     found = _joined(tmp_path / "c.parquet", first, second)
     assert [row["score"] for row in found] == pytest.approx([0.514, 0])
 
 
 def test_an_annotator_who_shares_no_picture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = _file(tmp_path / "a.parquet", "a", key=["1", "2"], nudity=[1, 0])
-    second = _file(tmp_path / "b.parquet", "b", key=["1", "2"], nudity=[1, 1])
-    other = _file(tmp_path / "c.parquet", "c", key=["folder/1"], nudity=[1])
+    first = labels_by(tmp_path / "a.parquet", "a", key=["1", "2"], nudity=[1, 0])
+    second = labels_by(tmp_path / "b.parquet", "b", key=["1", "2"], nudity=[1, 1])
+    other = labels_by(tmp_path / "c.parquet", "c", key=["folder/1"], nudity=[1])
     for command in (["consensus", first, second, other, "--out", tmp_path / "o.parquet"], ["agreement", first, other]):
         assert privsieve("labels", *command) == 2
         assert "shares no picture with the other annotators" in capsys.readouterr().err
@@ -80,8 +67,8 @@ def test_private_and_class_are_null_where_two_annotators_differ(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keys = ["1", "2", "3"]
-    first = _file(tmp_path / "a.parquet", "a", key=keys, private=[1, 1, 0], class_=["face", "face", None])
-    second = _file(tmp_path / "b.parquet", "b", key=keys, private=[1, 0, None], class_=["face", "plate", "face"])
+    first = labels_by(tmp_path / "a.parquet", "a", key=keys, private=[1, 1, 0], class_=["face", "face", None])
+    second = labels_by(tmp_path / "b.parquet", "b", key=keys, private=[1, 0, None], class_=["face", "plate", "face"])
     found = _joined(tmp_path / "c.parquet", first, second)
     assert [(row["private"], row["class"]) for row in found] == [(1, "face"), (None, None), (None, None)]
     assert f"next: privsieve labels describe {tmp_path}/c.parquet" in capsys.readouterr().out
@@ -92,10 +79,10 @@ def test_private_and_class_are_null_where_two_annotators_differ(
 
 
 def test_pictures_are_joined_by_hash_and_else_by_key_and_none_is_lost(tmp_path: Path) -> None:
-    first = _file(
+    first = labels_by(
         tmp_path / "a.parquet", "a", sha256=[HASHES[0], HASHES[1], None], key=["x", "y", "z"], nudity=[1, 1, 1]
     )
-    second = _file(
+    second = labels_by(
         tmp_path / "b.parquet", "b", sha256=[HASHES[0], None, None], key=["other", "y", "only here"], nudity=[1, 1, 1]
     )
     found = _joined(tmp_path / "c.parquet", first, second)
@@ -108,7 +95,7 @@ def test_pictures_are_joined_by_hash_and_else_by_key_and_none_is_lost(tmp_path: 
 
 
 def test_two_files_of_one_annotator_name_are_two_annotators(tmp_path: Path) -> None:
-    files = [_file(tmp_path / f"{name}.csv", "labels", key=["1"], nudity=[1]) for name in "ab"]
+    files = [labels_by(tmp_path / f"{name}.csv", "labels", key=["1"], nudity=[1]) for name in "ab"]
     assert [row["nudity"] for row in _joined(tmp_path / "c.parquet", *files)] == [1]
 
 
@@ -151,14 +138,6 @@ def test_three_annotators_of_one_file_have_a_vote_each(tmp_path: Path, capsys: p
     assert "method majority, 3 annotators: ann, bob, cy" in capsys.readouterr().out
 
 
-def test_classes_have_their_most_common_answer() -> None:
-    tables = []
-    one_way, other_way = ["face", "plate", None], ["plate", "face", None]
-    for name, classes in (("a", one_way), ("b", one_way), ("c", other_way)):
-        tables.append((name, to_labels({"key": ["1", "2", "3"], "annotator": [name] * 3, "class": classes}, 3)))
-    assert consensus(judgements(tables)).labels["class"].to_pylist() == ["face", "plate", None]
-
-
 def test_a_picture_named_by_hash_and_by_key_in_one_file_is_refused() -> None:
     labels = to_labels({"sha256": [HASHES[0], None], "key": ["x", "x"], "annotator": ["a", "a"]}, 2)
     with pytest.raises(LabelsError, match="labels a picture twice, by sha256 and by key"):
@@ -169,7 +148,7 @@ def test_one_against_one_is_a_tie_and_two_against_one_a_majority(tmp_path: Path)
     keys = ["tie", "most", "one vote", "none"]
     votes_of = {"a": [1, 1, None, None], "b": [0, 0, 0, None], "c": [None, 1, None, None]}
     files = [
-        _file(
+        labels_by(
             tmp_path / f"{name}.parquet",
             name,
             key=keys,
@@ -188,25 +167,3 @@ def test_one_against_one_is_a_tie_and_two_against_one_a_majority(tmp_path: Path)
     assert [row["private"] for row in of_paper] == [None, 1, 0, None]
     of_two = _joined(tmp_path / "q.parquet", *files[:2], "--method", "majority")
     assert [row["private"] for row in of_two] == [None, None, 0, None]
-
-
-@given(
-    st.integers(1, 7).flatmap(
-        lambda num: st.lists(
-            st.lists(st.sampled_from([0, 0.5, 1, None]), min_size=num, max_size=num), min_size=1, max_size=8
-        )
-    )
-)
-def test_a_majority_does_not_depend_on_the_order_of_people_and_no_tie_has_an_answer(
-    pictures: list[list[float | None]],
-) -> None:
-    answers = np.array(pictures, np.float32).T
-    joined = most_common(answers)
-    for votes, answer in zip(pictures, joined, strict=True):
-        counts = Counter(vote for vote in votes if vote is not None).most_common()
-        is_decided = bool(counts) and (len(counts) == 1 or counts[0][1] > counts[1][1])
-        assert (not np.isnan(answer)) == is_decided
-        assert not is_decided or answer == counts[0][0]
-    assert np.array_equal(joined, most_common(answers[::-1]), equal_nan=True)
-    turned = most_common(1 - answers)
-    assert np.array_equal(1 - joined, turned, equal_nan=True), "yes and no are treated alike"

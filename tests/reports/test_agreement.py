@@ -2,16 +2,16 @@
 
 import itertools
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 from reports.labels.agreement import agreement
-from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
+from tests.labels.made import labels_by
 from tests.making import Capture
 
 _ = np.nan
@@ -54,15 +54,6 @@ def test_fleiss_of_ten_subjects_and_fourteen_raters() -> None:
     assert agreement("x", answers).fleiss == pytest.approx(0.210, abs=0.0005)
 
 
-def test_cohen_of_fifty_proposals() -> None:
-    # 20 both yes, 15 both no, 5 and 10 split: observed .7, expected .5 * .6 + .5 * .4 = .5, kappa .4.
-    first = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 5, 10, 15])
-    second = np.repeat([1.0, 0.0, 1.0, 0.0], [20, 5, 10, 15])
-    found = agreement("proposals", np.stack([first, second]))
-    assert found.cohen == pytest.approx(0.4)
-    assert found.percent == found.identical == pytest.approx(0.7)
-
-
 def test_a_kappa_by_hand_with_answers_missing() -> None:
     # Items 1–4 have two answers: same, same, different, same. Shares of 1: first 2/4, second 3/4.
     first = np.array([1, 0, 0, 1, 1, _])
@@ -81,47 +72,19 @@ def test_what_chance_explains_is_not_defined() -> None:
     assert (nothing.num_items, nothing.percent, nothing.fleiss) == (0, None, None)
 
 
-def test_alpha_without_gaps_is_near_fleiss_and_shuffled_answers_agree_by_chance() -> None:
-    draw = np.random.default_rng(5)
-    answers = draw.integers(0, 3, (4, 5000)).astype(float)
-    found = agreement("x", answers)
-    for value in (found.cohen, found.fleiss, found.alpha_nominal, found.alpha_ordinal):
-        assert value == pytest.approx(0, abs=0.02)
-    answers[:, :2500] = answers[0, :2500]
-    found = agreement("x", answers)
-    assert found.alpha_nominal == pytest.approx(found.fleiss, abs=1e-3)
-    assert found.identical == pytest.approx(0.5 + 0.5 / 27, abs=0.02)
-
-
-def test_the_order_of_answers_matters_to_ordinal_alpha_only() -> None:
-    near = np.array([[0, 0, 2, 3], [0, 0, 2, 3], [0, 1, 3, 3], [0, 1, 3, 3.0]])
-    far = np.array([0, 3, 2, 1])[near.astype(int)].astype(float)
-    of_near, of_far = agreement("near", near), agreement("far", far)
-    assert of_near.alpha_nominal == pytest.approx(of_far.alpha_nominal)
-    assert (of_near.alpha_ordinal or 0) > (of_far.alpha_ordinal or 0) + 0.1
-
-
 def test_scikit_learn_gives_the_same_cohen() -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
     draw = np.random.default_rng(2)
     first, second = draw.integers(0, 3, (2, 400)).astype(float)
     found = agreement("x", np.stack([first, second]))
-    assert found.cohen == pytest.approx(metrics.cohen_kappa_score(first, second))
-
-
-def _file(path: Path, annotator: str, **columns: Sequence[object]) -> Path:
-    num_rows = len(next(iter(columns.values())))
-    named = {name.rstrip("_"): cells for name, cells in columns.items()}
-    write_labels(to_labels({"annotator": [annotator] * num_rows, **named}, num_rows), str(path), LabelsOrigin("test"))
-    return path
+    assert found.cohen == pytest.approx(cohen_kappa_score(first, second))
 
 
 def test_the_command_compares_attributes_levels_private_and_class(tmp_path: Path, capsys: Capture) -> None:
     keys = ["1", "2", "3", "4"]
-    first = _file(
+    first = labels_by(
         tmp_path / "a.parquet", "ann", key=keys, gov_ids=[1, 0, 0, 1], private=[1, 0, 0, 1], class_=["a", "b", "b", "c"]
     )
-    second = _file(
+    second = labels_by(
         tmp_path / "b.parquet",
         "bob",
         key=keys,
@@ -158,16 +121,16 @@ def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: Cap
     keys = ["1", "2", "3", "4", "5"]
     none = {key: [0] * 5 for key in KEYS}
     # Level 4 and no level at all are neighbours, level 4 and level 1 are not.
-    near = _file(
+    near = labels_by(
         tmp_path / "near.parquet", "near", key=keys, **none | {"gov_ids": [1, 1, 0, 0, 0], "metadata": [0, 0, 1, 1, 0]}
     )
-    truth = _file(
+    truth = labels_by(
         tmp_path / "truth.parquet",
         "truth",
         key=keys,
         **none | {"gov_ids": [1, 1, 0, 0, 0], "metadata": [0, 0, 0, 1, 0]},
     )
-    far = _file(
+    far = labels_by(
         tmp_path / "far.parquet", "far", key=keys, **none | {"gov_ids": [1, 1, 1, 0, 0], "metadata": [0, 0, 0, 1, 0]}
     )
     alphas = []
@@ -181,9 +144,9 @@ def test_levels_are_compared_from_harmless_to_severe(tmp_path: Path, capsys: Cap
 def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(tmp_path: Path, capsys: Capture) -> None:
     keys = [f"{n}" for n in range(12)]
     files = [
-        _file(tmp_path / "a.csv", "ann", key=keys, private=[1, 0] * 6),
-        _file(tmp_path / "b.csv", "bob", key=keys, private=[1, 0] * 5 + [0, 1]),
-        _file(tmp_path / "c.csv", "cy", key=keys[:3], private=[1, 0, 1]),
+        labels_by(tmp_path / "a.csv", "ann", key=keys, private=[1, 0] * 6),
+        labels_by(tmp_path / "b.csv", "bob", key=keys, private=[1, 0] * 5 + [0, 1]),
+        labels_by(tmp_path / "c.csv", "cy", key=keys[:3], private=[1, 0, 1]),
     ]
     assert privsieve("labels", "agreement", *files, "--format", "json") == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
@@ -200,14 +163,14 @@ def test_intervals_and_judgements_of_pairs_say_how_much_a_kappa_is_worth(tmp_pat
 
 def test_a_kappa_of_0_beside_nearly_full_agreement_is_explained(tmp_path: Path, capsys: Capture) -> None:
     keys = [f"{n}" for n in range(40)]
-    first = _file(tmp_path / "a.csv", "ann", key=keys, private=[1, *[0] * 39])
-    second = _file(tmp_path / "b.csv", "bob", key=keys, private=[0, 1, *[0] * 38])
+    first = labels_by(tmp_path / "a.csv", "ann", key=keys, private=[1, *[0] * 39])
+    second = labels_by(tmp_path / "b.csv", "bob", key=keys, private=[0, 1, *[0] * 38])
     assert privsieve("labels", "agreement", first, second) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "nearly all answers are the same one: private (97.5 %)" in shown
     assert "so kappa and alpha are low or not defined although most pairs agree" in shown
-    even = _file(tmp_path / "c.csv", "cy", key=keys, private=[1, 0] * 20)
-    other = _file(tmp_path / "d.csv", "dan", key=keys, private=[1, 1, 0, 0] * 10)
+    even = labels_by(tmp_path / "c.csv", "cy", key=keys, private=[1, 0] * 20)
+    other = labels_by(tmp_path / "d.csv", "dan", key=keys, private=[1, 1, 0, 0] * 10)
     assert privsieve("labels", "agreement", even, other) == 0
     assert "nearly all answers" not in capsys.readouterr().out
 
@@ -237,5 +200,5 @@ def test_attributes_of_one_picture_are_weighted_together() -> None:
 
 
 def test_one_annotator_cannot_agree(tmp_path: Path, capsys: Capture) -> None:
-    assert privsieve("labels", "agreement", _file(tmp_path / "a.csv", "ann", key=["1"], private=[1])) == 2
+    assert privsieve("labels", "agreement", labels_by(tmp_path / "a.csv", "ann", key=["1"], private=[1])) == 2
     assert "the inputs have 1 annotator; agreement needs at least two" in capsys.readouterr().err

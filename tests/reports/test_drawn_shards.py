@@ -22,7 +22,7 @@ from scoring.runs.record import ShardDraw
 from scoring.table import Facts, Verdict, to_table
 from tests.records import run_record, write_result
 from tests.reports.conftest import answer
-from tests.reports.shard_draws import coverage, intervals, intervals_of, source
+from tests.reports.shard_draws import intervals, intervals_of, source
 
 PRIVATE, PUBLIC = answer(gov_ids=1), answer()
 BROKEN = Fault("truncated", "the file ends early")
@@ -142,37 +142,6 @@ def test_t_is_that_of_scipy_where_it_is_tabulated_and_more_careful_beyond() -> N
 def test_nothing_is_known_of_a_group_without_an_effective_size() -> None:
     assert fraction_of(10, None, None) == -math.inf
     assert intervals_of([([3], [10], ShardDraw(1, 5, 10, 100))]) == [None]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("num_shards", "rate", "alikeness", "num_drawn", "num_images"),
-    [
-        (400, 0.12, 0.05, 40, 2_000),
-        (400, 0.12, 0.3, 40, 2_000),
-        (60, 0.12, 0.1, 30, 3_000),
-        (400, 0.02, 0.05, 40, 2_000),
-    ],
-)
-def test_intervals_hold_the_rate_of_a_source_whose_shards_differ(
-    num_shards: int, rate: float, alikeness: float, num_drawn: int, num_images: int
-) -> None:
-    of = source(num_shards, rate, alikeness)
-    assert coverage(of, num_drawn, num_images, num_draws=1_500) >= 0.93
-
-
-def test_an_interval_as_if_images_were_drawn_from_everywhere_would_miss() -> None:
-    """The test above can fail: with alike shards, Wilson's interval of so many images holds the rate in about half."""
-    of = source(400, 0.12, 0.3)
-    random, held = np.random.default_rng(2), []
-    for _ in range(200):
-        shards = random.choice(400, 40, replace=False)
-        n = random.multivariate_hypergeometric(of.sizes[shards], 2_000)
-        k = random.hypergeometric(of.num_private[shards], of.sizes[shards] - of.num_private[shards], n)
-        low, high = wilson(float(k.sum()), 2_000)
-        held.append(low <= of.rate <= high)
-    assert np.mean(held) < 0.6
-    assert coverage(of, 40, 2_000, num_draws=50) > 0.85
 
 
 def test_a_sample_of_all_images_of_its_shards_is_a_sample_of_shards() -> None:

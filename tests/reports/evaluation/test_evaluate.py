@@ -1,7 +1,5 @@
 """What an evaluation counts, joins and refuses."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from ingest.errors import LabelsError
 from reports.evaluation.answers import near_duplicates
 from reports.evaluation.compute import Groups, evaluation_of, judged
-from reports.evaluation.results import Evaluation, as_json
+from reports.evaluation.results import Evaluation
 from reports.evaluation.words import notes
 from scoring import severity
 from scoring.labels.table import to_labels
@@ -23,23 +21,12 @@ from tests.reports.evaluation.conftest import (
     by_hash,
     by_key,
     found,
-    hash_of,
     scored,
 )
 
 
 def evaluate_run(run: str, labels: pa.Table, groups: Groups | None = None) -> Evaluation:
     return evaluation_of(judged(run, labels), groups)
-
-
-def test_a_rejection_is_wrong_and_is_also_reported_apart(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True)), ("b", REJECTED), ("c", answered(False)), ("d", REJECTED)], BINARY)
-    labels = by_hash("abcd", private=[1, 1, 0, 0])
-    private = evaluate_run(str(run), labels).private
-    assert private is not None
-    assert (private.num_pictures, private.num_rejected, private.num_unlabelled) == (4, 2, 0)
-    assert (private.mcc, private.recall, private.specificity, private.f1) == (0.0, 0.5, 0.5, 0.5)
-    assert (private.answered.num_pictures, private.answered.mcc) == (2, 1.0)
 
 
 def test_a_run_of_nothing_but_rejections_has_figures(make_run: MakeRun) -> None:
@@ -167,12 +154,6 @@ def test_one_label_is_of_every_copy_of_a_picture(make_run: MakeRun) -> None:
     assert any("of which each counts: 1 row." in note for note in result.notes)
 
 
-def test_a_hash_of_another_picture_is_not_overruled_by_the_name(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True)), ("b", answered(True))], BINARY)
-    labels = by_hash(["a", "other"], key=["a.jpg", "b.jpg"], private=[1, 0])
-    assert evaluate_run(str(run), labels).join.num_joined_rows == 1
-
-
 def test_a_name_that_several_pictures_share_is_joined_to_none_of_them(make_run: MakeRun) -> None:
     run = make_run(
         [("a", answered(True)), ("b#1", answered(False)), ("b#2", answered(False)), ("c", answered(True))], BINARY
@@ -183,34 +164,6 @@ def test_a_name_that_several_pictures_share_is_joined_to_none_of_them(make_run: 
     assert any("share the name: 2 rows;" in note for note in result.notes)
 
 
-def test_nothing_joined_is_refused_with_both_kinds_of_names(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True))], BINARY)
-    with pytest.raises(LabelsError) as refused:
-        evaluate_run(str(run), by_key(["0001"], private=[1]))
-    assert str(refused.value) == (
-        f'no label belongs to a row of the run: rows are named like "a.jpg" (sha256 {hash_of("a")[:12]}…), labels like '
-        '"0001" (sha256 –); labels of pictures that were encoded again need a key and no sha256'
-    )
-
-
-def test_several_annotators_are_refused_with_what_to_do(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True))], BINARY)
-    labels = pa.concat_tables([by_hash("a", private=[1]), by_hash("a", private=[0], annotator=["you"])])
-    with pytest.raises(LabelsError, match=r"has labels of several annotators; .* privsieve labels consensus"):
-        evaluate_run(str(run), labels)
-    mixed = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0], annotator=["you"])])
-    with pytest.raises(LabelsError, match="of several annotators, one by sha256 and one by key alone"):
-        evaluate_run(str(run), mixed)
-
-
-def test_a_hash_decides_where_the_same_annotator_labels_another_picture_of_that_name(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True))], BINARY)
-    labels = pa.concat_tables([by_hash("a", private=[1]), by_key(["a.jpg"], private=[0])])
-    result = evaluate_run(str(run), labels)
-    assert result.private is not None
-    assert (result.private.num_true_positive, result.join.num_labels_without_row) == (1, 1)
-
-
 def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:
     run = make_run([("a", answered(True))], BINARY)
     with pytest.raises(LabelsError, match="the labels table has no rows"):
@@ -218,32 +171,6 @@ def test_no_labels_and_no_rows_are_refused(make_run: MakeRun) -> None:
     empty = make_run([], BINARY, name="empty")
     with pytest.raises(LabelsError, match="the run has no rows yet"):
         evaluate_run(str(empty), by_hash("a", private=[1]))
-
-
-def test_groups_are_the_classes_of_labels(make_run: MakeRun) -> None:
-    run = make_run([("a", answered(True)), ("b", answered(False)), ("c", REJECTED), ("d", answered(False))], BINARY)
-    labels = by_hash("abcd", private=[1, 1, 1, 0], **{"class": ["face", "none", "face", None]})
-    result = evaluate_run(str(run), labels, Groups("classes", labels))
-    assert [(group.group, group.num_rejected) for group in result.groups] == [("(none)", 0), ("face", 1), ("none", 0)]
-    assert [group.private.recall for group in result.groups if group.private] == [None, 0.5, 0.0]
-    assert result.private is not None
-    assert [(one.name, one.recall, one.mcc) for one in result.private.per_class] == [
-        ("face", 0.5, 0.5),
-        ("none", 0.0, 0.0),
-    ]
-
-
-def test_json_has_the_documented_names(make_run: MakeRun) -> None:
-    labels = by_hash("ab", biometrics=[1.0, 0.0], private=[1, 0], score=[0.8, 0.1])
-    stored = json.loads(
-        json.dumps(as_json(evaluate_run(str(make_run([("a", found(biometrics=1)), ("b", found())])), labels)))
-    )
-    assert stored["private"].keys() >= {"mcc", "recall", "precision", "specificity", "f1", "balanced_accuracy"}
-    assert stored["private"]["num_rejected"] == 0
-    assert stored["score"].keys() >= {"spearman", "pearson", "mae", "bias", "level_accuracy"}
-    assert stored["attributes"]["biometrics"]["f1"] == 1.0
-    accuracy = stored["private"]["intervals"]["accuracy"]
-    assert accuracy == {"low": pytest.approx(0.025**0.5), "high": 1.0, "is_few": True}
 
 
 def test_labels_of_what_is_there_alone_give_recall_and_nothing_that_needs_the_others(make_run: MakeRun) -> None:

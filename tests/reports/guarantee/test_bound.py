@@ -32,15 +32,6 @@ def test_one_more_missed_would_break_the_confidence() -> None:
         assert binom.cdf(allowed, num, 0.05) <= 0.1 < binom.cdf(allowed + 1, num, 0.05)
 
 
-@pytest.mark.parametrize(
-    ("recall", "confidence", "allowed"), [(0.95, 0.9, [0, 1, 5, 40, 229]), (0.9, 0.95, [0, 3, 12, 84, 464])]
-)
-def test_as_many_may_be_missed_as_in_the_sums_written_by_hand(
-    recall: float, confidence: float, allowed: list[int]
-) -> None:
-    assert [num_missed_allowed(num, recall, confidence) for num in (45, 77, 200, 1000, 5000)] == allowed
-
-
 def test_the_threshold_misses_what_is_allowed_and_equal_scores_make_it_safer() -> None:
     scores = np.arange(200, dtype=np.float64)
     bound = bound_of(scores, 0.95, 0.9)
