@@ -69,7 +69,6 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
         shards_drawn_in=drawn_in,
         num_pairs=pairs.num,
         num_by_name=pairs.num_by_name,
-        num_lookalikes=single_number(database, "SELECT count(phash) - count(DISTINCT phash) FROM compared"),
         num_moved=single_number(database, "SELECT count(*) FROM compared WHERE a_category <> b_category"),
         levels=_table(database, _LEVEL, LEVEL_STATES),
         private_states=_table(database, _PRIVATE, PRIVATE_STATES),

@@ -27,10 +27,7 @@ SideName = Literal["a", "b"]
 ROWS_AT_ONCE = 100_000
 """Number of rows inserted together; a single slice has few."""
 
-_NEEDED = (
-    *(Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.PHASH, Col.STATUS, Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE),
-    *KEYS,
-)
+_NEEDED = (*(Col.SHARD, Col.INDEX, Col.KEY, Col.SHA256, Col.STATUS, Col.LEVEL, Col.SCORE, Col.HOLISTIC_SCORE), *KEYS)
 _ANSWERS = ", ".join(("is_quarantined", "is_screened", Col.LEVEL, "is_private", *KEYS))
 """Columns by which copies of a picture agree or not."""
 
@@ -41,7 +38,7 @@ NAME_SQL = ("shard || '/' || \"key\"", '"key"')
 def load(database: duckdb.DuckDBPyConnection, side: SideName, run: OpenRun, by: str) -> str:
     """Load a run into a table, and return in words what decides whether a picture is private.
 
-    Columns: n (number of the row, from 0), shard, index, key, sha256, phash, category (the group), is_quarantined,
+    Columns: n (number of the row, from 0), shard, index, key, sha256, category (the group), is_quarantined,
     is_screened, level, score, holistic_score, is_private (null if unknown) and the attributes: 0, 1 or 2 for absent,
     ambiguous and present.
     QueryError if `by` is not an expression over the row; RunError, StorageError of the run.
@@ -51,7 +48,7 @@ def load(database: duckdb.DuckDBPyConnection, side: SideName, run: OpenRun, by: 
     condition = private_sql(private, run.record.engine)
     columns = list(dict.fromkeys([*_NEEDED, *sorted(columns_of(private, SCHEMA) | columns_of(by, SCHEMA))]))
     values = ", ".join(f"CAST({key} * 2 AS TINYINT) AS {key}" for key in KEYS)
-    rows = f"""SELECT n, shard, "index", "key", sha256, phash,
+    rows = f"""SELECT n, shard, "index", "key", sha256,
         coalesce(CAST({group} AS VARCHAR), '{NO_GROUP}') AS category,
         status = 'quarantined' AS is_quarantined, status = 'screened' AS is_screened, level, score, holistic_score,
         CASE WHEN status = 'scored' THEN CAST(({condition}) AS BOOLEAN) END AS is_private, {values}
@@ -142,7 +139,7 @@ def _match_names(database: duckdb.DuckDBPyConnection) -> int:
 
 
 def _columns() -> Iterator[str]:
-    yield from ("a.n AS a_n", 'a."key" AS "key"', "a.phash AS phash", "a.shard AS shard", 'a."index" AS "index"')
+    yield from ("a.n AS a_n", 'a."key" AS "key"', "a.shard AS shard", 'a."index" AS "index"')
     yield "a.sha256 AS sha256"
     for side in SIDES:
         flags = ("is_quarantined", "is_screened", "is_private")

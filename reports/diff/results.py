@@ -182,9 +182,6 @@ class RunDifference:
     num_by_name: int
     """How many of these are joined by name, since one of the rows has no hash."""
 
-    num_lookalikes: int
-    """Number of pairs whose perceptual hash an earlier picture of the first run has, too."""
-
     num_moved: int
     """Number of pairs that are in another group in the second run."""
 

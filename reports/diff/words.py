@@ -196,24 +196,10 @@ def notes(difference: RunDifference) -> Iterator[str]:
             "pictures would make it much narrower."
         )
     if difference.num_pairs and not difference.shards_drawn_in:
-        yield _independence(difference)
-
-
-def _independence(difference: RunDifference) -> str:
-    copies = "Files with the same bytes count as one picture"
-    alike = difference.num_lookalikes
-    if not alike:
-        return (
-            f"{copies}. Tests and intervals take pictures as independent: near duplicates would make p-values too "
-            "small and intervals too narrow."
+        yield (
+            "Files with the same bytes count as one picture. Tests and intervals take pictures as independent: near "
+            "duplicates would make p-values too small and intervals too narrow."
         )
-    has = "has" if alike == 1 else "have"
-    them = "is probably a copy of it" if alike == 1 else "are probably copies"
-    return (
-        f"{copies}, but {alike:,} of the {difference.num_pairs:,} compared pictures {has} the perceptual hash of "
-        f"another picture and {them}. Tests and intervals take all as independent, so p-values are too small and "
-        "intervals too narrow: trust small changes the less, the more copies there are."
-    )
 
 
 def _counts(difference: RunDifference) -> Table:

@@ -1,6 +1,5 @@
 """Which pictures of two runs are compared with each other."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,12 @@ import pytest
 from ingest.errors import PrivsieveError
 from ingest.storage.place import place
 from reports.diff.compute import compare_runs
-from reports.diff.words import findings, headlines, notes, tables
+from reports.diff.words import findings, headlines, tables
 from scoring.runs.results import CompactFile, Manifest, RunListing, listing, row_ranges
 from scoring.runs.rows import rows_at
-from scoring.table import Facts, Verdict, to_table
-from tests.records import write_result
+from scoring.table import Verdict
 from tests.reports.diff.made import UNREADABLE, PictureRow, level, make, rows_of
-from tests.reports.evaluation.conftest import REJECTED, found, hash_of
+from tests.reports.evaluation.conftest import REJECTED, found
 
 
 def test_all_rows_add_up_with_copies_and_pictures_of_one_run_only(tmp_path: Path) -> None:
@@ -103,30 +101,6 @@ def test_two_corpora_say_first_what_matched_and_what_did_not(tmp_path: Path) -> 
     assert [table.title for table in tables(apart)] == ["Rows of each run"]
     assert "A  " in (of_a := next(headlines(apart)))
     assert of_a.endswith(", of /crawls/march")
-
-
-@pytest.mark.slow
-def test_lookalikes_are_counted_beside_the_p_values(tmp_path: Path) -> None:
-    def run(name: str, hashes: Sequence[str | None]) -> str:
-        folder = Path(make(tmp_path, name, []))
-        facts = [Facts("one", n, f"k{n}", "cat", 9, hash_of(f"c{n}"), phash=phash) for n, phash in enumerate(hashes)]
-        write_result(folder, "one", 0, True, to_table(facts, [found()] * len(facts)))
-        return str(folder)
-
-    hashes = ["0" * 16, "0" * 16, "0" * 16, "f" * 16, None, None]
-    result = compare_runs(run("a", hashes), run("b", hashes))
-    assert result.num_lookalikes == 2
-    assert (
-        "2 of the 6 compared pictures have the perceptual hash of another picture and are probably copies."
-        in (list(notes(result))[-1])
-    )
-    twice = ["0" * 16, "0" * 16, None]
-    assert (
-        "1 of the 3 compared pictures has the perceptual hash of another picture and is probably a copy of it."
-        in (list(notes(compare_runs(run("e", twice), run("f", twice))))[-1])
-    )
-    alone = compare_runs(run("c", [None]), run("d", [None]))
-    assert list(notes(alone))[-1].startswith("Files with the same bytes count as one picture. Tests and intervals")
 
 
 def corpus_with_copies(random: np.random.Generator, num: int, seed: int) -> list[PictureRow]:
