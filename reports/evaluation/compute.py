@@ -13,7 +13,7 @@ from ingest.errors import LabelsError, number_of
 from ingest.sample import printable
 from reports.evaluation.answers import ROW_COLUMNS, JudgedRun, answers_of, near_duplicates, truth_of
 from reports.evaluation.metrics import as_four_levels, attribute_metrics, band_of, score_metrics
-from reports.evaluation.results import Comparison, Evaluation, Flips, GroupResult, PrivateResult, ScoreResult
+from reports.evaluation.results import Comparison, Evaluation, GroupResult, PrivateResult, ScoreResult
 from reports.labels.joining import join
 from reports.report.opened import open_run
 from reports.statistics.binary import Numbers, binary_metrics, cells, classwise, per_class, rejections_as_wrong
@@ -21,7 +21,6 @@ from reports.statistics.intervals import NUM_FEW, Draws, Interval, of_private, o
 from reports.statistics.paired import difference, mcnemar
 from reports.words import NO_GROUP
 from scoring.table import SCREENED, Col
-from scoring.taxonomy import KEYS
 
 MAX_GROUPS = 10_000
 MAX_MODELS = 2
@@ -245,18 +244,4 @@ def compare(after: JudgedRun, before: JudgedRun) -> Comparison:
         draws = Draws(near_duplicates(after.joined.rows.take(pa.array(rows_after[known]))))
         metrics = [metric for metric in METRICS if not after.truth.is_one_sided or metric not in OF_BOTH_SIDES]
         result = {metric: difference(metric, actual, new, old, draws) for metric in metrics}
-    values = after.truth.values[rows_after], after.answers.values[rows_after], before.answers.values[rows_before]
-    return Comparison(printable(before.run), len(both), tested, result, _flips(*values))
-
-
-def _flips(truth: Numbers, after: Numbers, before: Numbers) -> dict[str, Flips]:
-    """Count the flips of attributes that have a picture with a label and both answers; shape (n, attributes)."""
-    is_known = ~(np.isnan(truth) | np.isnan(after) | np.isnan(before))
-    is_right, was_right = ((answers == 1) == (truth == 1) for answers in (after, before))
-    fixed, broken = (is_known & ~was_right & is_right).sum(axis=0), (is_known & was_right & ~is_right).sum(axis=0)
-    nums = is_known.sum(axis=0)
-    return {
-        key: Flips(int(nums[index]), int(fixed[index]), int(broken[index]))
-        for index, key in enumerate(KEYS)
-        if nums[index]
-    }
+    return Comparison(printable(before.run), len(both), tested, result)

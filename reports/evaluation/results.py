@@ -68,18 +68,6 @@ class GroupResult:
 
 
 @dataclass(frozen=True)
-class Flips:
-    """What changed for one attribute between two runs, on pictures that are labelled and answered in both."""
-
-    num_pictures: int
-    num_fixed: int
-    """Wrong in the run before, right in the evaluated run."""
-
-    num_broken: int
-    """Right in the run before, wrong in the evaluated run."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """The evaluated run against one before it, on the same pictures. Differences are after − before."""
 
@@ -94,8 +82,6 @@ class Comparison:
 
     private: Mapping[str, Difference]
     """Metric -> its difference, with pictures without an answer as wrong."""
-
-    attributes: Mapping[str, Flips]
 
 
 @dataclass(frozen=True)

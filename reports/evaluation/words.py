@@ -216,13 +216,6 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
                 for metric, difference in comparison.private.items()
             ],
         )
-    changed = {key: flips for key, flips in comparison.attributes.items() if flips.num_fixed or flips.num_broken}
-    if changed:
-        yield table(
-            f"Attributes whose answers changed from wrong to right or back since {shortened(comparison.run)}",
-            ["attribute", "pictures", "now right", "now wrong"],
-            [[key, flips.num_pictures, flips.num_fixed, flips.num_broken] for key, flips in changed.items()],
-        )
 
 
 def _interval(intervals: Mapping[str, Interval], metric: str) -> str:

@@ -51,17 +51,6 @@ def test_runs_without_a_labelled_picture_in_common_are_refused(make_run: MakeRun
         compare(first, second)
 
 
-def test_flips_are_counted_per_attribute(make_run: MakeRun) -> None:
-    labels = by_hash("abc", age=[1.0, 1.0, 0.0], gender=[0.0, None, 0.0])
-    first = judged(str(make_run([("a", found()), ("b", found(age=1)), ("c", found(gender=1))])), labels)
-    rows = [("a", found(age=1)), ("b", found(age=0.5)), ("c", found(gender=None))]
-    second = judged(str(make_run(rows, name="second")), labels)
-    flips = compare(second, first).attributes
-    assert set(flips) == {"age", "gender"}
-    assert (flips["age"].num_pictures, flips["age"].num_fixed, flips["age"].num_broken) == (3, 1, 1)
-    assert (flips["gender"].num_pictures, flips["gender"].num_fixed, flips["gender"].num_broken) == (1, 0, 0)
-
-
 def test_a_run_that_does_not_say_what_is_private_is_compared_by_nothing_of_that(make_run: MakeRun) -> None:
     labels = by_hash("ab", private=[1, 0], score=[0.8, 0.1])
     first = judged(str(make_run([("a", answered(True)), ("b", answered(False))], BINARY)), labels)
