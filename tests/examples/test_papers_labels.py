@@ -1,7 +1,6 @@
 """The scripts of examples/papers that make sets of labelled pictures, on tiny data."""
 
 import csv
-import importlib.util
 import json
 import sys
 from collections import Counter
@@ -15,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from benchmarks.wrong_labels import planted
 from ingest.storage.place import place
 from scoring.labels.reviews import ReviewAnswers
 from scoring.labels.table import read_labels
@@ -26,20 +24,12 @@ from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve, tar
 from tests.labels import made
 from tests.making import Capture, Patch
+from tests.papers.test_scripts import script
 from tests.scoring.test_screen import averaging_model
 from tests.scoring.test_taxonomy import LEVELS, mine
 from tests.tuning_sets import made as pictures_made
 
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, PAPERS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def run(name: str | ModuleType, *arguments: object, monkeypatch: Patch) -> None:
@@ -270,15 +260,6 @@ def test_wrong_labels_are_listed_without_their_labels(tmp_path: Path, monkeypatc
     blind = write(tmp_path / "blind.parquet", sha256=names, vector=generator.normal(size=(300, 8)).tolist())
     said = refusal("clean_labels", blind, labels, tmp_path / "more.parquet", monkeypatch=monkeypatch)
     assert said == "the vectors say too little of what is private; take another encoder"
-
-
-@pytest.mark.slow
-def test_of_a_set_like_privacyalerts_most_wrong_labels_have_the_smallest_areas() -> None:
-    inputs, labels, is_wrong = planted(0)
-    area, fakes = script("clean_labels").areas(inputs, labels, np.random.default_rng(0))
-    assert is_wrong[np.argsort(area)[: is_wrong.sum()]].mean() >= 0.6
-    # The paper's percentile, taken as it is, takes away far more than the 4 % that are wrong.
-    assert (area < np.percentile(fakes, 99)).mean() > 0.25
 
 
 def test_the_labels_of_biv_priv_and_cprt_bench_can_be_imported(

@@ -127,10 +127,6 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     assert _refused(str(tmp_path / "l.csv")) == "FILE: cannot be read as CSV in UTF-8 with a line of column names"
 
 
-def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    assert _refused(str(tmp_path / "none.parquet")) == "FILE cannot be read: no such file or directory"
-
-
 def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "l.parquet").write_bytes(b"PAR1" + b"\0" * 100)
     assert _refused(str(tmp_path / "l.parquet")) == DAMAGED

@@ -37,14 +37,6 @@ def test_the_page_of_the_papers_names_every_script() -> None:
     assert [file.name for file in FOLDER.glob("*.py") if file.name not in page] == []
 
 
-@pytest.mark.parametrize("name", ["counterfactual", "label_quality", "tuning", "wordings"])
-def test_each_script_says_how_it_is_used(name: str, capsys: Capture) -> None:
-    with pytest.raises(SystemExit) as done:
-        script(name).main(["--help"])
-    assert done.value.code == 0
-    assert f"python examples/papers/{name}.py" in capsys.readouterr().out
-
-
 WRONG = {
     "change": "x out blur",
     "clean_labels": "x x out",

@@ -74,22 +74,6 @@ def test_the_corrected_rate_of_a_random_sample_is_of_the_source_and_has_the_erro
     assert (found.low, found.high) == pytest.approx(wilson(0.25 * 81, 81))
 
 
-def test_a_sample_of_each_category_has_a_corrected_rate_only_if_it_is_weighted_with_their_sizes(
-    make_run: MakeRun,
-) -> None:
-    whole = CorrectedRate("private", None, IN_SOURCE, 0.05, 0.06, 0.04, 0.09, "difference", 81, None)
-    beach = CorrectedRate("private", "beach", IN_SOURCE, 0.5, 0.6, 0.5, 0.7, "difference", 40, None)
-    sample = reported(make_run, sample=44, seed=0, per_category=True)
-    pooled, weighted = replace(sample, corrected=(beach,)), replace(sample, corrected=(whole, beach))
-    assert "that is no rate of the whole source, since each category has the same weight" in findings(pooled)[0]
-    assert findings(pooled)[0].endswith("; labels correct the rates of categories.")
-    assert findings(weighted)[0].startswith(
-        "An estimated 6.0 % of the scored images in the source are private (corrected by 81 labels of people; 95 % "
-        "interval 4.0 – 9.0 %), if labels are right and chance alone decided which pictures have one; the engine "
-        "itself found 5.0 %."
-    )
-
-
 def test_a_random_sample_gives_an_interval_that_knows_the_size_of_the_source(make_run: MakeRun) -> None:
     far = reported(make_run, sample=85, seed=3)
     near = reported(make_run, SourceSizes(num_images=100), name="near", sample=85, seed=3)
@@ -188,20 +172,6 @@ def test_kinds_of_evidence_are_counted_without_sizes(make_run: MakeRun) -> None:
     run = open_warehouse(str(make_run(rows)))
     found = [(one.kind, one.num_images, one.num_private) for one in summarise(run).evidence]
     assert found == [("face, sharp", 2, 2), ("date", 1, 2)]
-
-
-def test_of_a_models_reasons_the_known_kinds_are_counted_and_nothing_else(make_run: MakeRun) -> None:
-    def says(*kinds: str) -> Any:
-        return replace(answer(biometrics=1), evidence=("private (high probability)", *kinds))
-
-    rows = [("a", says("reason: face", "reason: home")), ("a", says("reason: face")), ("b", says())]
-    run = open_warehouse(str(make_run(rows)))
-    engine = run.record.engine | {"protocol": "binary:ours-1,reason-3 abc"}
-    found = summarise(replace(run, record=run.record.model_copy(update={"engine": engine})), private="level = 1")
-    assert [(each.group, each.kind, each.num_images, each.num_private) for each in found.evidence] == [
-        ("a", "reason: face", 2, 2),
-        ("a", "reason: home", 1, 2),
-    ]
 
 
 def test_the_most_severe_images_come_first_and_say_where_their_boxes_are(make_run: MakeRun) -> None:

@@ -73,13 +73,6 @@ def test_an_image_is_named_by_its_shard_and_key_or_its_place(
         assert "give its key, SHARD/KEY, SHARD#INDEX or sha256" in capsys.readouterr().err
 
 
-def test_an_unknown_key_is_one_line(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
-    assert privsieve("explain", make_run(ROWS), "else'; DROP") == 2
-    assert capsys.readouterr().err == (
-        'privsieve: the run has no image "else\'; DROP"; give its key, SHARD/KEY, SHARD#INDEX or sha256\n'
-    )
-
-
 def test_a_policy_of_the_user_is_applied(make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "mine.yaml"
     rule = "{name: naked, when: nudity >= 0.5 AND category = 'office', then: flag, reason: look first}"

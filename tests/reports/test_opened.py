@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from ingest.errors import Fault, QueryError, RunError
+from ingest.errors import Fault, QueryError
 from reports.report.opened import OpenRun, open_run
 from reports.report.words import private_in_words
 from reports.run import warehouse
@@ -170,11 +170,6 @@ def test_the_connection_reads_the_views_and_writes_no_file(make_run: MakeRun, tm
     assert not (tmp_path / "out.csv").exists()
     with pytest.raises(duckdb.Error):
         run.connection.execute("SELECT 1")
-
-
-def test_what_is_no_run_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"no run\.json"):
-        open_run(str(tmp_path))
 
 
 @pytest.mark.parametrize(

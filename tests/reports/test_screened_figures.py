@@ -1,6 +1,6 @@
 """Figures of a run with a screen beside those of the same pictures without one, with the guard as `screen fit` sets it.
 
-The engine's answers are the canned ones of 6,000 hashes; which pictures the screen leaves out is planted.
+The engine's answers are canned ones; which pictures the screen leaves out is planted.
 """
 
 import csv
@@ -31,11 +31,12 @@ from tests.jobs.made import privsieve
 from tests.making import Capture
 from tests.records import run_record, write_result
 
-NUM_HASHES = 60_000
-"""Most of their answers are private."""
-
 NUM_IMAGES = 6_000
 NUM_PRIVATE = 300
+NUM_PUBLIC = NUM_IMAGES - NUM_PRIVATE
+NUM_ASSESSED = 600
+"""The answers about these are those of all; most of them are private."""
+
 PASSED = 0.1
 """Share of the public pictures that pass the screen."""
 
@@ -48,16 +49,13 @@ Answers = list[tuple[str, Assessment, bool]]
 @pytest.fixture(scope="module")
 def answers() -> Answers:
     engine, pixels = canned.load(EngineOptions()), np.zeros((1, 1, 3), np.uint8)
-    hashes = [hashlib.sha256(f"picture {number}".encode()).hexdigest() for number in range(NUM_HASHES)]
-    given = engine.assess([View(pixels, frozenset(), sha256) for sha256 in hashes])
+    hashes = [hashlib.sha256(f"picture {number}".encode()).hexdigest() for number in range(NUM_IMAGES)]
+    given = engine.assess([View(pixels, frozenset(), sha256) for sha256 in hashes[:NUM_ASSESSED]])
     assessments = [answer for answer in given if isinstance(answer, Assessment)]
     private = private_of_values(np.stack([answer.values for answer in assessments]).astype(np.float64))
-    places = [
-        *np.flatnonzero(private == 1)[:NUM_PRIVATE].tolist(),
-        *np.flatnonzero(private == 0)[: NUM_IMAGES - NUM_PRIVATE].tolist(),
-    ]
-    assert len(places) == NUM_IMAGES
-    return [(hashes[place], assessments[place], bool(private[place] == 1)) for place in places]
+    places = [np.resize(np.flatnonzero(private == side), num) for side, num in ((1, NUM_PRIVATE), (0, NUM_PUBLIC))]
+    chosen = zip(hashes, np.concatenate(places).tolist(), strict=True)
+    return [(sha256, assessments[place], bool(private[place] == 1)) for sha256, place in chosen]
 
 
 @pytest.fixture
@@ -109,19 +107,14 @@ def test_the_rate_over_all_has_the_rate_without_a_screen_in_its_interval(reporte
         assert overall.high is not None
         assert overall.low <= NUM_PRIVATE / NUM_IMAGES <= overall.high
         assert overall.high - overall.low < 0.12
+        assert total.privacy_rate is not None
+        assert total.privacy_rate > 0.2  # the screen left out nearly all public pictures
 
 
-def test_the_rate_of_what_the_engine_has_seen_is_not_that_over_all(reported: Callable[..., Report]) -> None:
-    found = reported(1, 0.01)
-    assert found.total.privacy_rate is not None
-    assert found.total.privacy_rate > 0.3  # the screen left out nearly all public pictures
-    assert found.total.num_unknown == found.total.num_quarantined == 0
-
-
-@pytest.mark.parametrize("num_quarantined", [0, 100])
 def test_labels_of_what_passed_and_of_the_guard_give_the_rate_of_all_pictures(
-    reported: Callable[..., Report], answers: Answers, num_quarantined: int, tmp_path: Path, capsys: Capture
+    reported: Callable[..., Report], answers: Answers, tmp_path: Path, capsys: Capture
 ) -> None:
+    num_quarantined = 100
     before = reported(2, 0.0, num_quarantined)
     run = before.run
     assert privsieve("audit", "sample", run, "--out", tmp_path / "list.csv", "--n", 200) == 0
@@ -155,8 +148,9 @@ def test_labels_of_what_passed_and_of_the_guard_give_the_rate_of_all_pictures(
         f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
         f"{percent_within(high, low, high)} (all of them, high end)."
     )
-    assert bounds_of_all(report) == (left_out if num_quarantined else None)
-    assert (left_out in page) == (left_out in text) == bool(num_quarantined)
+    assert bounds_of_all(report) == left_out
+    assert left_out in page
+    assert left_out in text
 
 
 def test_without_a_label_of_the_guard_only_bounds_of_all_pictures_are_known(

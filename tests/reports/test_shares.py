@@ -16,6 +16,17 @@ def test_the_interval_shrinks_to_the_rate_as_the_sample_becomes_the_source() -> 
     assert sampled(30, 30)[1] == 1.0
 
 
+@pytest.mark.parametrize("fraction", [0.05, 0.4, 0.8])
+def test_95_of_100_intervals_of_a_sample_hold_the_rate_of_the_source(fraction: float) -> None:
+    generator = np.random.default_rng(7)
+    num_in_source, num_private = 2000, 260
+    drawn = round(fraction * num_in_source)
+    counts = generator.hypergeometric(num_private, num_in_source - num_private, drawn, 2000)
+    ends = {int(k): sampled(int(k), drawn, fraction) for k in np.unique(counts)}
+    covered = np.mean([ends[int(k)][0] <= num_private / num_in_source <= ends[int(k)][1] for k in counts])
+    assert 0.93 <= covered <= 0.975
+
+
 def test_a_sample_of_each_category_is_weighted_with_the_sizes_of_the_categories() -> None:
     found = post_stratified(*np.array([[900, 100], [10, 10], [10, 10], [1, 9]]))
     assert found is not None

@@ -15,7 +15,7 @@ from reports.report.words import headlines, levels_in_words, notes, private_in_w
 from reports.run.warehouse import open_warehouse
 from scoring.taxonomy import KEYS
 from tests.records import engine_record
-from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
+from tests.reports.conftest import HOSTILE, MakeRun, answer, nothing
 
 
 @pytest.fixture
@@ -56,13 +56,6 @@ def test_top_never_shows_a_group_twice(make_run: MakeRun) -> None:
     two = summarise(run, top=2)
     assert [rate.group for rate in two.lowest] == ["(none)"]
     assert summarise(run, top=3).lowest == ()
-
-
-def test_condition_on_what_was_not_assessed_is_unknown_not_absent(make_run: MakeRun) -> None:
-    found = summarise(open_warehouse(str(make_run())), private="beliefs = 0", by="'all'")
-    assert (found.total.num_scored, found.total.num_private, found.total.num_unknown) == (6, 4, 2)
-    assert found.total.privacy_rate == 1.0
-    assert any(note.startswith("unknown (2):") for note in notes(found))
 
 
 GAPS = (
@@ -173,12 +166,6 @@ def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:
     assert any("the real levels and rates can be higher" in line for line in headlines(found))
 
 
-def test_run_without_rows(make_run: MakeRun) -> None:
-    found = summarise(open_warehouse(str(make_run(rows=()))))
-    assert (found.total.num_images, found.rates, found.total.privacy_rate) == (0, (), None)
-    assert levels_in_words(found) == []
-
-
 def test_names_are_made_printable(make_run: MakeRun) -> None:
     found = summarise(open_warehouse(str(make_run(rows=[(name, answer()) for name in HOSTILE]))))
     groups = {rate.group for rate in found.rates}
@@ -218,13 +205,6 @@ def test_too_many_groups(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> 
     assert summarise(open_warehouse(str(make_run(name="again")))).num_groups == 4
 
 
-def test_no_more_groups_are_fetched_than_a_report_holds(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
-    by = '"key" || shard'
-    assert len(run.ask_rates(by, "level = 1", "3")) == 3
-    assert len(run.ask_rates(by, "level = 1", "ALL")) == len(ROWS)
-
-
 def test_an_attribute_that_is_never_ruled_out_has_a_lower_bound_of_all_scored_images(make_run: MakeRun) -> None:
     rows = [(None, answer(location=value)) for value in (1.0, 0.5, None, None)]
     found = {row.attribute: row for row in summarise(open_warehouse(str(make_run(rows)))).prevalence}
@@ -252,10 +232,6 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
     note = "3 images hold content that was not scanned (embedded_image 1, frames 2, trailing_data 1)."
     assert unseen_note(report) == note
     assert note in render(report)
-
-
-def test_a_run_in_which_everything_was_scanned_has_no_line_on_it(make_run: MakeRun) -> None:
-    assert unseen_note(summarise(open_warehouse(str(make_run())))) is None
 
 
 def test_rejections_are_counted_by_their_kind(make_run: MakeRun) -> None:

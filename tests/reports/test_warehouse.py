@@ -51,20 +51,15 @@ def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
     assert found["(none)"][:4] == (1, 0, 0, 0.0)
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 50), (50, 50), (3, 17), (999, 100_000)])
-def test_wilson_is_scipys(make_run: MakeRun, k: int, n: int) -> None:
-    interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
-    found = rows(open_warehouse(str(make_run())), f"SELECT wilson_low({k}, {n}), wilson_high({k}, {n})")
-    assert found == [(pytest.approx(interval.low, abs=1e-12), pytest.approx(interval.high, abs=1e-12))]
-
-
-def test_wilson_of_none_and_of_all_ends_exactly_at_the_edge(make_run: MakeRun) -> None:
+def test_wilson_is_scipys_ends_exactly_at_the_edge_and_is_null_of_nothing(make_run: MakeRun) -> None:
+    run = open_warehouse(str(make_run()))
+    for k, n in ((0, 1), (1, 1), (50, 50), (3, 17), (999, 100_000)):
+        interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
+        found = rows(run, f"SELECT wilson_low({k}, {n}), wilson_high({k}, {n})")
+        assert found == [(pytest.approx(interval.low, abs=1e-12), pytest.approx(interval.high, abs=1e-12))]
     asked = "SELECT DISTINCT wilson_low(0, n), wilson_high(n, n), wilson_low(n, n) < 1 FROM range(1, 5000) AS t(n)"
-    assert rows(open_warehouse(str(make_run())), asked) == [(0.0, 1.0, True)]
-
-
-def test_wilson_of_nothing_is_null(make_run: MakeRun) -> None:
-    assert rows(open_warehouse(str(make_run())), "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
+    assert rows(run, asked) == [(0.0, 1.0, True)]
+    assert rows(run, "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
 
 
 def test_run_without_score_files_has_empty_typed_views(make_run: MakeRun) -> None:

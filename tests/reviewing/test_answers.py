@@ -295,7 +295,7 @@ def test_known_answers_are_mixed_in_as_many_private_as_public_ones(run: Path, tm
         "private": list(private.values()),
     }
     write_labels(to_labels(columns, 6), str(tmp_path / "gold.parquet"), LabelsOrigin("hand"))
-    for seed in range(5):
+    for seed in range(3):
         with served(
             run, "key IN ('000', '001')", gold=str(tmp_path / "gold.parquet"), gold_share=0.5, seed=seed
         ) as one:

@@ -11,7 +11,6 @@ from reports.statistics.estimates import (
     PRESENT,
     UNCLEAR,
     Counts,
-    Estimate,
     Labels,
     evidence,
     masses_of,
@@ -119,13 +118,3 @@ def test_guarded_images_count_as_all_that_a_screen_left_out() -> None:
     bounds = rates_of(evidence(num_images, Labels(cells[:200], truth[:200], np.ones(200)), 80)).prevalence
     assert bounds.value is None
     assert [bounds.low, bounds.high] == pytest.approx([0.1, 0.9])
-
-
-def test_no_positive_label_leaves_the_upper_end_open_and_the_lower_at_0() -> None:
-    labels = Labels(np.full(50, ABSENT), np.zeros(50), np.full(50, 0.005))
-    rates = rates_of(evidence(images(absent=10_000), labels))
-    found = rates.prevalence
-    assert (found.value, found.low) == (0, 0)
-    assert found.high is not None
-    assert 0.02 < found.high < 0.08
-    assert rates.sensitivity == Estimate()

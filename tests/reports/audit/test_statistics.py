@@ -55,21 +55,6 @@ def test_a_label_that_weighs_more_counts_as_fewer() -> None:
     assert known.sizes[ABSENT] < 45 - 5
 
 
-def test_a_category_with_labels_enough_takes_no_answer_of_another() -> None:
-    """The engine finds 7 of 10 in the first category and none in the second, whose labels say so themselves."""
-    num_images = np.zeros((2, NUM_CELLS))
-    num_images[0, [ABSENT, PRESENT]], num_images[1, [ABSENT, PRESENT]] = (830, 170), (980, 20)
-    categories = np.repeat([0, 1], 60)
-    cells = np.array([ABSENT] * 40 + [PRESENT] * 20 + [ABSENT] * 58 + [PRESENT] * 2)
-    truth = np.array([0.0] * 38 + [1, 1] + [1.0] * 17 + [0.0] * 3 + [1.0] * 12 + [0.0] * 46 + [0.0] * 2)
-    labels = Labels(cells, truth, np.full(120, 0.06), categories=categories)
-    whole = evidence(num_images.sum(axis=0), labels)
-    found = [one for one in category_rates(whole, num_images, labels) if one is not None]
-    assert [(one.method, one.num_labels) for one in found] == [("difference", 60), ("difference", 60)]
-    values = np.array([one.prevalence.value for one in found], dtype=np.float64)
-    assert values == pytest.approx([0.83 * 2 / 40 + 0.17 * 17 / 20, 0.98 * 12 / 58], abs=0.02)
-
-
 def test_a_category_of_which_every_image_is_labelled_has_the_rate_of_its_labels() -> None:
     num_images = np.zeros((2, NUM_CELLS))
     num_images[0, ABSENT], num_images[1, [ABSENT, PRESENT]] = 2, (900, 100)

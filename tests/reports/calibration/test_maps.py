@@ -106,17 +106,6 @@ def test_figures_after_are_honest_where_nothing_can_be_learned() -> None:
     assert ((held_out[0] - noise.truth) ** 2).mean() > base
 
 
-def test_figures_after_are_better_where_the_model_is_too_sure() -> None:
-    truth, given, _ = drawn(3000)
-    held_out = cross_fitted(points(truth, given), 0.5)
-    assert held_out is not None
-    before, after = calibration(truth, given), calibration(truth, held_out[0])
-    assert before is not None
-    assert after is not None
-    assert before.ece > 0.05 > 0.03 > after.ece
-    assert after.brier < before.brier
-
-
 def test_copies_of_a_picture_are_never_on_both_sides() -> None:
     """Forty pictures, thirty copies each: all copies get their probability from the same map."""
     generator = np.random.default_rng(0)

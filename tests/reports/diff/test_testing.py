@@ -18,8 +18,7 @@ def _answers(generator: np.random.Generator, is_there: Flags) -> Flags:
     return np.asarray(is_there ^ errors)
 
 
-@pytest.mark.parametrize("share", [0.03, 0.3])
-@pytest.mark.parametrize("num", [300, 3000])
+@pytest.mark.parametrize(("num", "share"), [(300, 0.3), (3000, 0.03)])
 @pytest.mark.parametrize(
     ("denied_a", "denied_b", "lost_a", "refused_a", "refused_b"),
     [

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,17 +13,13 @@ from scoring.labels.table import to_labels
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.records import engine_record, run_record, write_result
+from tests.reports.conftest import answer
 
 MakeRun = Callable[..., Path]
 Row = tuple[str, Verdict]
 
 
-def found(**values: float | None) -> Assessment:
-    """Every attribute absent, but for those named; None = not assessed."""
-    vector = np.zeros(len(KEYS), dtype=np.float32)
-    for key, value in values.items():
-        vector[KEYS.index(key)] = np.nan if value is None else value
-    return Assessment(vector)
+found = answer
 
 
 def answered(is_private: bool, probability: float | None = None) -> Assessment:
