@@ -4,15 +4,18 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ingest.errors import Fault
+from reports.run.warehouse import Run, open_warehouse
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
+from tests.making import Folders
 from tests.records import run_record, write_result
 
 HOSTILE = ("<script>alert(1)</script>", "[bold]x[/bold]", "a\nb\x1b[31m", '=cmd"', "{{ 7 * 7 }}", "</script>&lt;b>")
@@ -45,33 +48,42 @@ ROWS: tuple[Row, ...] = (
 )
 
 
+def write_run(
+    folder: Path,
+    rows: Sequence[Row] = ROWS,
+    assessed: Sequence[str] = KEYS,
+    only_affirmed: Sequence[str] = ("beliefs", "location"),
+    **other: object,
+) -> Path:
+    (folder / "scores").mkdir(parents=True)
+    engine = asdict(canned.describe(EngineOptions())) | {
+        "assessed": list(assessed),
+        "only_affirmed": list(only_affirmed),
+    }
+    (folder / "run.json").write_text(run_record(engine | other).model_dump_json())
+    half = (len(rows) + 1) // 2
+    for part, some in enumerate((rows[:half], rows[half:])):
+        facts = [
+            Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, f"{part}{i:063x}")
+            for i, (category, _) in enumerate(some)
+        ]
+        if some:
+            write_result(folder, f"{part}.tar", 0, True, to_table(facts, [verdict for _, verdict in some]))
+    return folder
+
+
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
-    def make(
-        rows: Sequence[Row] = ROWS,
-        name: str = "run",
-        assessed: Sequence[str] = KEYS,
-        only_affirmed: Sequence[str] = ("beliefs", "location"),
-        **other: object,
-    ) -> Path:
-        folder = tmp_path / name
-        (folder / "scores").mkdir(parents=True)
-        engine = asdict(canned.describe(EngineOptions())) | {
-            "assessed": list(assessed),
-            "only_affirmed": list(only_affirmed),
-        }
-        (folder / "run.json").write_text(run_record(engine | other).model_dump_json())
-        half = (len(rows) + 1) // 2
-        for part, some in enumerate((rows[:half], rows[half:])):
-            facts = [
-                Facts(f"{part}.tar", i, f"secret-key-{i}", category, 9, f"{part}{i:063x}")
-                for i, (category, _) in enumerate(some)
-            ]
-            if some:
-                write_result(folder, f"{part}.tar", 0, True, to_table(facts, [verdict for _, verdict in some]))
-        return folder
+    def make(rows: Sequence[Row] = ROWS, name: str = "run", **more: Any) -> Path:
+        return write_run(tmp_path / name, rows, **more)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def common_run(tmp_path_factory: Folders) -> Run:
+    """`ROWS`, opened once for all tests that only ask."""
+    return open_warehouse(str(write_run(tmp_path_factory.mktemp("common") / "run")))
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -60,17 +60,15 @@ NO_FILE = "a file cannot be read: a statement reaches the views and nothing else
         ("", "one SELECT statement is wanted"),
     ],
 )
-def test_refused_in_one_line_and_nothing_is_written(
-    make_run: MakeRun, tmp_path: Path, statement: str, message: str
-) -> None:
-    run = open_warehouse(str(make_run()))
-    before = contents(tmp_path)
+def test_refused_in_one_line_and_nothing_is_written(common_run: Run, statement: str, message: str) -> None:
+    folder = Path(common_run.url).parent
+    before = contents(folder)
     with pytest.raises(QueryError) as caught:
-        list(run.select(statement)[1])
+        list(common_run.select(statement)[1])
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-    assert contents(tmp_path) == before
-    assert list(run.select("SELECT count(*) FROM images")[1]) == [(len(ROWS),)]
+    assert contents(folder) == before
+    assert list(common_run.select("SELECT count(*) FROM images")[1]) == [(len(ROWS),)]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +94,9 @@ def test_refused_in_one_line_and_nothing_is_written(
     ],
 )
 def test_questions_that_only_compute_are_answered(
-    make_run: MakeRun, statement: str, expected: Sequence[tuple[object, ...]]
+    common_run: Run, statement: str, expected: Sequence[tuple[object, ...]]
 ) -> None:
-    assert list(open_warehouse(str(make_run())).select(statement)[1]) == expected
+    assert list(common_run.select(statement)[1]) == expected
 
 
 def _argument(kind: str | None, path: str) -> str:

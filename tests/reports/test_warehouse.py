@@ -19,30 +19,27 @@ def rows(run: Run, statement: str) -> list[tuple[object, ...]]:
     return list(run.select(statement)[1])
 
 
-def test_views_hold_every_row(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
+def test_views_hold_every_row(common_run: Run) -> None:
     assert rows(
-        run,
+        common_run,
         "SELECT (FROM images SELECT count(*)), (FROM scored SELECT count(*)), "
         "(FROM quarantined SELECT count(*)), (FROM attributes SELECT count(*))",
     ) == [(8, 6, 2, 8 * 22)]
-    assert run.select("FROM images")[0] == IMAGE_SCHEMA.names
+    assert common_run.select("FROM images")[0] == IMAGE_SCHEMA.names
 
 
-def test_attributes_keep_what_was_not_assessed_apart(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
+def test_attributes_keep_what_was_not_assessed_apart(common_run: Run) -> None:
     asked = "SELECT value, count(*) FROM attributes WHERE status = 'scored' AND attribute = 'beliefs' GROUP BY ALL"
-    assert sorted(rows(run, asked), key=str) == [(0.0, 4), (None, 2)]
-    levels = rows(run, "SELECT DISTINCT attribute, attribute_level FROM attributes")
+    assert sorted(rows(common_run, asked), key=str) == [(0.0, 4), (None, 2)]
+    levels = rows(common_run, "SELECT DISTINCT attribute, attribute_level FROM attributes")
     assert dict(levels) == {a.key: a.level for a in ATTRIBUTES}  # type: ignore[arg-type]
 
 
-def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
-    found = {row[0]: row[1:] for row in rows(run, "FROM rates")}
+def test_rates_leave_out_quarantined_images(common_run: Run) -> None:
+    found = {row[0]: row[1:] for row in rows(common_run, "FROM rates")}
     counts, rate = ["num_scored", "num_private", "num_unknown"], ["privacy_rate", "rate_low", "rate_high"]
     screen = ["num_screened", "num_guarded", "num_missed"]
-    assert run.select("FROM rates")[0] == ["category", *counts, *rate, "num_quarantined", *screen]
+    assert common_run.select("FROM rates")[0] == ["category", *counts, *rate, "num_quarantined", *screen]
     assert set(found) == {"beach", "office", "attic", "(none)"}
     interval = binomtest(2, 3).proportion_ci(0.95, method="wilson")
     expected = [pytest.approx(share) for share in (2 / 3, interval.low, interval.high)]
@@ -51,15 +48,14 @@ def test_rates_leave_out_quarantined_images(make_run: MakeRun) -> None:
     assert found["(none)"][:4] == (1, 0, 0, 0.0)
 
 
-def test_wilson_is_scipys_ends_exactly_at_the_edge_and_is_null_of_nothing(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
+def test_wilson_is_scipys_ends_exactly_at_the_edge_and_is_null_of_nothing(common_run: Run) -> None:
     for k, n in ((0, 1), (1, 1), (50, 50), (3, 17), (999, 100_000)):
         interval = binomtest(k, n).proportion_ci(0.95, method="wilson")
-        found = rows(run, f"SELECT wilson_low({k}, {n}), wilson_high({k}, {n})")
+        found = rows(common_run, f"SELECT wilson_low({k}, {n}), wilson_high({k}, {n})")
         assert found == [(pytest.approx(interval.low, abs=1e-12), pytest.approx(interval.high, abs=1e-12))]
     asked = "SELECT DISTINCT wilson_low(0, n), wilson_high(n, n), wilson_low(n, n) < 1 FROM range(1, 5000) AS t(n)"
-    assert rows(run, asked) == [(0.0, 1.0, True)]
-    assert rows(run, "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
+    assert rows(common_run, asked) == [(0.0, 1.0, True)]
+    assert rows(common_run, "SELECT wilson_low(0, 0), wilson_high(0, 0)") == [(None, None)]
 
 
 def test_run_without_score_files_has_empty_typed_views(make_run: MakeRun) -> None:
@@ -129,9 +125,9 @@ def test_broken_score_file_is_one_line(make_run: MakeRun) -> None:
         ("SELEC 1", 'the SQL is not valid: syntax error at or near "SELEC"'),
     ],
 )
-def test_a_misspelt_name_is_answered_with_what_is_near(make_run: MakeRun, statement: str, message: str) -> None:
+def test_a_misspelt_name_is_answered_with_what_is_near(common_run: Run, statement: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
-        rows(open_warehouse(str(make_run())), statement)
+        rows(common_run, statement)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -147,10 +143,10 @@ def test_a_misspelt_name_is_answered_with_what_is_near(make_run: MakeRun, statem
     ],
 )
 def test_what_fails_on_a_row_says_what_to_do_and_nothing_of_the_row(
-    make_run: MakeRun, statement: str, advice: str
+    common_run: Run, statement: str, advice: str
 ) -> None:
     with pytest.raises(QueryError, match=advice) as caught:
-        rows(open_warehouse(str(make_run())), statement)
+        rows(common_run, statement)
     result = str(caught.value)
     assert "\n" not in result
     assert not [word for word in ("beach", "office", "attic") if word in result]
