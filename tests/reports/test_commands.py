@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from ingest.errors import QueryError, RunError, StorageError
 from jobs.commands.report import report
 from jobs.commands.sql import sql
+from reports.run.warehouse import Run
 from tests.jobs.made import privsieve
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer, nothing
 
@@ -29,8 +30,8 @@ def ran(command: object, *arguments: object) -> Result:
     return result
 
 
-def test_report_text_says_first_what_it_rests_on(make_run: MakeRun) -> None:
-    text = ran(report, make_run()).stdout
+def test_report_text_says_first_what_it_rests_on(common_run: Run) -> None:
+    text = ran(report, common_run.url).stdout
     in_this_order = (
         "MAY BE UNFINISHED: the source cannot be listed now\n",
         "MADE-UP ANSWERS: the canned engine looks at no picture\n",
@@ -143,9 +144,9 @@ def test_an_empty_expression_is_one_line(
     ],
 )
 def test_sql_that_nobody_can_ask_is_one_short_line(
-    make_run: MakeRun, verb: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    common_run: Run, verb: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert privsieve(verb[0], make_run(), *verb[1:]) == 2
+    assert privsieve(verb[0], common_run.url, *verb[1:]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"privsieve: {message}")
     assert len(error.splitlines()) == 1
@@ -153,8 +154,8 @@ def test_sql_that_nobody_can_ask_is_one_short_line(
     assert "SET max" not in error
 
 
-def test_report_json_and_csv(make_run: MakeRun) -> None:
-    folder = make_run()
+def test_report_json_and_csv(common_run: Run) -> None:
+    folder = common_run.url
     found = json.loads(ran(report, folder, "--format", "json").stdout)
     assert found["total"]["num_scored"] == 6
     scope = "perhaps not all of: all images of the source"  # the source is not there
@@ -166,16 +167,16 @@ def test_report_json_and_csv(make_run: MakeRun) -> None:
     assert float(rows[0]["privacy_rate"]) == pytest.approx(2 / 3)
 
 
-def test_report_errors_are_the_users(make_run: MakeRun, tmp_path: Path) -> None:
+def test_report_errors_are_the_users(common_run: Run, tmp_path: Path) -> None:
     def fails(*arguments: object) -> None:
         CliRunner().invoke(report, [str(a) for a in arguments], catch_exceptions=False)
 
     with pytest.raises(RunError):
         fails(tmp_path)
     with pytest.raises(QueryError, match='did you mean "category"'):
-        fails(make_run(), "--by", "categry")
+        fails(common_run.url, "--by", "categry")
     with pytest.raises(StorageError, match="cannot be written"):
-        fails(tmp_path / "run", "--html", tmp_path / "absent" / "page.html")
+        fails(common_run.url, "--html", tmp_path / "absent" / "page.html")
 
 
 def test_a_page_takes_the_place_of_no_pipe_and_keeps_a_link(make_run: MakeRun, tmp_path: Path) -> None:
@@ -191,8 +192,8 @@ def test_a_page_takes_the_place_of_no_pipe_and_keeps_a_link(make_run: MakeRun, t
     assert (tmp_path / "old.html").read_text().startswith("<!DOCTYPE html>")
 
 
-def test_sql_formats(make_run: MakeRun) -> None:
-    folder = make_run()
+def test_sql_formats(common_run: Run) -> None:
+    folder = common_run.url
     asked = "SELECT category, count(*) AS n, avg(score) AS s FROM images GROUP BY ALL ORDER BY ALL"
     found = json.loads(ran(sql, folder, asked, "--format", "json").stdout)
     assert [row["category"] for row in found] == ["attic", "beach", "office", None]
@@ -204,48 +205,48 @@ def test_sql_formats(make_run: MakeRun) -> None:
 
 
 @pytest.mark.slow
-def test_sql_csv_on_a_terminal_holds_no_control_characters(make_run: MakeRun) -> None:
+def test_sql_csv_on_a_terminal_holds_no_control_characters(common_run: Run) -> None:
     asked = "SELECT chr(27) || '[31m' || chr(155) || chr(7) AS \"a\x1b[2J\", NULL AS b, ['x\x1b']  AS c, 1.5 AS d"
-    folder = make_run()
+    folder = common_run.url
     shown = on_terminal(80, "sql", folder, asked, "--format", "csv", keeps_escapes=True)
     assert shown[:2] == ["a\\x1b[2J,b,c,d", '\\x1b[31m\\x9b\\x07,,"[""x\\u001b""]",1.5']
     exact = ran(sql, folder, asked, "--format", "csv").stdout
     assert exact == 'a\x1b[2J,b,c,d\n\x1b[31m\x9b\x07,,"[""x\\u001b""]",1.5\n'
 
 
-def test_sql_json_holds_no_control_characters(make_run: MakeRun) -> None:
+def test_sql_json_holds_no_control_characters(common_run: Run) -> None:
     asked = 'SELECT chr(27) || chr(127) || chr(155) AS "a\x7f\x9b"'
-    text = ran(sql, make_run(), asked, "--format", "json").stdout
+    text = ran(sql, common_run.url, asked, "--format", "json").stdout
     assert json.loads(text) == [{"a\x7f\x9b": "\x1b\x7f\x9b"}]
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
 
 
-def test_sql_text_takes_no_markup_and_says_where_it_ends(make_run: MakeRun) -> None:
-    folder = make_run()
+def test_sql_text_takes_no_markup_and_says_where_it_ends(common_run: Run) -> None:
+    folder = common_run.url
     result = ran(sql, folder, "SELECT '[bold]x[/bold]' AS \"[red]a\", chr(27) AS b FROM range(1200)")
     assert "[bold]x[/bold]" in result.stdout
     assert "\x1b" not in result.stdout
     assert "1,000 rows" in result.stderr
 
 
-def test_sql_wants_a_statement_or_the_setup(make_run: MakeRun) -> None:
-    folder = str(make_run())
+def test_sql_wants_a_statement_or_the_setup(common_run: Run) -> None:
+    folder = common_run.url
     assert "CREATE OR REPLACE VIEW images" in ran(sql, folder, "--shell-setup").stdout
     for arguments in ([folder], [folder, "SELECT 1", "--shell-setup"]):
         with pytest.raises(QueryError, match="either"):
             CliRunner().invoke(sql, arguments, catch_exceptions=False)
 
 
-def test_sql_csv_holds_lists_as_json(make_run: MakeRun) -> None:
+def test_sql_csv_holds_lists_as_json(common_run: Run) -> None:
     asked = "SELECT ['it''s', NULL] AS texts, {'x': 1.5::DOUBLE, 'y': [true]} AS fields, NULL AS nothing"
-    rows = list(csv.reader(ran(sql, make_run(), asked, "--format", "csv").stdout.splitlines()))
+    rows = list(csv.reader(ran(sql, common_run.url, asked, "--format", "csv").stdout.splitlines()))
     assert [json.loads(cell) if cell else None for cell in rows[1]] == [["it's", None], {"x": 1.5, "y": [True]}, None]
 
 
 @pytest.mark.parametrize("asked", ["SELECT now() AS t", "SELECT [now()] AS t", "SELECT {'a': now()} AS t"])
-def test_sql_says_how_to_print_a_time_with_a_zone(make_run: MakeRun, asked: str) -> None:
-    folder = make_run()
+def test_sql_says_how_to_print_a_time_with_a_zone(common_run: Run, asked: str) -> None:
+    folder = common_run.url
     with pytest.raises(QueryError, match=r'^column "t" has times with a time zone; cast them to TIMESTAMP$'):
         ran(sql, folder, asked)
     assert ran(sql, folder, "SELECT now()::TIMESTAMP AS t", "--format", "csv").stdout.startswith("t\n20")

@@ -17,6 +17,7 @@ from reports.report.opened import OpenRun, open_run
 from reports.report.words import private_in_words
 from reports.run import warehouse
 from reports.run.figures import Rate
+from reports.run.warehouse import Run
 from scoring.table import SCHEMA
 from tests.jobs.made import privsieve
 from tests.making import Capture
@@ -40,10 +41,10 @@ class CountedStore(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no typ
 
 
 @pytest.fixture
-def counted_run(make_run: MakeRun) -> Iterator[str]:
+def counted_run(common_run: Run) -> Iterator[str]:
     fsspec.register_implementation("counted", CountedStore, clobber=True)
     store = fsspec.filesystem("counted")
-    store.put(str(make_run()), "/opened-test/run", recursive=True)
+    store.put(common_run.url, "/opened-test/run", recursive=True)
     CountedStore.listed.clear()
     yield "counted://opened-test/run"
     store.rm("/opened-test", recursive=True)
@@ -67,8 +68,8 @@ def test_one_opened_run_answers_many_questions_by_one_listing(counted_run: str) 
     assert CountedStore.listed == ["scores"]
 
 
-def test_rows_have_the_documented_columns_and_types(make_run: MakeRun) -> None:
-    with open_run(str(make_run())) as run:
+def test_rows_have_the_documented_columns_and_types(common_run: Run) -> None:
+    with open_run(common_run.url) as run:
         rows = run.rows()
         assert (rows.schema, rows.num_rows) == (SCHEMA, len(ROWS))
         assert rows["category"].to_pylist() == [category for category, _ in ROWS]
@@ -78,8 +79,8 @@ def test_rows_have_the_documented_columns_and_types(make_run: MakeRun) -> None:
     assert some["nudity"].to_pylist()[3] is None
 
 
-def test_batches_are_the_rows_file_by_file(make_run: MakeRun) -> None:
-    with open_run(str(make_run())) as run:
+def test_batches_are_the_rows_file_by_file(common_run: Run) -> None:
+    with open_run(common_run.url) as run:
         batches = list(run.batches(["shard", "index"]))
         assert [batch.num_rows for batch in batches] == [4, 4]
         assert pa.Table.from_batches(batches) == run.rows(["shard", "index"])
@@ -100,13 +101,13 @@ def test_rows_of_a_run_without_results_are_an_empty_table(make_run: MakeRun) -> 
         (["key", "key"], "name at least one column, and none twice"),
     ],
 )
-def test_wrong_columns_are_one_line(make_run: MakeRun, columns: list[str], reason: str) -> None:
-    with open_run(str(make_run())) as run, pytest.raises(QueryError, match=reason):
+def test_wrong_columns_are_one_line(common_run: Run, columns: list[str], reason: str) -> None:
+    with open_run(common_run.url) as run, pytest.raises(QueryError, match=reason):
         run.rows(columns)
 
 
-def test_rates_by_category_and_by_an_expression(make_run: MakeRun) -> None:
-    with open_run(str(make_run())) as run:
+def test_rates_by_category_and_by_an_expression(common_run: Run) -> None:
+    with open_run(common_run.url) as run:
         groups = {rate.group: rate for rate in run.rates()}
         assert list(groups) == ["beach", "office", "(none)", "attic"]
         beach = groups["beach"]
@@ -123,8 +124,8 @@ def test_rates_by_category_and_by_an_expression(make_run: MakeRun) -> None:
             run.rates("categry")
 
 
-def test_sql_gives_a_table_and_refuses_what_does_not_read(make_run: MakeRun) -> None:
-    with open_run(str(make_run())) as run:
+def test_sql_gives_a_table_and_refuses_what_does_not_read(common_run: Run) -> None:
+    with open_run(common_run.url) as run:
         found = run.sql("SELECT level, count(*) AS n FROM scored GROUP BY ALL ORDER BY ALL")
         assert found.to_pydict() == {"level": [0, 1, 2, 3, 4], "n": [1, 2, 1, 1, 1]}
         assert (found.schema.field("level").type, found.schema.field("n").type) == (pa.int8(), pa.int64())
@@ -133,8 +134,8 @@ def test_sql_gives_a_table_and_refuses_what_does_not_read(make_run: MakeRun) -> 
             run.sql("DROP VIEW images")
 
 
-def test_a_summary_can_be_asked_again_and_leaves_the_views_as_they_were(make_run: MakeRun) -> None:
-    with open_run(str(make_run())) as run:
+def test_a_summary_can_be_asked_again_and_leaves_the_views_as_they_were(common_run: Run) -> None:
+    with open_run(common_run.url) as run:
         before = run.sql("SELECT num_images FROM patterns ORDER BY ALL")
         first = run.summary(by="upper(category)", top=2)
         assert [rate.group for rate in first.highest] == ["BEACH", "OFFICE"]
@@ -162,8 +163,8 @@ def test_all_answers_are_of_the_files_that_were_there_when_the_run_was_opened(ma
         assert run.sql("SELECT count(*) AS n FROM images").to_pylist() == [{"n": len(ROWS)}]
 
 
-def test_the_connection_reads_the_views_and_writes_no_file(make_run: MakeRun, tmp_path: Path) -> None:
-    with open_run(str(make_run())) as run:
+def test_the_connection_reads_the_views_and_writes_no_file(common_run: Run, tmp_path: Path) -> None:
+    with open_run(common_run.url) as run:
         assert run.connection.execute("SELECT count(*) FROM quarantined").fetchall() == [(2,)]
         with pytest.raises(duckdb.Error):
             run.connection.execute(f"COPY images TO '{tmp_path / 'out.csv'}'")
@@ -181,9 +182,9 @@ def test_the_connection_reads_the_views_and_writes_no_file(make_run: MakeRun, tm
     ],
 )
 def test_private_is_what_the_protocol_asks_by_default(
-    make_run: MakeRun, protocol: str, private: str, meaning: str
+    common_run: Run, protocol: str, private: str, meaning: str
 ) -> None:
-    run = warehouse.open_warehouse(str(make_run()))
+    run = warehouse.open_warehouse(common_run.url)
     engine = run.record.engine | {"protocol": protocol}
     with OpenRun(replace(run, record=run.record.model_copy(update={"engine": engine}))) as opened:
         found = opened.summary()

@@ -15,7 +15,7 @@ from reports.report.page import Digest, render
 from reports.report.results import HEADS, Report, group_rows
 from reports.report.words import findings, headline_of, quality_note
 from reports.run.figures import CorrectedRate, EvidenceCount
-from reports.run.warehouse import open_warehouse
+from reports.run.warehouse import Run, open_warehouse
 from scoring.taxonomy import ATTRIBUTES
 from tests.records import engine_record
 from tests.reports.conftest import HOSTILE, ROWS, MakeRun, answer
@@ -56,8 +56,8 @@ def test_page_loads_nothing_and_runs_only_its_own_script(report: Report) -> None
         )
 
 
-def test_severe_images_are_named_by_key_without_a_picture(make_run: MakeRun) -> None:
-    page = render(summarise(open_warehouse(str(make_run()))))
+def test_severe_images_are_named_by_key_without_a_picture(common_run: Run) -> None:
+    page = render(summarise(common_run))
     assert "secret-key-0" in page
     assert "<img" not in page
 
@@ -96,17 +96,18 @@ def test_page_says_how_many_images_are_unknown_and_what_they_could_change(make_r
     assert "Private or not" not in render(summarise(open_warehouse(str(make_run(name="other")))))
 
 
-def test_page_says_first_what_its_figures_are_of(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
-    body = render(summarise(run), made_on=date(2026, 11, 22)).partition("<h1>")[2]
+def test_page_says_first_what_its_figures_are_of(common_run: Run) -> None:
+    body = render(summarise(common_run), made_on=date(2026, 11, 22)).partition("<h1>")[2]
     assert body.startswith("Privacy report: corpus")
     banner = '<p class="warning made-up" role="alert"><strong>MADE-UP ANSWERS: the canned engine looks at no picture'
     finding = '<p class="finding">50.0 % of the scored images in the source were found private (3 of 6 images'
     assert 0 < body.index(banner) < body.index(finding) < body.index("<dd>8: all images of the source</dd>")
     assert "<dd>The image shows a unique identifier (level 1, such as a face" in body
     assert "<dt>Page made on</dt><dd>2026-11-22</dd>" in body
-    record = run.record.model_copy(update={"limit": 80, "engine": engine_record(name="detectors"), "is_fake": False})
-    part = render(summarise(replace(run, record=record))).partition("<h1>")[2]
+    record = common_run.record.model_copy(
+        update={"limit": 80, "engine": engine_record(name="detectors"), "is_fake": False}
+    )
+    part = render(summarise(replace(common_run, record=record))).partition("<h1>")[2]
     assert '<dd class="part">8: first 80 images only (--limit): not representative</dd>' in part
     assert "the rest of the source can differ." in part
     assert "MADE-UP" not in part
@@ -194,8 +195,8 @@ def test_page_of_an_empty_run(make_run: MakeRun) -> None:
     assert "No image could be judged private or not, so there is no rate." in page
 
 
-def test_the_page_says_where_the_accuracy_of_an_adapter_stands_since_no_run_records_it(make_run: MakeRun) -> None:
-    record = open_warehouse(str(make_run())).record
+def test_the_page_says_where_the_accuracy_of_an_adapter_stands_since_no_run_records_it(common_run: Run) -> None:
+    record = common_run.record
     tuned = record.model_copy(update={"engine": record.engine | {"weights": {"base": "ab", "adapter mine": "cd"}}})
     name = "Accuracy of the adapter"
     assert facts_of(tuned, tuned.scope)[name] == (

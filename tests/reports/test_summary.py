@@ -12,15 +12,15 @@ from reports.report.compute import summarise
 from reports.report.page import render
 from reports.report.results import Report
 from reports.report.words import headlines, levels_in_words, notes, private_in_words, unseen_note
-from reports.run.warehouse import open_warehouse
+from reports.run.warehouse import Run, open_warehouse
 from scoring.taxonomy import KEYS
 from tests.records import engine_record
 from tests.reports.conftest import HOSTILE, MakeRun, answer, nothing
 
 
 @pytest.fixture
-def report(make_run: MakeRun) -> Report:
-    return summarise(open_warehouse(str(make_run())))
+def report(common_run: Run) -> Report:
+    return summarise(common_run)
 
 
 def test_counts_and_levels(report: Report) -> None:
@@ -48,14 +48,13 @@ def test_rates_and_order(report: Report) -> None:
     assert any("1 of 4 groups" in note for note in notes(report))
 
 
-def test_top_never_shows_a_group_twice(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
-    one = summarise(run, top=1)
+def test_top_never_shows_a_group_twice(common_run: Run) -> None:
+    one = summarise(common_run, top=1)
     assert [rate.group for rate in one.highest] == ["beach"]
     assert [rate.group for rate in one.lowest] == ["(none)"]
-    two = summarise(run, top=2)
+    two = summarise(common_run, top=2)
     assert [rate.group for rate in two.lowest] == ["(none)"]
-    assert summarise(run, top=3).lowest == ()
+    assert summarise(common_run, top=3).lowest == ()
 
 
 GAPS = (
@@ -108,8 +107,8 @@ def test_an_engine_that_judges_nothing_in_any_image_has_no_gaps(make_run: MakeRu
     assert summarise(run).total.num_unknown == 0
 
 
-def test_by_expression(make_run: MakeRun) -> None:
-    found = summarise(open_warehouse(str(make_run())), by="upper(category)")
+def test_by_expression(common_run: Run) -> None:
+    found = summarise(common_run, by="upper(category)")
     assert [(rate.group, rate.nums_by_level) for rate in found.rates] == [
         ("BEACH", (2, 0, 1, 0, 0)),
         ("OFFICE", (0, 1, 0, 1, 0)),
@@ -126,36 +125,37 @@ def test_by_expression(make_run: MakeRun) -> None:
     ],
 )
 def test_the_first_line_says_which_images_of_the_source_the_figures_are_of(
-    make_run: MakeRun, settings: dict[str, int], scope: str, is_whole: bool
+    common_run: Run, settings: dict[str, int], scope: str, is_whole: bool
 ) -> None:
-    run = open_warehouse(str(make_run()))
-    found = summarise(replace(run, record=run.record.model_copy(update=settings)))
+    found = summarise(replace(common_run, record=common_run.record.model_copy(update=settings)))
     assert (found.scope, found.is_whole, headlines(found)[0]) == (scope, is_whole, scope)
 
 
-def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
+def test_canned_answers_are_called_made_up_and_those_of_other_engines_are_not(common_run: Run) -> None:
     message = "MADE-UP ANSWERS: the canned engine looks at no picture"
-    assert summarise(run).made_up == message
-    assert message in headlines(summarise(run))
+    assert summarise(common_run).made_up == message
+    assert message in headlines(summarise(common_run))
     engine = engine_record(name="detectors", protocol="detectors-5")
-    other = summarise(replace(run, record=run.record.model_copy(update={"engine": engine, "is_fake": False})))
+    other = summarise(
+        replace(common_run, record=common_run.record.model_copy(update={"engine": engine, "is_fake": False}))
+    )
     assert other.cautions == ()
-    fake = summarise(replace(run, record=run.record.model_copy(update={"engine": engine, "is_fake": True})))
+    fake = summarise(
+        replace(common_run, record=common_run.record.model_copy(update={"engine": engine, "is_fake": True}))
+    )
     assert fake.made_up == "MADE-UP ANSWERS: the detectors engine looks at no picture"
 
 
-def test_what_private_means_is_stated_and_that_less_than_takes_level_0(make_run: MakeRun) -> None:
-    run = open_warehouse(str(make_run()))
-    assert "private    The image shows a unique identifier" in "\n".join(headlines(summarise(run)))
-    assert private_in_words(summarise(run, private="nudity = 1")) == "nudity = 1 (set with --private)."
-    found = summarise(run, private="level < 3")
+def test_what_private_means_is_stated_and_that_less_than_takes_level_0(common_run: Run) -> None:
+    assert "private    The image shows a unique identifier" in "\n".join(headlines(summarise(common_run)))
+    assert private_in_words(summarise(common_run, private="nudity = 1")) == "nudity = 1 (set with --private)."
+    found = summarise(common_run, private="level < 3")
     assert headlines(found)[1:3] == (
         "MADE-UP ANSWERS: the canned engine looks at no picture",
         "CAUTION: --private level < 3 also matches images in which nothing was found, since their level is 0; write "
         "for example: level IN (1, 2)",
     )
-    assert len(summarise(run, private="level BETWEEN 1 AND 3").cautions) == 1
+    assert len(summarise(common_run, private="level BETWEEN 1 AND 3").cautions) == 1
 
 
 def test_engine_that_assesses_little_says_so(make_run: MakeRun) -> None:
@@ -177,13 +177,13 @@ def test_names_are_made_printable(make_run: MakeRun) -> None:
     "by",
     ["no_such", "(SELECT 1)", "category; DROP VIEW images", "read_text('/etc/passwd')", "count(*)", "category) --"],
 )
-def test_by_reaches_nothing_but_the_row(make_run: MakeRun, by: str) -> None:
+def test_by_reaches_nothing_but_the_row(common_run: Run, by: str) -> None:
     with pytest.raises(QueryError):
-        summarise(open_warehouse(str(make_run())), by=by)
+        summarise(common_run, by=by)
 
 
-def test_placeholder_in_a_quoted_string_stays_text(make_run: MakeRun) -> None:
-    found = summarise(open_warehouse(str(make_run())), by="'{private}'", private="key <> ' || 1/0 || '")
+def test_placeholder_in_a_quoted_string_stays_text(common_run: Run) -> None:
+    found = summarise(common_run, by="'{private}'", private="key <> ' || 1/0 || '")
     assert [rate.group for rate in found.rates] == ["{private}"]
 
 
