@@ -1,14 +1,11 @@
 """`privsieve labels export`, and the import of what people made of it."""
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
-import pdqhash
 import pytest
 from PIL import Image
 
@@ -19,6 +16,7 @@ from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import privsieve
 from tests.labels.made import picture
 from tests.making import Capture
+from tests.reviewing.made import pdq
 from tests.tuning_sets.made import by_hash, files, sha256, tree
 
 
@@ -241,9 +239,7 @@ def test_a_picture_on_the_hash_list_is_no_task_and_only_counted(tmp_path: Path, 
     pictures = files(4)
     run, hashes, out = tmp_path / "run", tmp_path / "hashes.txt", tmp_path / "tasks.json"
     scan_in_process(tree(tmp_path / "corpus", pictures), run)
-    bits = pdqhash.compute(np.asarray(Image.open(io.BytesIO(pictures["003.png"])).convert("RGB").resize((200, 200))))[0]
-    pdq = np.packbits(np.asarray(bits, np.uint8)).tobytes().hex()
-    hashes.write_text(f"sha256 {sha256(pictures['001.png'])}\npdq {pdq}\n")
+    hashes.write_text(f"sha256 {sha256(pictures['001.png'])}\npdq {pdq(pictures['003.png'])}\n")
     assert privsieve("labels", "export", run, "--format", "label-studio", "--out", out, "--hash-list", hashes) == 0
     output = capsys.readouterr().out
     assert output.startswith("left out: 2 pictures on the hash list\n2 rows in ")

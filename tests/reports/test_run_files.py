@@ -8,16 +8,12 @@ from pathlib import Path
 
 import duckdb
 import fsspec
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import StorageError
 from ingest.storage.place import Place, place
 from reports.run.run_files import RunFiles
 from reports.run.warehouse import open_warehouse
-from scoring.sql.read_only_files import ReadOnlyFiles
 from tests.reports.conftest import MakeRun, contents
 
 
@@ -95,30 +91,6 @@ def test_threads_that_share_an_open_file_do_not_move_each_other(tmp_path: Path, 
         assert (file.read(), file.read(1)) == (bytes(range(95, 100)), b"")
     if not is_local:
         memory.rm("/shared-file", recursive=True)
-
-
-@pytest.mark.slow
-def test_a_wide_file_that_several_threads_read_at_once_is_read_right(tmp_path: Path) -> None:
-    numbers = np.random.default_rng(0).integers(0, 2**62, (40, 50_000))
-    table = pa.table({f"c{i}": column for i, column in enumerate(numbers)})
-    pq.write_table(table, tmp_path / "wide.parquet", compression="none")
-    sums = ", ".join(f"sum(c{i})" for i in range(len(numbers)))
-    for files, url in (
-        (RunFiles(place(str(tmp_path)), ["wide.parquet"]), "run://*.parquet"),
-        (ReadOnlyFiles(_in_memory(tmp_path)), "memory:///wide/wide.parquet"),
-    ):
-        with duckdb.connect() as connection:
-            connection.register_filesystem(files)
-            connection.execute("SET threads = 4")
-            [found] = connection.execute(f"SELECT {sums} FROM read_parquet('{url}')").fetchall()
-        assert list(found) == [sum(map(int, column)) for column in numbers]
-    fsspec.filesystem("memory").rm("/wide", recursive=True)
-
-
-def _in_memory(folder: Path) -> fsspec.AbstractFileSystem:
-    memory = fsspec.filesystem("memory")
-    memory.put(str(folder), "/wide", recursive=True)
-    return memory
 
 
 def test_a_score_file_that_cannot_be_read_is_named(make_run: MakeRun) -> None:
