@@ -55,7 +55,9 @@ def policy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_small_release_is_written_without_ray_and_pandas(run: Path, policy: Path, tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_small_release_is_written_without_ray_and_pandas(
+    run: Path, policy: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     command = [sys.executable, "-c", FILTER, "filter", run, "--policy", policy, "--out", tmp_path / "out"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=ROOT, check=True)
