@@ -1,7 +1,7 @@
 """A small run, made by hand: every figure that the tests expect can be counted here."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,9 +81,11 @@ def make_run(tmp_path: Path) -> MakeRun:
 
 
 @pytest.fixture(scope="session")
-def common_run(tmp_path_factory: Folders) -> Run:
+def common_run(tmp_path_factory: Folders) -> Iterator[Run]:
     """`ROWS`, opened once for all tests that only ask."""
-    return open_warehouse(str(write_run(tmp_path_factory.mktemp("common") / "run")))
+    run = open_warehouse(str(write_run(tmp_path_factory.mktemp("common") / "run")))
+    yield run
+    run.connection.close()
 
 
 def contents(folder: Path) -> dict[str, str]:
