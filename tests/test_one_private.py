@@ -135,11 +135,6 @@ def of_the_view_rates(made: Made, read: Callable[[], str]) -> States:
     return {row["category"]: state_of(row["num_private"], row["num_unknown"]) for row in json.loads(read())}
 
 
-def of_the_api(made: Made, read: Callable[[], str]) -> States:
-    with open_run(made.run) as run:
-        return {one.group: state_of(one.num_private, one.num_unknown) for one in run.rates() if one.num_scored}
-
-
 def of_diff(made: Made, read: Callable[[], str]) -> States:
     other = str(Path(made.run).parent / "other")
     assert privsieve("diff", made.run, other, "--format", "json") == 0
@@ -222,7 +217,6 @@ def of_the_view_images(made: Made, read: Callable[[], str]) -> States:
 COMMANDS = (
     of_report,
     of_the_view_rates,
-    of_the_api,
     of_diff,
     of_audit_sample,
     of_evaluate,

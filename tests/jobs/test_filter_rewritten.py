@@ -146,6 +146,7 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     assert summary["second_look"] == "detectors-7"
 
 
+@pytest.mark.slow
 def test_a_run_without_boxes_gets_them_from_the_detectors_and_what_has_no_place_is_dropped(
     seen: Path, tmp_path: Path
 ) -> None:
@@ -234,19 +235,11 @@ def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_pa
         both.paste(man, (card.width, 0))
         both.save(source / "card.jpg", quality=95)
     assert privsieve("scan", source, "--run", tmp_path / "run") == 0
-    plain = COVER.format(when="true", cover="full_legal_name")
-    assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, plain), "--out", out) == 0
+    policy = f"{COVER.format(when='true', cover='full_legal_name')}residual_max_level: 3\n"
+    assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, policy), "--out", out) == 0
+    steps = pq.read_table(out / "not-for-publication/redactions.parquet").to_pylist()
+    assert "biometrics" in steps[0]["left"]
     assert decided(out) == {"card.jpg": ("redact", "people")}
     assert privsieve("scan", out, "--run", tmp_path / "again") == 0
-    [row] = rows(tmp_path / "again")
-    assert (row["level"], row["biometrics"]) == (1, 1)
-    strict = plain.replace("default: keep", "default: keep\nresidual_max_level: 3")
-    assert (
-        privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, strict), "--out", tmp_path / "b") == 0
-    )
-    steps = pq.read_table(tmp_path / "b" / "not-for-publication/redactions.parquet").to_pylist()
-    assert "biometrics" in steps[0]["left"]
-    assert decided(tmp_path / "b") == {"card.jpg": ("redact", "people")}
-    assert privsieve("scan", tmp_path / "b", "--run", tmp_path / "third") == 0
-    assert rows(tmp_path / "third")[0]["level"] in (0, 3, 4)
-    assert json.loads((tmp_path / "b" / "release.json").read_text())["residual_max_level"] == 3
+    assert rows(tmp_path / "again")[0]["level"] in (0, 3, 4)
+    assert json.loads((out / "release.json").read_text())["residual_max_level"] == 3
