@@ -159,14 +159,6 @@ def _held_elsewhere(out: Path) -> Path:
     return held
 
 
-def test_two_fetches_do_not_share_a_folder(downloaded: tuple[object, ...], tmp_path: Path, capsys: Capture) -> None:
-    held = _held_elsewhere(tmp_path / "out")
-    assert privsieve(*downloaded) == 2
-    held.unlink()
-    assert "is being worked on by process 7 on elsewhere" in capsys.readouterr().err
-    assert privsieve(*downloaded) == 0
-
-
 def test_a_second_fetch_leaves_alone_what_the_first_selects(tmp_path: Path, foreign: Path, capsys: Capture) -> None:
     pq.write_table(LAION, tmp_path / "part.parquet")
     selected = tmp_path / "out" / "selected"
