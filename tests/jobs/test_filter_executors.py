@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +26,19 @@ from scoring.runs.results import results
 from scoring.runs.rows import rows_at
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, made_run, privsieve
-from tests.jobs.releases import NO_FACES, files, with_policy
+from tests.jobs.releases import NO_FACES, files, released, with_policy
 from tests.making import Capture, Folders, Patch
+
+ROOT = Path(__file__).parents[2]
+FILTER = """
+import sys
+from jobs.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as done:
+    assert done.code == 0, done.code
+print("imported:", {"ray", "pandas"} & set(sys.modules))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +51,17 @@ def run(corpus: Path, tmp_path_factory: Folders) -> Path:
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     return with_policy(tmp_path, NO_FACES)
+
+
+@pytest.mark.slow
+def test_a_small_release_is_written_without_ray_and_pandas(
+    run: Path, policy: Path, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    command = [sys.executable, "-c", FILTER, "filter", run, "--policy", policy, "--out", tmp_path / "out"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.endswith("imported: set()\n")
+    assert released(tmp_path / "out").keys() == {"00000.tar", "00001.tar"}
 
 
 @pytest.mark.ray
