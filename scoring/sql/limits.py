@@ -38,6 +38,16 @@ class StoppedError(Exception):
     """A query reached a limit; `str(error)` says which, such as "after 600 s"."""
 
 
+class OutOfTimeError(StoppedError):
+    def __init__(self, seconds: float):
+        super().__init__(f"after {seconds:g} s")
+
+
+class OutOfMemoryError(StoppedError):
+    def __init__(self, memory_bytes: int):
+        super().__init__(f"at {memory_bytes / 1e9:.1f} GB of memory")
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of one statement; None: no limit."""
@@ -94,9 +104,9 @@ class Watch:
     def _check(self, spent_s: float) -> None:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
         if seconds is not None and spent_s > seconds:
-            raise StoppedError(f"after {seconds:g} s")
+            raise OutOfTimeError(seconds)
         if memory_bytes is not None and resident_bytes(os.getpid()) - self._memory_at_start > memory_bytes:
-            raise StoppedError(f"at {memory_bytes / 1e9:.1f} GB of memory")
+            raise OutOfMemoryError(memory_bytes)
 
 
 def is_left_behind() -> bool:
