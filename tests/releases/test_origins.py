@@ -72,7 +72,7 @@ def make_source(folder: Path, layout: str) -> Path:
         others = {
             "as_json": pa.array([json.dumps(about(name)) for name in PICTURES], pa.json_(pa.string())),
             "as_map": pa.array(texts_of, pa.map_(pa.string(), pa.string())),
-            "strict": pa.array([{"url": str(marks(name)[0]), "read_at": 1} for name in PICTURES], strict),
+            "strict": pa.array([{"url": str(marks(name)[0]), "read_at": 1_000} for name in PICTURES], strict),
         }
         for name, column in others.items():
             table = table.append_column(name, column)
