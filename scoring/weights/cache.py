@@ -60,15 +60,10 @@ def cache_root() -> Path:
 
 
 def entries(source: str | None = None) -> list[tuple[Path, CacheEntry]]:
-    """Return folder and content of each entry, or of those of a URL, the last used first."""
+    """Return folder and content of each entry, or of those of a URL, the last used first; damaged ones are left out."""
     files = sorted(cache_root().glob(f"*/{ENTRY}"), key=lambda file: -file.stat().st_mtime)
     known = [(file.parent, entry) for file in files if (entry := _read_entry(file.parent)) is not None]
     return [(slot, entry) for slot, entry in known if source in (None, entry.source)]
-
-
-def unreadable_entries() -> list[Path]:
-    """Return the folders of the entries whose URL is unknown, since their entry.json is damaged."""
-    return [file.parent for file in sorted(cache_root().glob(f"*/{ENTRY}")) if _read_entry(file.parent) is None]
 
 
 def _read_entry(slot: Path) -> CacheEntry | None:
