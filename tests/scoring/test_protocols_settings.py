@@ -43,23 +43,6 @@ def test_the_version_follows_questions_and_variants() -> None:
     assert ask("binary:reason,ours-2").version == ask("binary:ours-2, reason").version
 
 
-@pytest.mark.slow
-def test_the_version_is_the_same_in_another_process() -> None:
-    code = f"from scoring.protocols import protocol\nprint('|'.join(protocol(name).version for name in {ALL_NAMES!r}))"
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=TEXTS.parents[2],
-            env={"PYTHONHASHSEED": seed},
-        ).stdout.strip()
-        for seed in ("1", "2")
-    }
-    assert printed == {"|".join(ask(name).version for name in ALL_NAMES)}
-
-
 def test_a_replaced_text_is_asked() -> None:
     prompts = b"system: ''\ninstructions: |-\n  Look for:\n  {attributes}\nattribute_line: '{number}) {key}'\n"
     asked = ask("slots", prompts=prompts)

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -72,19 +70,6 @@ def test_a_recipe_may_say_how_many_steps(few_set: Path, tmp_path: Path) -> None:
     card = read_card(tmp_path / "out")
     assert card is not None
     assert (card.num_steps, card.recipe["max_steps"], "epochs" in card.recipe) == (3, 3, False)
-
-
-def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> None:
-    """Torch, transformers and peft have much to say about themselves."""
-    recipe = make_recipe(tmp_path / "one.yaml", epochs=1)
-    command = [sys.executable, "-m", "jobs", *map(str, tune_command(few_set, recipe, tmp_path / "out"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    steps, accuracy, following = done.stdout.splitlines()
-    assert steps.startswith("5 steps in ")
-    assert accuracy.startswith("right answers while it was tuned: ")
-    assert following.startswith("next: privsieve scan ")
-    assert json.loads((tmp_path / "out" / "privsieve.json").read_text())["num_steps"] == 5
 
 
 def _asked(adapter: Path, **options: object) -> VlmSettings:

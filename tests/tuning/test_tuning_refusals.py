@@ -14,7 +14,7 @@ from ingest.storage.place import place
 from scoring.runs import RUN_LEASE
 from scoring.runs.lease import lease
 from scoring.tuning.training_set import file_sha256
-from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command
+from tests.tuning.made import BASE, MAX_PIXELS, privsieve, tune_command
 
 Damage = Callable[[Path], None]
 
@@ -97,15 +97,6 @@ def test_a_model_that_cannot_be_asked(
     assert message in output
     assert output.count("\n") == 1
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("option", ["use_dora", "bias", "modules_to_save"])
-def test_an_option_of_peft_that_vllm_cannot_load(
-    option: str, few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = make_recipe(tmp_path / "recipe.yaml", **{option: True})
-    assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 2
-    assert f'has an unknown field "{option}"' in capsys.readouterr().err
 
 
 def test_a_folder_with_something_else(
