@@ -7,6 +7,7 @@ import pytest
 from scoring.protocols.interface import Prompt, Text
 from tests.scoring.asking import VERSIONS, ask
 
+
 @pytest.mark.parametrize("name", VERSIONS)
 def test_a_run_that_begins_today_can_be_continued_later(name: str) -> None:
     assert ask(name).version == VERSIONS[name]

@@ -13,7 +13,8 @@ from scoring.engines.vlm.adapter import BEGUN, PACKAGES, WARNING, page, read_car
 from scoring.engines.vlm.settings import VlmSettings, description, settings
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training_set import open_set
-from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command
+from tests.jobs.made import privsieve
+from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, tune_command
 
 
 def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Path) -> None:

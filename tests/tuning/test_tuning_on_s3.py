@@ -11,8 +11,9 @@ import s3fs
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
+from tests.jobs.made import privsieve
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET
-from tests.tuning.made import BASE, MAX_PIXELS, Pictures, privsieve
+from tests.tuning.made import BASE, MAX_PIXELS, Pictures
 
 MODEL = f"s3://{BUCKET}/models/base"
 ADAPTER = f"s3://{BUCKET}/adapters/tuned"

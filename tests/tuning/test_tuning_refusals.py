@@ -14,7 +14,8 @@ from ingest.storage.place import place
 from scoring.runs import RUN_LEASE
 from scoring.runs.lease import lease
 from scoring.tuning.training_set import file_sha256
-from tests.tuning.made import BASE, MAX_PIXELS, privsieve, tune_command
+from tests.jobs.made import privsieve
+from tests.tuning.made import BASE, MAX_PIXELS, tune_command
 
 Damage = Callable[[Path], None]
 

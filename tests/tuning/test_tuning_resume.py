@@ -17,8 +17,9 @@ from safetensors.numpy import load_file
 
 from scoring.engines.vlm.adapter import read_card
 from scoring.tuning.training import last_checkpoint
+from tests.jobs.made import privsieve
 from tests.making import Capture, Folders
-from tests.tuning.made import make_recipe, privsieve, tune_command
+from tests.tuning.made import make_recipe, tune_command
 
 LIMIT_S = 1500
 WEIGHTS = "adapter_model.safetensors"

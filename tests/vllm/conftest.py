@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from jobs.cli import main
 from scoring.assessment import Assessment, EngineOptions, Outcome, View
 from scoring.engines import engine_module
 from tests.making import Folders
@@ -23,14 +22,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 MAX_PIXELS = 160 * 160
-
-
-def privsieve(*args: object) -> int:
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in args])
-    assert isinstance(done.value.code, int)
-    return done.value.code
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -36,6 +36,13 @@ def _cut(name: str, left_out: int = 1) -> Callable[[Path], None]:
     return damage
 
 
+def _renamed(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / name).rename(folder / f"{name}.bin")
+
+    return damage
+
+
 def _holding(name: str, content: bytes) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         (folder / name).write_bytes(content)
@@ -91,6 +98,10 @@ def _refusal(engine: str, **options: object) -> str:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (_renamed("config.json"), "has no config.json"),
+        (_renamed("tokenizer.json"), "has no tokenizer"),
+        (_renamed("processor_config.json"), "has no image processor configuration"),
+        (_renamed("model.safetensors"), "has its weights as model.safetensors.bin, which can run code"),
         (_cut("model.safetensors"), '"model.safetensors" in "{folder}" is damaged or cut: '),
         (_holding("model.safetensors", b""), "its safetensors header does not fit"),
         (_holding("model.safetensors", _header(b"{not json")), "its safetensors header does not fit"),
@@ -177,6 +188,7 @@ def test_every_block_of_a_large_file_counts_and_so_does_their_order(tmp_path: Pa
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (_renamed("adapter_model.safetensors"), "has no adapter_model.safetensors"),
         (_cut("adapter_model.safetensors"), '"adapter_model.safetensors" in "{folder}" is damaged or cut: '),
         (_holding("adapter_model.safetensors", _header(b"{not json")), "its safetensors header does not fit"),
         (_holding("adapter_config.json", b"{not json"), "its adapter_config.json is not valid JSON"),

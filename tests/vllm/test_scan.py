@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
+from tests.jobs.made import privsieve
 from tests.making import Capture
-from tests.vllm.conftest import DEMO, MAX_PIXELS, privsieve
+from tests.vllm.conftest import DEMO, MAX_PIXELS
 
 STEPS = ("max_num_seqs=64", "max_num_batched_tokens=8192", "use_v2_model_runner=false", "cudagraph_mode=none")
 
