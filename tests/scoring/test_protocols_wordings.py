@@ -30,23 +30,6 @@ def test_no_severity_prompt_says_how_the_score_is_computed(mode: str) -> None:
     assert GIVES_THE_SCORE_AWAY.findall(said(ask(f"severity:{mode}").prompt)) == []
 
 
-def test_intuition_names_its_points_in_order_and_no_level() -> None:
-    text = said(ask("severity:intuition").prompt)
-    points = [
-        "Identification",
-        "Sensitive",
-        "Harm by itself",
-        "Harm in context",
-        "Expectations",
-        "high",
-        "moderate",
-        "low",
-    ]
-    places = [text.index(point) for point in points]
-    assert places == sorted(places)
-    assert "level" not in text.lower()
-
-
 def test_taxonomy_names_the_elements_of_the_papers_prompt() -> None:
     text = " ".join(said(ask("severity:taxonomy").prompt).split())
     levels = re.split(r"- Level \d", text)[1:]
