@@ -32,7 +32,7 @@ def test_a_picture_that_the_processor_refuses_costs_its_row(engine: Callable[...
 
 
 def test_a_huge_picture_is_downscaled_before_the_engine(engine: Callable[..., Any]) -> None:
-    huge = picture(9, 6000, 5000)
+    huge = picture(9, 3000, 2500)
     for name in ENGINES:
         running = engine(name, protocol="slots")
         assert probabilities(running.assess([huge])).shape == (1, 22, 3)
