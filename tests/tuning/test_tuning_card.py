@@ -13,8 +13,7 @@ from scoring.engines.vlm.adapter import BEGUN, PACKAGES, WARNING, page, read_car
 from scoring.engines.vlm.settings import VlmSettings, description, settings
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training_set import open_set
-from tests.jobs.made import privsieve
-from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, tune_command
+from tests.tuning.made import BASE, MAX_PIXELS
 
 
 def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Path) -> None:
@@ -63,14 +62,6 @@ def test_the_files_name_no_folder_of_this_machine(short: Path, room: Path) -> No
         if file.is_file():
             assert str(room).encode() not in file.read_bytes(), file.name
             assert str(BASE.parent).encode() not in file.read_bytes(), file.name
-
-
-def test_a_recipe_may_say_how_many_steps(few_set: Path, tmp_path: Path) -> None:
-    recipe = make_recipe(tmp_path / "steps.yaml", epochs=None, max_steps=3)
-    assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 0
-    card = read_card(tmp_path / "out")
-    assert card is not None
-    assert (card.num_steps, card.recipe["max_steps"], "epochs" in card.recipe) == (3, 3, False)
 
 
 def _asked(adapter: Path, **options: object) -> VlmSettings:

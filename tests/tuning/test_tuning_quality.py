@@ -78,7 +78,7 @@ def tuned(room: Path, learnt: Pictures, unseen: Pictures) -> Path:
 
 @pytest.fixture(scope="module")
 def tuned_slots(room: Path, learnt: Pictures) -> Path:
-    recipe = make_recipe(room / "eight-epochs.yaml", epochs=8)
+    recipe = make_recipe(room / "ten-epochs.yaml", epochs=10)
     (room / "short-prompt.yaml").write_text(yaml.safe_dump(SHORT_PROMPT))
     options = ["--target", "slots", "--prompt-file", room / "short-prompt.yaml", "--validation", 0]
     training_set = make_set(room / "slots-set", planted(learnt, room), *options)
