@@ -43,5 +43,5 @@ def test_a_machine_that_fetched_other_weights_is_refused(bucket: s3fs.S3FileSyst
     expected = frozenset(described.weights.values())
     config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
     bucket.pipe_file(f"{BUCKET}/models/base/generation_config.json", json.dumps(config).encode())
-    with pytest.raises(EngineError, match="what this machine fetched as base differs from the weights of the run"):
+    with pytest.raises(EngineError, match='"base" has other files on this machine than where the engine'):
         module.load(EngineOptions(model=MODEL, protocol="binary:ours-1", weights_sha256=expected))
