@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, Rejected, decode
+from ingest.images.decode import decode
 from ingest.images.files import gif as gif_walker
 from ingest.images.files import heif as heif_walker
 from ingest.images.files import jpeg as jpeg_walker
@@ -25,32 +25,25 @@ from ingest.sample import Sample
 from jobs.scanning.batch import BatchScorer
 from scoring.engines.canned import CannedEngine
 from tests.ingest.crafted import CARD, HIDING, SHOWING, frames, gif, jpeg, segment, tiff, with_chunks, with_segments
+from tests.ingest.pictures import LIMITS, decoded, refused
 from tests.nasty import chunk, encoded
 
-LIMITS = ImageLimits()
 ENGINE_LIMITS = ImageLimits(max_side_px=200)
 
 
-def decoded(content: bytes, limits: ImageLimits = LIMITS) -> DecodedImage:
-    image = decode(content, limits)
-    assert isinstance(image, DecodedImage), image
-    return image
-
-
-@pytest.mark.parametrize("limits", [LIMITS, ENGINE_LIMITS], ids=["full_size", "downscaled"])
 @pytest.mark.parametrize("name", HIDING)
-def test_what_is_hidden_in_a_file_is_named(name: str, limits: ImageLimits) -> None:
+def test_what_is_hidden_in_a_file_is_named(name: str) -> None:
+    """In views for an engine; test_cleaning.py says the same of views at full size."""
     maker, kinds = HIDING[name]
-    image = decoded(maker(), limits)
+    image = decoded(maker(), ENGINE_LIMITS)
     assert image.unseen == kinds
     assert set(kinds) <= set(UNSEEN_KINDS)
     assert 64 < image.unseen_bytes <= len(maker())
 
 
-@pytest.mark.parametrize("limits", [LIMITS, ENGINE_LIMITS], ids=["full_size", "downscaled"])
 @pytest.mark.parametrize("name", SHOWING)
-def test_a_file_that_shows_everything_has_nothing_unseen(name: str, limits: ImageLimits) -> None:
-    image = decoded(SHOWING[name](), limits)
+def test_a_file_that_shows_everything_has_nothing_unseen(name: str) -> None:
+    image = decoded(SHOWING[name](), ENGINE_LIMITS)
     assert (image.unseen, image.unseen_bytes) == ((), 0)
 
 
@@ -155,8 +148,7 @@ def test_many_pages_of_a_tiff_are_counted_once_each() -> None:
 def test_a_jpeg_of_very_many_scans_is_refused_before_it_is_decoded(num_more: int, reason: str) -> None:
     whole = jpeg(progressive=True)
     scan = whole[whole.rindex(b"\xff\xda") : -2]
-    result = decode(whole[:-2] + scan * num_more + whole[-2:], LIMITS)
-    assert isinstance(result, Rejected)
+    result = refused(whole[:-2] + scan * num_more + whole[-2:])
     assert (result.reason, result.format) == (reason, "jpeg")
     if reason == "too_many_scans":
         assert "the limit is 100 for its size" in result.message
@@ -165,8 +157,7 @@ def test_a_jpeg_of_very_many_scans_is_refused_before_it_is_decoded(num_more: int
 def test_the_largest_pictures_may_have_fewer_scans() -> None:
     whole = jpeg(progressive=True)
     scan = whole[whole.rindex(b"\xff\xda") : -2]
-    result = decode(whole[:-2] + scan * 20 + whole[-2:], ImageLimits(max_pixels=256 * 192))
-    assert isinstance(result, Rejected)
+    result = refused(whole[:-2] + scan * 20 + whole[-2:], ImageLimits(max_pixels=256 * 192))
     assert (result.reason, result.message) == ("too_many_scans", "30 scans in one JPEG, the limit is 20 for its size")
 
 

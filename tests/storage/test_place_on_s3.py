@@ -4,7 +4,6 @@ import io
 import os
 import subprocess
 import sys
-import tarfile
 from contextlib import suppress
 
 import pytest
@@ -107,20 +106,6 @@ def test_a_stream_seeks_and_fetches_by_blocks(store: Proxy, monkeypatch: Patch) 
     spans = [span for verb, _, span in store.seen if verb == "GET"]
     assert spans[:2] == ["bytes=0-999", "bytes=10400-10499"]
     assert len(spans) <= 5
-
-
-def test_tarfile_reads_it(store: Proxy) -> None:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for number in range(30):
-            info = tarfile.TarInfo(f"{number}.bin")
-            info.size = 1000
-            archive.addfile(info, io.BytesIO(bytes([number]) * 1000))
-    place(f"s3://{BUCKET}/t.tar").write(packed.getvalue())
-    with place(f"s3://{BUCKET}/t.tar").open() as stream, tarfile.open(fileobj=stream) as archive:
-        member = archive.extractfile("17.bin")
-        assert member is not None
-        assert member.read() == bytes([17]) * 1000
 
 
 @pytest.mark.slow
