@@ -47,7 +47,7 @@ class Piece(NamedTuple):
     kind: str
 
     content: bytes = b""
-    """The bytes. With `num_bytes` it is one picture as a file of its own (TIFF or PPM), which counts unless it is a
+    """The bytes. With `num_bytes` it is one picture as a file of its own, which counts unless it is a
     copy; or empty, which always counts."""
 
     num_bytes: int | None = None

@@ -91,10 +91,10 @@ class Inner:
             yield second
 
 
-_COPY_FORMATS = ("TIFF", "PPM", "AVIF", *([HEIF] if HAS_HEIF else []), "ICO")
-"""Formats of a smaller picture that a walker takes out as a file of its own (`Piece.content`): a sub-directory of a
-TIFF becomes a TIFF, the thumbnail of a JFIF header a PPM, a thumbnail in a HEIF that HEIF with another primary item.
-All are tried, since the piece does not say which it is."""
+_COPY_FORMATS = ("PPM", "AVIF", *([HEIF] if HAS_HEIF else []), "ICO")
+"""Formats of a smaller picture that a walker takes out as a file of its own (`Piece.content`): the thumbnail of a JFIF
+header becomes a PPM, a thumbnail in a HEIF that HEIF with another primary item. All are tried, since the piece does not
+say which it is."""
 
 
 class PictureSearch:
