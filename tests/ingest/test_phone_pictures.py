@@ -104,7 +104,7 @@ def test_what_a_crop_takes_away_is_hidden() -> None:
     cropped = whole.replace(crop, b"clap" + struct.pack(">II", 91, 1))
     assert why(cropped)[0] == "corrupt"
     for content, kinds in ((whole, set()), (cropped, {"hidden_pixels"})):
-        pieces = heif_walker.pieces(content, False, None)
+        pieces = heif_walker.pieces(content, False)
         assert {piece.kind for piece in pieces if piece.num_bytes} == kinds
 
 

@@ -99,9 +99,9 @@ WALKERS: dict[str, Callable[[bytes], Iterable[Piece]]] = {
     "webp": lambda encoded: webp_walker.pieces(encoded, 16),
     "tiff": lambda encoded: tiff_walker.pieces(encoded, 16),
     "bmp": lambda encoded: unseen.bmp_pieces(encoded) if is_opened(encoded) else (),
-    "heic": lambda encoded: heif_walker.pieces(encoded, False, None),
+    "heic": lambda encoded: heif_walker.pieces(encoded, False),
     "jp2": jpeg2000_walker.pieces,
-    "avif": lambda encoded: heif_walker.pieces(encoded, False, 16),
+    "avif": lambda encoded: heif_walker.pieces(encoded, False),
 }
 
 

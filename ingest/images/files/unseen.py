@@ -231,8 +231,7 @@ def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams
     if image.format in ("JPEG", "MPO"):
         return jpeg.pieces(encoded, streams)
     if image.format in ("AVIF", HEIF):
-        reads_tracks = image.format == "AVIF" and encoded[8:12] != b"avif"
-        return heif.pieces(encoded, image.has_transparency_data, num_seen if reads_tracks else None)
+        return heif.pieces(encoded, image.has_transparency_data)
     if image.format in ("JPEG2000", "ICO"):
         return jpeg2000.pieces(encoded) if image.format == "JPEG2000" else icon.pieces(encoded)
     return bmp_pieces(encoded) if image.format == "BMP" else ppm_pieces(encoded)
