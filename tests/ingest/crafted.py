@@ -223,11 +223,6 @@ def bmp_with_old_header(gap: bytes) -> bytes:
     return b"BM" + struct.pack("<IIII", 0, 0, first, 12) + head + gap + bmp()[54:]
 
 
-def plain_ppm(more: str = "") -> bytes:
-    values = np.asarray(scene().resize((16, 12))).reshape(-1)
-    return ("P3\n# made here\n16 12\n255\n" + " ".join(map(str, values)) + "\n" + more).encode()
-
-
 def avif(**options: object) -> bytes:
     return encoded(scene(), "AVIF", **options)
 
@@ -455,7 +450,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "behind_packed_tiff.tiff": (lambda: tiff(compression="tiff_lzw") + CARD, PICTURE_BEHIND),
     "behind_ppm.ppm": (lambda: encoded(scene(), "PPM") + CARD, PICTURE_BEHIND),
     "beyond_white.ppm": (lambda: b"P6 160 100 1\n" + bytes(value | 1 for value in card().tobytes()), CHUNK),
-    "behind_plain_ppm.ppm": (lambda: plain_ppm("17 " * 40), ("trailing_data",)),
+    "plain.ppm": (lambda: b"P3\n40 30\n255\n" + b"40 80 120\n" * 1200, CHUNK),
     "archive_behind.jpg": (lambda: jpeg() + b"PK\3\4" + bytes(range(256)), ("trailing_data",)),
     "behind_mpo.jpg": (lambda: mpo(scene(), scene(9)) + CARD, PICTURE_BEHIND),
     "app9.jpg": (lambda: with_segments(segment(0xE9, CARD)), PICTURE_IN_CHUNK),
@@ -566,7 +561,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: behind_chunk(b"ANMF", riff_chunk(b"PRVT", TEXT), frames(2, "WEBP", lossless=True)),
         CHUNK,
     ),
-    "behind_runs.bmp": (lambda: bmp_of_runs() + CARD, PICTURE_BEHIND),
+    "runs.bmp": (bmp_of_runs, CHUNK),
     "last_bytes.bmp": (lambda: bmp_with_spare_bytes("BGRX", card()), CHUNK),
     "first_bytes.bmp": (lambda: bmp_with_spare_bytes("XBGR", card()), CHUNK),
     "third_bytes.bmp": (lambda: bmp_with_spare_bytes("BGXR", card()), CHUNK),
@@ -653,7 +648,6 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "transparent.webp": lambda: encoded(half_transparent(), "WEBP"),
     "animated.webp": lambda: frames(NUM_SCANNED, "WEBP", lossless=True),
     "plain.bmp": bmp,
-    "runs.bmp": bmp_of_runs,
     "spare_bytes.bmp": lambda: bmp_with_spare_bytes("XBGR"),
     "spare_bits.bmp": bmp_with_spare_bits,
     "interlaced.png": lambda: png_with_more_rows(b"", True),
@@ -667,8 +661,7 @@ SHOWING: dict[str, Callable[[], bytes]] = {
     "big.tiff": lambda: tiff(big_tiff=True),
     "pages.tiff": lambda: frames(NUM_SCANNED, "TIFF"),
     "grey16.tiff": lambda: encoded(Image.fromarray(np.asarray(scene().convert("L")).astype(np.uint16) * 257), "TIFF"),
-    "plain.ppm": lambda: encoded(scene(), "PPM"),
-    "words.ppm": plain_ppm,
+    "colour.ppm": lambda: encoded(scene(), "PPM"),
     "grey.pgm": lambda: encoded(scene().convert("L"), "PPM"),
     "bitmap.pbm": lambda: encoded(scene().convert("1"), "PPM"),
     "plain.heic": heif,
