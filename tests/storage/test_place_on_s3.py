@@ -198,17 +198,15 @@ def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: Patch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9", ""])
-@pytest.mark.parametrize("verb", ["scan-source", "scan-run"])
-def test_errors_show_no_credentials(store: Proxy, address: str, verb: str, tmp_path: object) -> None:
+@pytest.mark.parametrize(
+    ("address", "args"),
+    [("http://127.0.0.1:9", ["s3://corpora/a", "--run", "run"]), ("", ["jobs/demo/corpus", "--run", "s3://corpora/r"])],
+)
+def test_errors_show_no_credentials(store: Proxy, address: str, args: list[str]) -> None:
     """An address where nobody listens, and a store that forbids everything."""
     store.first(10**6, 403)
-    args = {
-        "scan-source": ["s3://corpora/a", "--run", "run"],
-        "scan-run": ["jobs/demo/corpus", "--run", "s3://corpora/r"],
-    }
     settings = {"AWS_ENDPOINT_URL": address or store.address, "PRIVSIEVE_RETRY_S": "1"}
-    command = [sys.executable, "-m", "jobs", "scan", *args[verb], "--engine", "canned", "--source-format", "tree"]
+    command = [sys.executable, "-m", "jobs", "scan", *args, "--engine", "canned", "--source-format", "tree"]
     command += ["--executor", "inline", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | settings, check=False)
     assert done.returncode == (1 if address else 2)  # the one may work later
