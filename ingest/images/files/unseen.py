@@ -274,7 +274,6 @@ def unseen_in(
 
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _FILE_HEADER_BYTES, _MAX_INFO_BYTES, _MASK_BYTES = 14, 124, 16
-_LINKED_PROFILE = b"DEBM"
 
 
 def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
@@ -291,12 +290,7 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
     else:  # runs, which may end before their data do, or skip pixels
         num_bytes = len(encoded) - pixels
         yield Piece(Kind.UNKNOWN_CHUNK, num_bytes=num_bytes)
-    profile = (0, 0)
-    if info_bytes == _MAX_INFO_BYTES and encoded[70:74] == _LINKED_PROFILE:
-        first = _FILE_HEADER_BYTES + _number(encoded, 126, 4)
-        profile = (first, first + _number(encoded, 130, 4))
-        yield Piece(Kind.METADATA, encoded[slice(*profile)])
-    for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes), profile], len(encoded)):
+    for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes)], len(encoded)):
         yield Piece(Kind.TRAILING_DATA if last == len(encoded) else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
