@@ -506,6 +506,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         lambda: (w := jpeg())[:2] + segment(0xE0, b"JFIF\0\1\2\0\0\1\0\1\x60\x3c" + card(96).tobytes()) + w[20:],
         PICTURE,
     ),
+    "behind_jfif.jpg": (lambda: (w := jpeg())[:2] + segment(0xE0, w[6:20] + TEXT) + w[20:], CHUNK),
     "jfxx_thumbnail.jpg": (lambda: (w := jpeg())[:20] + segment(0xE0, b"JFXX\0\x10" + CARD) + w[20:], PICTURE_IN_CHUNK),
     "larger_than_scanned.jpg": (
         lambda: jpeg(exif=b"Exif\0\0" + exif(encoded(scene().resize((512, 384)), "JPEG"))),
