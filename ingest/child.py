@@ -19,6 +19,7 @@ from typing import Any
 
 from ingest import errors
 from ingest.errors import PrivsieveError
+from ingest.machine import keep_pandas_away
 
 
 class ChildProcess:
@@ -188,6 +189,7 @@ class LimitedChild:
 
 def serve(connection: Connection) -> None:
     """Answer requests. Runs in the child."""
+    keep_pandas_away()
     requests = received(connection)
     prepare, limits = requests.get()
 

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from contextlib import suppress
+from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -95,3 +96,22 @@ def family_bytes(pid: int) -> int:
         with suppress(OSError):
             num_bytes += sum(family_bytes(int(child)) for child in file.read_text().split())
     return num_bytes
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname)
+
+
+def keep_pandas_away() -> None:
+    """Let pyarrow find no pandas, which it would import to make its first array of a list.
+
+    That takes longer than most commands, and Ctrl-C has no effect meanwhile. Who imports pandas later gets it.
+    """
+    import pyarrow as pa
+
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    pa.array([None])
+    sys.meta_path.remove(finder)

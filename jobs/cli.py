@@ -10,6 +10,7 @@ import click
 
 from ingest import __version__
 from ingest.errors import PrivsieveError
+from ingest.machine import keep_pandas_away
 from ingest.storage.place import reason_of
 from ingest.storage.web import without_credentials
 from jobs.console.commands import Commands
@@ -103,6 +104,7 @@ class _Verbs(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
+        keep_pandas_away()
         command = getattr(command_module(cmd_name), cmd_name)
         assert isinstance(command, click.Command)
         add_settings(command, (cmd_name,), EXAMPLES.get(cmd_name, ()))

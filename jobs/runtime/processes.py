@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Generic, TypeVar
 
 from ingest.child import ChildProcess, received
-from ingest.machine import num_cores
+from ingest.machine import keep_pandas_away, num_cores
 from scoring.assessment import EngineDescription
 from scoring.runs.attempts import ISOLATE_AFTER_DEATHS
 from scoring.taxonomy import CARRIED_VARIABLES
@@ -210,6 +210,7 @@ class FurtherProcess(threading.Thread, Generic[Task, Answer]):
 
 def _serve(connection: Connection) -> None:
     """Do what the parent sends, in the child."""
+    keep_pandas_away()
     tasks = received(connection)
     prepare: Prepare[object, object] = tasks.get()
     reported_s = 0.0

@@ -1,5 +1,6 @@
 """`python -m tests.scoring.columns_page` writes docs/columns.md from what the code says of the columns."""
 
+import textwrap
 from pathlib import Path
 
 from ingest.errors import SHARD_REASONS
@@ -35,7 +36,6 @@ def columns_document() -> str:
     ]
     lines += ["", "## Kinds of unseen content", "", "| `unseen` | meaning |", "|---|---|"]
     lines += [f"| `{kind}` | {meaning} |" for kind, meaning in UNSEEN_KINDS.items()]
-    lines += ["", "Rows of versions that did not record it have null in `unseen` and `unseen_bytes`."]
     lines += ["", "## Kinds of evidence in captions", ""]
     lines += [", ".join(f"`{kind}`" for kind in CAPTION_KINDS) + "."]
     lines += [
@@ -52,7 +52,7 @@ def columns_document() -> str:
         "Policies, `report` and the view `images` of `sql` have these, too: they follow from the row and the engine of "
         "the run. `level` and the scores count an attribute that was not judged as absent.",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(line if line.startswith("|") else textwrap.fill(line, 120) for line in lines) + "\n"
 
 
 if __name__ == "__main__":
