@@ -10,14 +10,7 @@ from PIL import Image
 from ingest.images.pixels import Pixels
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import detectors
-from scoring.engines.detectors.faces import (
-    FACE_CONFIDENCE,
-    HEAD_CONFIDENCE,
-    LONGER_SIDE_PX,
-    SIGN_SIDE_PX,
-    SURE_FACE,
-    FaceFinder,
-)
+from scoring.engines.detectors.faces import FACE_CONFIDENCE, SURE_FACE, FaceFinder
 from scoring.engines.detectors.objects import PERSON, ObjectFinder
 from tests.engines.pages import CORPUS, drawn, picture
 from tests.making import Patch
@@ -171,22 +164,6 @@ def test_only_a_face_in_doubt_is_looked_at_in_the_mirror_and_the_less_sure_look_
     assert FACE_CONFIDENCE < in_mirror.confidence < seen.confidence < SURE_FACE
     assert [face.confidence for face in finder.find(doubtful)] == [in_mirror.confidence]
     assert finder.find(sure) == finder.possible(sure)
-
-
-def test_where_nobody_is_seen_faces_are_searched_only_if_a_small_copy_shows_a_sign_of_one(monkeypatch: Patch) -> None:
-    engine = detectors.load(EngineOptions())
-    possible, sides = engine.faces.possible, list[int]()
-
-    def noted(pixels: Pixels, least: float = HEAD_CONFIDENCE, longer_side_px: int = LONGER_SIDE_PX) -> object:
-        sides.append(longer_side_px)
-        return possible(pixels, least, longer_side_px)
-
-    monkeypatch.setattr(engine.faces, "possible", noted)
-    man, scissors = picture(CORPUS / "portrait" / "man.jpg"), picture(CORPUS / "object" / "scissors.jpg")
-    engine.assess([View(man, frozenset(), "a"), View(scissors, frozenset(), "b")])
-    assert sides == [LONGER_SIDE_PX, SIGN_SIDE_PX]
-    assert engine.faces.find(man, is_likely=False) == possible(man)
-    assert sides[2:] == [SIGN_SIDE_PX, LONGER_SIDE_PX]
 
 
 def test_a_small_vehicle_is_enlarged_before_its_plate_is_looked_for(reader: TextReader, monkeypatch: Patch) -> None:

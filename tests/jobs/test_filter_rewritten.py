@@ -141,7 +141,7 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     assert privsieve("release", "verify", out) == 0
     summary = json.loads((out / "release.json").read_text())
     assert summary["actions"] == {"keep": 1, "flag": 0, "redact": 3, "drop": 1}
-    assert summary["second_look"] == "detectors-8"
+    assert summary["second_look"] == "detectors-7"
 
 
 def test_the_whole_picture_can_be_covered_without_a_look(seen: Path, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_another_engine_looks_too_and_has_the_last_word(seen: Path, tmp_path: Pa
             assert rows_of[key]["rule"] == "(not_covered)"
             assert rows_of[key]["reason"].startswith("after 3 steps the second look still finds ")
     summary = json.loads((tmp_path / "out" / "release.json").read_text())
-    assert (summary["second_look"], summary["verified_by"]) == ("detectors-8", "canned (sha256)")
+    assert (summary["second_look"], summary["verified_by"]) == ("detectors-7", "canned (sha256)")
     assert "Then `canned (sha256)` examined them" in (tmp_path / "out" / "README.md").read_text()
 
 

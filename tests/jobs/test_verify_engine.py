@@ -78,7 +78,7 @@ def test_detectors_as_the_other_engine_say_what_is_covered_wider_whole_or_droppe
         dropped
     )
     summary = json.loads((out / "release.json").read_text())
-    assert (summary["second_look"], summary["verified_by"]) == ("detectors-8", "detectors (detectors-8)")
+    assert (summary["second_look"], summary["verified_by"]) == ("detectors-7", "detectors (detectors-7)")
     assert privsieve("release", "verify", out) == 0
 
 
@@ -96,7 +96,7 @@ def test_what_a_rule_spares_is_covered_if_the_other_engine_sees_it(run: Path, tm
         ]
         areas[name] = [(row["step"], row["num_areas"] > 0, row["left"]) for row in steps]
         summary = json.loads((out / "release.json").read_text())
-        assert summary["verified_by"] == (None if name == "alone" else "detectors (detectors-8)")
+        assert summary["verified_by"] == (None if name == "alone" else "detectors (detectors-7)")
     assert areas["alone"] == [("boxes", False, [])]
     first, *later = areas["both"]
     assert first == ("boxes", False, ["biometrics"])

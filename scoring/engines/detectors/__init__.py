@@ -31,7 +31,7 @@ from scoring.taxonomy import KEYS
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
 
-PROTOCOL = "detectors-8"
+PROTOCOL = "detectors-7"
 """Changes with any rule, word list or threshold: values of two protocols are not to be compared."""
 
 MAX_SIDE_PX = 1600

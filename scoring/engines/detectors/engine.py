@@ -6,7 +6,7 @@ from scoring.assessment import ENGINE_ERROR, Assessment, Outcome, Unscored, View
 from scoring.engines.detectors.faces import FaceFinder, face_findings
 from scoring.engines.detectors.findings import decide, embedded_findings, embedded_unread
 from scoring.engines.detectors.nudity import NudityClassifier, nudity_findings
-from scoring.engines.detectors.objects import PERSON, ObjectFinder
+from scoring.engines.detectors.objects import ObjectFinder
 from scoring.engines.detectors.ocr import TextReader
 from scoring.engines.detectors.other_scripts import with_other_scripts
 from scoring.engines.detectors.page import Page
@@ -47,8 +47,7 @@ class DetectorsEngine:
         height, width = pixels.shape[:2]
         page = with_other_scripts(Page(tuple(self.text.read(pixels)), width, height), pixels)
         things = [] if page.is_document else self.objects.find(pixels)
-        has_person = page.is_document or any(thing.kind == PERSON for thing in things)
-        faces, size = human_faces(self.faces.find(pixels, is_likely=has_person), things), (width, height)
+        faces, size = human_faces(self.faces.find(pixels), things), (width, height)
         plates = plate_findings(page, things)
         for rows, columns in vehicles_to_read(things, pixels, plates):
             plates += plates_in_close_up(self.text.read_close_up(pixels, rows, columns))
