@@ -160,7 +160,7 @@ DECODERS = ("PIL", "simplejpeg")
 @pytest.mark.parametrize(
     ("verb", "not_loaded"),
     [
-        (["sql", "RUN", "SELECT count(*) FROM images"], ("scipy", "jinja2", *DECODERS)),
+        (["sql", "RUN", "SELECT count(*) FROM images"], ("scipy", "jinja2", "ingest.formats", *DECODERS)),
         (["status", "RUN"], ("duckdb", "scipy", "jinja2", *DECODERS)),
         (["report", "RUN"], ("jinja2", *DECODERS)),
     ],
