@@ -22,7 +22,7 @@ from ingest.images.files.memory import Views, canvas_of, coefficient_bytes, cove
 from ingest.images.files.orientation import orientation_of
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned, covered
-from tests.ingest.made import chunk
+from tests.nasty import chunk
 
 WIDTH, HEIGHT = 3_000, 2_000
 TURNED = b'<rdf:RDF><rdf:Description tiff:Orientation="6"/></rdf:RDF>'

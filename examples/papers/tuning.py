@@ -72,7 +72,7 @@ class Experiment:
     def tuned(self, name: str) -> privsieve.Evaluation:
         """Tune on the set of a point, and measure the tuned model."""
         point = self.folder / name
-        card = privsieve.tune(
+        privsieve.tune(
             point / "set",
             str(self.options.model),
             point / "adapter",
@@ -80,8 +80,6 @@ class Experiment:
             max_pixels=self.max_pixels,
             seed=self.seed,
         )
-        for caution in card.cautions:
-            print(f"{name}: caution: {caution}")
         return self.measured(name, point / "adapter")
 
 

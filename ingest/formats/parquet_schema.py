@@ -41,15 +41,12 @@ class Columns:
         for number in self.images:
             kind, gives_key = schema.field(number).type, self.key is None
             if pa.types.is_struct(kind):
-                parts = [f for f in kind if (f.name == "bytes" and with_images) or (gives_key and _is_path(f))]
+                paths = [f for f in kind if f.name == "path" and not pa.types.is_nested(value_type(f.type))]
+                parts = [f for f in kind if (f.name == "bytes" and with_images) or (gives_key and f in paths)]
                 kinds |= {number: pa.struct(parts)} if parts else {}
             elif with_images:
                 kinds[number] = kind
         return kinds
-
-
-def _is_path(field: pa.Field) -> bool:
-    return field.name == "path" and not pa.types.is_nested(value_type(field.type))
 
 
 def byte_columns(schema: pa.Schema) -> list[int]:

@@ -319,7 +319,7 @@ def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, last: int, image: Image.Im
 
     For a smaller picture it decodes in steps of 1/8 of the size, which gives most of the speed.
     """
-    scale = _scale(image.size, limits.max_side_px)
+    scale = memory.scale(image.size, limits.max_side_px)
     wanted = {"min_width": round(image.width * scale), "min_height": round(image.height * scale)} if scale < 1 else {}
     is_cmyk = image.mode == "CMYK"
     decoded = partial(simplejpeg.decode_jpeg, colorspace="CMYK" if is_cmyk else "RGB", **wanted)
@@ -341,13 +341,13 @@ def _jpeg_pixels(encoded: bytes, stream: jpeg.Stream, last: int, image: Image.Im
     if is_cmyk:
         np.subtract(255, pixels, out=pixels)
         pixels = _rgb(Image.fromarray(pixels, "CMYK"))
-    factor = _scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
+    factor = memory.scale((pixels.shape[1], pixels.shape[0]), limits.max_side_px)
     return pixels if factor >= 1 else np.asarray(_resized(Image.fromarray(pixels), factor))
 
 
 def _frame_pixels(image: Image.Image, limits: ImageLimits) -> list[Pixels]:
     """Return the frame over white, and views of what this hides: what is under transparency, faint steps of grey."""
-    scale = _scale(image.size, limits.max_side_px)
+    scale = memory.scale(image.size, limits.max_side_px)
     if memory.is_wide(image):
         return _wide_grey_pixels(image, scale)
     if not image.has_transparency_data:
@@ -418,10 +418,6 @@ def _largest(image: Image.Image) -> float:
     """Return the largest value; 0 if it is not finite, since one infinite pixel would make all others black."""
     largest = float(np.asarray(image.getextrema(), np.float64)[1])
     return largest if np.isfinite(largest) else 0.0
-
-
-def _scale(size: tuple[int, int], max_side_px: int | None) -> float:
-    return 1.0 if max_side_px is None else min(1.0, max_side_px / max(size))
 
 
 def _resized(image: Image.Image, scale: float) -> Image.Image:

@@ -7,10 +7,10 @@ import click
 from ingest.errors import IncompleteError, number_of
 from jobs.console.commands import Commands
 from jobs.console.request_options import QUIET
-from jobs.console.terminal import write_cautions, write_line, write_rows, write_table
+from jobs.console.terminal import write_line, write_rows, write_table
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
-from jobs.runtime.weights import cached_weights, fetch_weights, remove_weights, unreadable_weights, verify_weights
+from jobs.runtime.weights import cached_weights, fetch_weights, remove_weights, verify_weights
 from scoring.weights.files import in_bytes
 
 
@@ -46,7 +46,6 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
 def list_(output: str) -> None:
     """List what this machine holds of URLs, the last used first."""
     cached = cached_weights()
-    write_cautions(unreadable_weights())
     states = ["whole" if weights.is_whole else "a part" for weights in cached]
     if output != "table":
         heads = ("weights", "folder", "num_bytes", "state", "last_used")
@@ -73,21 +72,16 @@ def verify(weights: str | None) -> None:
     if there are any.
     """
     verified = verify_weights(weights)
-    unreadable = unreadable_weights() if weights is None else []
-    if not verified and not unreadable:
+    if not verified:
         write_line("there are no weights on this machine")
     for cached, changed in verified:
         if changed:
             write_line(f"problem  {cached.source}: {', '.join(changed)} was changed since it was fetched")
         else:
             write_line(f"{'ok      ' if cached.is_whole else 'a part  '} {cached.source}")
-    for problem in unreadable:
-        write_line(problem)
     num_changed = sum(bool(changed) for _, changed in verified)
     if num_changed:
         raise IncompleteError(f"{num_changed} of {len(verified)} were changed; they will be fetched again")
-    if unreadable:
-        raise IncompleteError(f"{number_of(len(unreadable), 'folder')} of the cache cannot be used")
 
 
 @models.command()

@@ -18,6 +18,7 @@ from scoring.runs.ledger import shard_ids_of_others
 from scoring.runs.record import read_record
 from scoring.runs.results import listing, results
 from scoring.runs.rows import NO_DAMAGE, num_whole_rows, scope_of
+from scoring.runs.source import source_of
 
 MAX_LISTED = 20
 
@@ -30,7 +31,7 @@ MAX_LISTED = 20
 def status(run_url: str, all_shards: bool, verify: bool, format_name: str) -> None:
     """Show how many shards of a run are done, left and failed, and who scans it."""
     run, record = read_record(run_url)
-    corpus = record.open_source()
+    corpus = source_of(record)
     attempts: dict[str, list[Attempt]] = {}
     for attempt in Attempts(run.at(ATTEMPTS)).all():
         attempts.setdefault(attempt.shard_id, []).append(attempt)

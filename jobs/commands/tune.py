@@ -72,7 +72,6 @@ def fit(request: TuneRequest, quiet: bool) -> None:
     if card.validation_accuracy is not None:
         held_back = f"{card.validation_accuracy:.3f} of the held-back ones"
     for line in (
-        *(f"caution: {caution}" for caution in card.cautions),
         f"{card.num_steps} steps in {card.seconds:.0f} s on {card.device}; {card.num_parameters:,} parameters",
         f"right answers while it was tuned: {card.train_accuracy:.3f} of the training pictures, {held_back}",
         f"next: {scan_command(named(request.model), request.out)}",

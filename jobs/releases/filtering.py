@@ -55,6 +55,7 @@ from scoring.policies.reserved import ReservedRule
 from scoring.runs import RUN_RECORD
 from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, read_record
+from scoring.runs.source import source_of
 from scoring.sql.limits import spilling_database
 
 AT_ONCE_BYTES = 2 * 10**8
@@ -182,7 +183,7 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
     if (policy.guarantee is None) != (request.labels is None):
         raise PolicyError(f"{policy.file}: guarantee and --labels go together: the labels prove the guarantee")
     (run, record), out = read_record(request.run), place(request.out)
-    corpus = record.open_source()
+    corpus = source_of(record)
     previous = previous_release(request.previous, out)
     reviewed = boxes_of_people(request.boxes, policy)
     unanswered = unanswered_in(request.run, record, policy)

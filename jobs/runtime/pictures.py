@@ -26,6 +26,7 @@ from jobs.runtime.hash_list import NOTHING, Clearance, HashList, PdqOfFile, is_c
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import MayName, OpenRun, all_named
 from scoring.runs.record import RunRecord
+from scoring.runs.source import source_of
 from scoring.table import LISTED, Col
 
 
@@ -99,7 +100,7 @@ def first_frames(
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """
-    source, num_missing, num_undecodable = Pictures(record.open_source(), refs), 0, 0
+    source, num_missing, num_undecodable = Pictures(source_of(record), refs), 0, 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
     for ref in refs:
         picture = source.read(ref)
@@ -152,7 +153,7 @@ def clearances(run: OpenRun, rows: pa.Table, hash_list: HashList) -> list[Cleara
     refs = [PictureRef(*row) for row in zip(*columns, strict=True)]
     try:
         wanted = [ref for ref in refs if ref.sha256 not in hash_list.sha256]
-        pictures = Pictures(run.record.open_source(), wanted)
+        pictures = Pictures(source_of(run.record), wanted)
     except SourceError as error:
         raise SourceError(f"--hash-list has PDQ hashes, which are compared with the pictures: {error}") from None
     read = [(None, False) if ref.sha256 in hash_list.sha256 else _read(pictures, ref, run.record) for ref in refs]

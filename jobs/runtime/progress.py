@@ -352,23 +352,15 @@ def weights_shown(feedback: Feedback, meter: Meter | None = None) -> Iterator[No
     """Show what this thread fetches within the block. meter: one that exists already; else a new one is made at the
     first byte."""
     with ExitStack() as stack:
-        paces: dict[str, Pace] = {}
+        begun = set[str]()
 
         def show(name: str, num_done: int, num_all: int) -> None:
             nonlocal meter
             meter = meter or stack.enter_context(feedback.meter("weights", None))
-            if name not in paces:
-                paces[name] = Pace()
+            if name not in begun:
+                begun.add(name)
                 meter.phase(f"fetching {name}, {in_bytes(num_all)}")
-            now_s = time.monotonic()
-            paces[name].mark(now_s, num_done)
-            # The small files, which come first, say nothing of the time left.
-            facts = [f"fetching {name}: {in_bytes(num_done)} of {in_bytes(num_all)}"]
-            if (rate := paces[name].images_per_s(now_s)) is not None:
-                facts.append(f"{in_bytes(round(rate))}/s")
-            if num_done >= num_all // 100 and (left_s := paces[name].seconds_left(num_all, now_s)) is not None:
-                facts.append(f"{duration(left_s)} left")
-            meter.phase(", ".join(facts), is_logged=False)
+            meter.phase(f"fetching {name}: {in_bytes(num_done)} of {in_bytes(num_all)}", is_logged=False)
 
         with with_listener(Listener(show, feedback.notice)):
             yield

@@ -11,7 +11,7 @@ from ingest.storage.web import named
 from jobs.runtime.progress import SILENT, Feedback, weights_shown
 from scoring.engines.vlm.adapter import adapter_in
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in
-from scoring.weights.cache import ENTRY, CacheEntry, changed, entries, locked, missing, unreadable_entries
+from scoring.weights.cache import ENTRY, CacheEntry, changed, entries, locked, missing
 from scoring.weights.sources import find_weights
 
 
@@ -65,11 +65,6 @@ def fetch_weights(asked: str, feedback: Feedback = SILENT) -> FetchedWeights:
 def cached_weights() -> list[CachedWeights]:
     """Return what our cache holds, the last used first. Names of the hub are in its own: hf cache ls."""
     return [_cached(slot, entry) for slot, entry in entries()]
-
-
-def unreadable_weights() -> list[str]:
-    """Return a line for each entry of our cache that can be neither listed nor removed by its URL."""
-    return [f"problem  {slot}: its {ENTRY} is damaged; delete the folder" for slot in unreadable_entries()]
 
 
 def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[str]]]:

@@ -19,7 +19,6 @@ from ingest.storage.place import Place, place
 from ingest.storage.web import named
 from jobs.console.requests import Count, Option, Url, checked_request
 from jobs.runtime.progress import SILENT, Feedback, weights_shown
-from reports.words import percent
 from scoring.engines.picture import DEFAULT_MAX_PIXELS
 from scoring.engines.vlm.adapter import BEGUN, CARD, PACKAGES, PAGE, Card, adapter, card_at, check_fits, page
 from scoring.engines.vlm.checkpoint import checkpoint
@@ -45,10 +44,6 @@ SAID = {
     "micro_batch_size": "--micro-batch-size",
 }
 """A fact of a request -> its name on the command line."""
-
-
-COLLAPSED = 0.1
-"""A model whose most frequent answer exceeds its right share by this much has learnt to give only one answer."""
 
 
 OF_SET = (
@@ -226,16 +221,6 @@ def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, fe
 
 def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", seconds: float) -> Card:
     record = work.training_set.record
-    cautions = []
-    if trained.share_of_commonest_answer > trained.share_of_commonest_target + COLLAPSED:
-        answer, target = (
-            percent(share, decimals=0)
-            for share in (trained.share_of_commonest_answer, trained.share_of_commonest_target)
-        )
-        cautions.append(
-            f"the model gives one answer to {answer} of the training pictures, and it is right for {target} at most: "
-            "it has hardly learnt to tell them apart; tune on more pictures, or with another learning_rate"
-        )
     return Card(
         privsieve_version=__version__,
         model=work.checkpoint.name,
@@ -246,7 +231,6 @@ def _card(work: "TrainingRequest", request: TuneRequest, trained: "Trained", sec
         seed=request.seed,
         seconds=round(seconds, 1),
         packages=installed_packages(),
-        cautions=tuple(cautions),
         **{name: getattr(record, name) for name in OF_SET},
         **asdict(trained),
     )

@@ -11,7 +11,6 @@ import pyarrow as pa
 from ingest.errors import QueryError, RunError, did_you_mean
 from reports.run import warehouse
 from scoring.privacy import PROBABILITIES, unanswered_columns
-from scoring.runs.coverage import Coverage, coverage
 from scoring.runs.record import RunRecord
 from scoring.runs.results import results, row_ranges
 from scoring.runs.rows import Damage, images_only, rows_at
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from reports.report.results import Report
     from reports.run.design import SourceSizes
     from reports.run.figures import Rate
+    from scoring.runs.coverage import Coverage
 
 ROWS_AT_ONCE = 16_384
 """Rows that are compared or decided together: a run has many small files, and fewer rows take as long as these."""
@@ -108,8 +108,10 @@ class OpenRun:
         return self._run.connection
 
     @cached_property
-    def coverage(self) -> Coverage:
+    def coverage(self) -> "Coverage":
         """Return whether the scan came to its end. The first call may list the source."""
+        from scoring.runs.coverage import coverage  # which reads sources
+
         run = self._run
         return coverage(run.root, run.record, results(run.root, run.listed), run.checked.num_rows)
 

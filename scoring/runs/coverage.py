@@ -32,6 +32,7 @@ from scoring.runs.ledger import (
 from scoring.runs.record import RunRecord
 from scoring.runs.results import Results, RunListing
 from scoring.runs.rows import Damage, damage_in_rows, damage_of, num_of_images
+from scoring.runs.source import source_of
 from scoring.screen.guard import GuardCounts
 
 
@@ -126,7 +127,7 @@ def _shards(record: RunRecord) -> tuple[str, ...] | None:
     if not is_local(record.source) and (is_chained or split_protocol(record.source)[0] not in EXTRAS):
         return None
     try:
-        return record.open_source().shards
+        return source_of(record).shards
     except (SourceError, StorageError):
         return None
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -12,9 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, with_config
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from ingest.errors import RunError, SourceError, number_of
-from ingest.formats import Source, open_source
-from ingest.formats.shard import told_before
+from ingest.errors import RunError, number_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import printable
 from ingest.storage.file_format import FORMAT, Format, refuse_other_format
@@ -217,20 +214,6 @@ class RunRecord(BaseModel):
         """All images that could be chosen, in words."""
         names = ", ".join(self.unread_columns)
         return f"all images but those of the column{'s' * (len(self.unread_columns) > 1)} {names}" if names else WHOLE
-
-    def open_source(self) -> Source:
-        """Open the source as the run was scanned. SourceError, also if it has moved; StorageError."""
-        try:
-            with told_before():
-                return open_source(self.source, self.source_format, self.category, image_names=self.image_columns)
-        except SourceError:
-            if "://" in self.source or place(self.source).exists():
-                raise
-            where = printable(self.source)
-            raise SourceError(
-                f"the source of the run, {where}, is not there any more; if it has moved, put a link to its new place "
-                f"there: ln -s NEW-PLACE {shlex.quote(where)}"
-            ) from None
 
 
 def read_record(url: str) -> tuple[Place, RunRecord]:

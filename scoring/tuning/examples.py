@@ -160,16 +160,11 @@ def dialogue_example(
 
 
 def check_targets(items: Sequence[Item], *, is_slots: bool) -> None:
-    """Raise LabelsError if a target is of another kind, or if there is only one answer to learn."""
+    """Raise LabelsError if a target is of another kind."""
     for item in items:
         is_text = item.target.turns is not None or 0 < len(item.target.answer or "") <= MAX_ANSWER_LENGTH
         if not (item.target.slots is not None if is_slots else is_text):
             raise LabelsError(f"{item.shard}: a target is damaged; make the set again")
-    if len({item.target for item in items}) < 2 and not any(item.target.turns for item in items):
-        raise LabelsError(
-            f"all {len(items)} pictures of the training set have the same answer, so there is nothing to learn; make a "
-            "set with pictures of another class"
-        )
 
 
 class Examples(Dataset):  # type: ignore[misc]  # of an untyped package

@@ -1,6 +1,5 @@
 """Result of a tuning run: what the model has learnt."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,12 +28,6 @@ class Trained:
     validation_accuracy: float | None
     """The same for the held-back pictures; None if there are none."""
 
-    share_of_commonest_answer: float
-    """Share of the training pictures with the most frequent answer; 1 if the model always answers the same."""
-
-    share_of_commonest_target: float
-    """The same for the targets."""
-
     device: str
     precision: str
     """Precision of the model: float32 or bfloat16."""
@@ -42,7 +35,6 @@ class Trained:
 
 def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
     """Ask the tuned model about pictures of both splits."""
-    right, answers, wanted = _answers(tuner, train)
     curves = tuple(
         {name: float(entry[name]) for name in ("step", *CURVES) if name in entry}
         for entry in tuner.state.log_history
@@ -52,31 +44,23 @@ def outcome(tuner: Tuner, train: Examples, validation: Examples) -> Trained:
         num_steps=tuner.state.global_step,
         num_parameters=sum(p.numel() for p in tuner.model.parameters() if p.requires_grad),
         curves=curves,
-        train_accuracy=right,
-        validation_accuracy=_answers(tuner, validation)[0] if len(validation) else None,
-        share_of_commonest_answer=answers,
-        share_of_commonest_target=wanted,
+        train_accuracy=_accuracy(tuner, train),
+        validation_accuracy=_accuracy(tuner, validation) if len(validation) else None,
         device=torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
         precision=str(tuner.model.get_base_model().dtype).partition(".")[2],
     )
 
 
-def _answers(tuner: Tuner, examples: Examples) -> tuple[float, float, float]:
-    """Return the shares of right answers, of the commonest predicted row, and of the commonest target row.
-
-    Right answers are counted per attribute for `slots`, else per picture: a text is right if all of its tokens are.
-    """
-    predicted: Counter[tuple[int, ...]] = Counter()
-    wanted: Counter[tuple[int, ...]] = Counter()
+def _accuracy(tuner: Tuner, examples: Examples) -> float:
+    """Return the share of right answers, 0–1: per attribute for `slots`, else per picture, of whose text every token
+    must be right."""
     num_right = num_known = 0
     for targets, chosen in _chosen(tuner, examples):
         known = targets != IGNORED
         is_right = (chosen == targets) | ~known
         num_right += int((is_right & known).sum() if tuner.candidate_ids else is_right.all(dim=1).sum())
         num_known += int(known.sum()) if tuner.candidate_ids else len(targets)
-        predicted.update(map(tuple, chosen.masked_fill(~known, IGNORED).tolist()))
-        wanted.update(map(tuple, targets.tolist()))
-    return num_right / max(1, num_known), _share_of_commonest(predicted), _share_of_commonest(wanted)
+    return num_right / max(1, num_known)
 
 
 def _chosen(tuner: Tuner, examples: Examples) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -95,7 +79,3 @@ def _chosen(tuner: Tuner, examples: Examples) -> Iterator[tuple[torch.Tensor, to
             inputs = {name: value.to(model.device) for name, value in inputs.items()}
             logits, targets = tuner.target_logits(model, inputs)
         yield targets.cpu(), logits.argmax(dim=-1).cpu()
-
-
-def _share_of_commonest(rows: Counter[tuple[int, ...]]) -> float:
-    return max(rows.values(), default=0) / max(1, rows.total())

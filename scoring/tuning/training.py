@@ -231,7 +231,7 @@ def arguments(request: TrainingRequest, shared: Batches, *, has_held_back: bool)
 
 
 def check(request: TrainingRequest) -> None:
-    """Raise EngineError if the model cannot be asked; LabelsError if the set teaches nothing or is damaged."""
+    """Raise EngineError if the model cannot be asked; LabelsError if the set is damaged."""
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
     prompter.check(request.protocol)
     items = request.training_set.items("train")

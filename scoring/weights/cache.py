@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -60,15 +61,10 @@ def cache_root() -> Path:
 
 
 def entries(source: str | None = None) -> list[tuple[Path, CacheEntry]]:
-    """Return folder and content of each entry, or of those of a URL, the last used first."""
+    """Return folder and content of each entry, or of those of a URL, the last used first; damaged ones are left out."""
     files = sorted(cache_root().glob(f"*/{ENTRY}"), key=lambda file: -file.stat().st_mtime)
     known = [(file.parent, entry) for file in files if (entry := _read_entry(file.parent)) is not None]
     return [(slot, entry) for slot, entry in known if source in (None, entry.source)]
-
-
-def unreadable_entries() -> list[Path]:
-    """Return the folders of the entries whose URL is unknown, since their entry.json is damaged."""
-    return [file.parent for file in sorted(cache_root().glob(f"*/{ENTRY}")) if _read_entry(file.parent) is None]
 
 
 def _read_entry(slot: Path) -> CacheEntry | None:
@@ -196,8 +192,6 @@ def _fetch(source: Place, slot: Path, entry: CacheEntry, wanted: list[str]) -> N
             part.parent.mkdir(exist_ok=True)
             sha256 = _download(source.at(name), entry.num_bytes[name], part, on_bytes)
             os.replace(part, whole)
-        except FileNotFoundError:
-            raise StorageError(f"{entry.source}: {name} was removed after it was listed") from None
         except OSError as error:
             raise StorageError(f"cannot write {part}: {reason_of(error)}") from None
         entry = entry.model_copy(update={"sha256": entry.sha256 | {name: sha256}})
@@ -208,9 +202,9 @@ def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int
     """Write the file, and return its SHA-256 in hex."""
     digest = hashlib.sha256()
     spans = ((start, min(start + REQUEST_BYTES, num_bytes)) for start in range(0, num_bytes, REQUEST_BYTES))
-    with part.open("wb") as stream:
+    with part.open("wb") as stream, ThreadPoolExecutor(NUM_REQUESTS) as threads:
         while some := list(itertools.islice(spans, NUM_REQUESTS)):
-            for content in source.read_ranges(some):
+            for content in threads.map(lambda span: source.read_range(*span), some):
                 stream.write(content)
                 digest.update(content)
                 on_bytes(len(content))

@@ -37,9 +37,6 @@ class Weights:
     is_of_hub: bool = False
     """Whether it is from the hub; then the name contains the commit, which identifies the content."""
 
-    is_fetched: bool = False
-    """Whether it was fetched; else it is a folder that the user named."""
-
 
 def find_weights(given: str, what: str, *, with_weights: bool = True) -> Weights:
     """Find a folder, `owner/name[@revision]` of the hub, also as hf://owner/name, or an fsspec URL. EngineError says
@@ -104,7 +101,7 @@ def _of_url(url: str) -> Weights:
         raise
     except StorageError as error:
         raise EngineError(str(error)) from None
-    return Weights(folder, source.name, shown, is_fetched=True)
+    return Weights(folder, source.name, shown)
 
 
 def _from_cache(url: str, offline: str) -> Path:
@@ -152,4 +149,4 @@ def _of_hub(name: str, revision: str | None, with_weights: bool) -> Weights:
         except OSError:
             raise OutageError(unreachable) from None
         notify(f"the hub cannot be reached; {name}@{folder.name} is used, which was fetched before")
-    return Weights(folder, f"{name}@{folder.name}", asked, is_of_hub=True, is_fetched=True)
+    return Weights(folder, f"{name}@{folder.name}", asked, is_of_hub=True)

@@ -18,6 +18,7 @@ from jobs.serving.shown import Screen
 from reports.report.explaining import explanation, row_named
 from reports.report.opened import open_run
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
+from scoring.runs.source import source_of
 from scoring.table import Facts
 from tests.browsing.made import FOUND, SHOWN, answer, content, counts, export, keys, served, written
 from tests.jobs.made import privsieve, tar
@@ -140,7 +141,7 @@ def test_pictures_in_memory_are_bounded_by_count_and_bytes(run: Path) -> None:
         record = opened.record
     places = [PictureRef(**row) for row in rows]
     for bounds in ({"kept": 2}, {"kept_bytes": 1}):
-        screen = Screen(Pictures(record.open_source(), places), places, record, {}, **bounds)  # type: ignore[arg-type]
+        screen = Screen(Pictures(source_of(record), places), places, record, {}, **bounds)  # type: ignore[arg-type]
         first = screen.picture(0)
         assert screen.picture(0) is first
         for number in (1, 2, 3):

@@ -1,8 +1,6 @@
 """How many engines a cluster holds, and what a wrong address is answered with."""
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from ingest.errors import PrivsieveError
 from jobs.runtime import cluster
 from jobs.runtime.cluster import ray_session
 from jobs.runtime.machines import MAX_GROWTH, ClusterNode, cluster_nodes, engines_that_fit, num_slicers
-from tests.conftest import HEAD_CPUS, GiveDrill, free_ports, joined
+from tests.conftest import HEAD_CPUS, GiveDrill, joined
 from tests.faults.drill import engine_actors, finish, make_shards, start_scan
 from tests.making import Patch
 
@@ -70,12 +68,6 @@ def test_where_nothing_answers_the_user_does_not_wait(address: str) -> None:
     assert time.monotonic() - started_s < 300
 
 
-def test_ray_address_from_the_environment_is_checked_too(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:8265")
-    with pytest.raises(PrivsieveError, match="wanted is HOST:PORT"), ray_session(None):
-        pass
-
-
 def test_a_busy_head_is_tried_again(head: str, monkeypatch: Patch) -> None:
     """Ray gives up at once on some failures that pass."""
     tries: list[str] = []
@@ -110,21 +102,6 @@ def test_what_will_not_change_is_tried_once(monkeypatch: Patch) -> None:
     with pytest.raises(PrivsieveError, match=r"belongs to \(ConnectionError: Could not find"), ray_session("auto"):
         pass
     assert tries == ["auto"]
-
-
-def test_the_command_ends_with_one_line(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{free_ports(1)[0]}"
-    scan = [sys.executable, "-m", "jobs", "scan", "jobs/demo/corpus/shards", "--run", str(tmp_path / "run")]
-    done = subprocess.run(
-        [*scan, "--engine", "canned", "--quiet", "--ray-address", address],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f'privsieve: Ray address "{address}": nothing answers there')
-    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_pool_grows_while_slices_wait(joining_head: None, drill_of_head: GiveDrill, tmp_path: Path) -> None:

@@ -132,25 +132,6 @@ def test_without_the_number_of_images_shards_say_how_many_there_may_be(capsys: C
         assert progress.facts()[0] == "90 of 90 images"
 
 
-def test_the_longest_line_fits_a_terminal_of_80_columns() -> None:
-    clock = Clock()
-    with meter("scan", 5_000_000_000, quiet=True, clock=clock) as progress:
-        progress.resume(4_000_000_000, 5_000_000_000)
-        clock.now_s += 1000
-        progress.advance(40_000_000)
-        line = f"scan {', '.join(progress.facts())}"
-    assert line == "scan 4,040,000,000 of 5,000,000,000 images, 40,000/s, 80 %, 6 h 40 min left"
-    assert len(line) <= 80
-
-
-def test_quiet_is_silent(capsys: Capture) -> None:
-    clock = Clock()
-    with meter("scan", 10, quiet=True, clock=clock) as progress:
-        clock.now_s += 500
-        progress.advance(10)
-    assert capsys.readouterr() == ("", "")
-
-
 @pytest.mark.parametrize(
     ("num_images", "num_done", "share"), [(0, 0, None), (10, 5, 0.5), (10, 12, 1.0), (None, 5, None)]
 )

@@ -29,10 +29,7 @@ def test_what_run_json_tells(monkeypatch: Patch) -> None:
     [
         ({"endpoint": None}, "the openai engine needs --endpoint: the base URL"),
         ({"model": None}, "the openai engine needs --model"),
-        (
-            {"protocol": "binary:first"},
-            "the binary:ours-1,first protocol needs the probabilities of chosen tokens before",
-        ),
+        ({"protocol": "binary:first"}, "the binary:ours-1,first protocol needs the probabilities of chosen"),
         ({"protocol": "slots"}, "the slots protocol reads probabilities inside of the prompt"),
         ({"protocol": "jsn"}, 'unknown protocol "jsn" (did you mean "json"?)'),
         ({"adapter": "folder"}, "the openai engine takes no --adapter"),

@@ -25,6 +25,6 @@ def test_a_folder_with_other_weights_than_the_run_is_refused(tmp_path: Path) -> 
     config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
     (tmp_path / "here" / "base" / "generation_config.json").write_text(json.dumps(config))
     with pytest.raises(
-        EngineError, match=r'^the folder "base" has other files here than where the engine was described'
+        EngineError, match=r'^"base" has other files on this machine than where the engine was described'
     ):
         settings(replace(here, weights_sha256=expected), with_weights=True)

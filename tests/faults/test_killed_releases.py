@@ -74,7 +74,7 @@ def said(out: Path, capsys: Capture) -> tuple[int, list[str]]:
 def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
     made: Path, tmp_path: Path, kills: Killing, kind: str, capsys: Capture
 ) -> None:
-    out, before = tmp_path / "out", files(made / "before")
+    out, before, requests = tmp_path / "out", files(made / "before"), asked(tmp_path / "out", "1")
     assert privsieve(*filtered(made, out, kind)) == 0
     whole = files(out)
     assert ("not-for-publication/changes.parquet" in whole) == (kind == "changes")
@@ -93,6 +93,7 @@ def test_a_filter_that_is_killed_leaves_no_release_or_a_whole_one(
         elif code == 2:
             [line] = lines
             assert any(part in line for part in NOT_FINISHED)
+            assert privsieve("release", "takedown", out, requests) == 2
             is_begun = (out / "release.unfinished.json").exists()
             assert privsieve(*filtered(made, out, kind, *(["--resume"] if is_begun or number % 2 else []))) == 0
         assert files(out) == whole

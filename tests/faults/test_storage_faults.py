@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.drill import finish, make_shards, rows, start_scan
-from tests.making import Request
+from tests.jobs.made import privsieve
+from tests.making import Capture
 
 
 @pytest.fixture
@@ -24,15 +25,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", [pytest.param("ray", marks=pytest.mark.ray), "inline"])
-def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
-    small_disk: Path, tmp_path: Path, executor: str, request: Request
-) -> None:
+def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(small_disk: Path, tmp_path: Path) -> None:
     make_shards(tmp_path / "corpus", 8, 40)
-    options = ["--executor", executor]
-    if executor == "ray":
-        request.getfixturevalue("joining_head")
-        options += ["--num-engines", "2"]
+    options = ("--executor", "inline")
     code, out, err = finish(start_scan(tmp_path / "corpus", small_disk / "run", *options))
     assert (code, out) == (1, "")
     assert "no space left on device" in err
@@ -45,13 +40,12 @@ def test_a_full_disk_is_one_line_and_the_scan_goes_on_when_there_is_room(
     assert len(rows(small_disk / "run")) == 320
 
 
-def test_a_run_that_cannot_be_written_is_reported_before_anything_is_scanned(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_written_is_reported_before_anything_is_scanned(tmp_path: Path, capsys: Capture) -> None:
     make_shards(tmp_path / "corpus", 1, 3)
     (tmp_path / "file").write_text("")
     for run, why in ((Path("/proc/run"), "no such file or directory"), (tmp_path / "file" / "run", "not a directory")):
-        code, out, err = finish(start_scan(tmp_path / "corpus", run, "--executor", "inline"))
-        assert (code, out) == (2, "")
-        assert err == f"privsieve: cannot write {run}/lease.json: {why}\n"
+        assert privsieve("scan", tmp_path / "corpus", "--run", run, "--engine", "canned", "--executor", "inline") == 2
+        assert capsys.readouterr() == ("", f"privsieve: cannot write {run}/lease.json: {why}\n")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

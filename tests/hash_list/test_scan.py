@@ -65,18 +65,6 @@ def test_a_run_that_was_scanned_with_the_list_is_released_without_those_pictures
     assert released(tmp_path / "out") == {f"clear-{one.replace('.', '-')}" for one in CLEAR}
 
 
-def test_a_run_with_hashes_is_released_as_the_policy_says_where_there_is_no_list(
-    runs: dict[str, Path], keep_all: Path, tmp_path: Path
-) -> None:
-    result = release(runs["pdq"], keep_all, tmp_path / "out", executor="inline")
-    assert result.counts.actions() == {
-        "keep": len(SHOWING) + len(CLEAR) + len(UNKNOWN),
-        "flag": 0,
-        "redact": 0,
-        "drop": 0,
-    }
-
-
 def test_a_row_of_a_listed_picture_says_nothing_but_where_it_is(runs: dict[str, Path]) -> None:
     rows = rows_of(runs["list"])
     listed = [row for row in rows if row["reason"] == "listed"]

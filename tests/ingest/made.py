@@ -2,7 +2,6 @@
 
 import io
 import tarfile
-import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -89,8 +88,3 @@ def webp(width: int, height: int) -> bytes:
     canvas = content.index(b"VP8X") + 12
     content[canvas : canvas + 6] = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
     return bytes(content)
-
-
-def chunk(name: bytes, content: bytes) -> bytes:
-    """A chunk of a PNG."""
-    return len(content).to_bytes(4) + name + content + zlib.crc32(name + content).to_bytes(4)

@@ -11,7 +11,7 @@ from PIL import Image, ImageCms
 
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.pixels import Pixels
 from tests.ingest.crafted import (
     CARD,
     HIDING,
@@ -27,16 +27,8 @@ from tests.ingest.crafted import (
     webp,
     with_chunks,
 )
-from tests.ingest.remade import cleaned
+from tests.ingest.pictures import LIMITS, cleaned, decoded
 from tests.nasty import chunk, encoded
-
-LIMITS = ImageLimits()
-
-
-def decoded(content: bytes) -> DecodedImage:
-    image = decode(content, LIMITS)
-    assert isinstance(image, DecodedImage), image
-    return image
 
 
 def assert_same_pixels(after: DecodedImage, before: DecodedImage, num_frames: int) -> None:
@@ -52,16 +44,19 @@ def num_kept(image: DecodedImage) -> int:
 
 
 FILES = {
-    **{f"hiding, {name}": maker for name, (maker, _) in HIDING.items()},
-    **{f"showing, {name}": maker for name, maker in SHOWING.items()},
+    **{f"hiding, {name}": hidden for name, hidden in HIDING.items()},
+    **{f"showing, {name}": (maker, ()) for name, maker in SHOWING.items()},
 }
+"""Name -> maker, and the kinds of content that are unseen."""
 CLEANED = ("jpeg", "png", "gif", "webp")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_pixels_stay_and_everything_else_goes(name: str) -> None:
-    before = FILES[name]()
+    maker, unseen = FILES[name]
+    before = maker()
     image = decoded(before)
+    assert image.unseen == unseen
     after = cleaned(before, image.num_frames_decoded)
     is_in_pixels = "hidden_pixels" in image.unseen and image.format != "png"
     if image.format not in CLEANED or is_in_pixels or name == "hiding, behind_lossy.webp":
@@ -153,18 +148,6 @@ def test_frames_beyond_those_scanned_go(format_name: str) -> None:
     assert_same_pixels(decoded(after), decoded(before), 3)
 
 
-def test_a_picture_that_only_a_lenient_decoder_shows_is_not_cleaned() -> None:
-    """Pillow decodes several pictures in one file (MPO) leniently, and one alone would be read strictly."""
-    with io.BytesIO() as target:
-        scene().save(target, "MPO", save_all=True, append_images=[scene()])
-        whole = target.getvalue()
-    start = whole.index(b"\xff\xda")
-    before = whole[: start + 300] + b"\0" * 40 + whole[start + 340 :]
-    image = decode(before, LIMITS)
-    after = cleaned(before, 2)
-    assert after is None or (isinstance(image, DecodedImage) and (decoded(after).views[0] == image.views[0]).all())
-
-
 def test_what_is_no_picture_is_not_cleaned() -> None:
     for content in (b"", b"\xff\xd8\xff", b"P6 1 1 255\nabc", b"GIF89a", b"RIFF\0\0\0\0WEBP"):
         assert cleaned(content, 1) is None
@@ -203,7 +186,7 @@ def mutants(num_each: int, wholes: Sequence[bytes]) -> Iterator[bytes]:
 
 @pytest.mark.slow
 def test_a_damaged_file_that_can_be_scanned_is_cleaned_to_the_same_pixels_or_not_at_all() -> None:
-    assert sum(map(is_cleaned, mutants(120, ordinary()))) > 60
+    assert sum(map(is_cleaned, mutants(60, ordinary()))) > 30
 
 
 def is_cleaned(before: bytes) -> bool:

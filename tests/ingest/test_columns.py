@@ -19,9 +19,9 @@ PICTURES = [jpeg(40 * n) for n in range(4)]
 NOW = datetime.datetime(2026, 1, 2)
 
 
-def release(folder: Path, table: pa.Table, members: Members = "listed") -> tuple[Written, pa.Table]:
-    """All rows but the first, in row groups of two."""
-    parquet_file(folder / "a.parquet", table, rows=2)
+def release(folder: Path, table: pa.Table, members: Members = "listed", rows: int = 2) -> tuple[Written, pa.Table]:
+    """All rows but the first. rows: in each row group."""
+    parquet_file(folder / "a.parquet", table, rows)
     hashes = {n: hashlib.sha256(PICTURES[n]).hexdigest() for n in (1, 2, 3)}
     wanted = Kept(hashes, 4, members, "scene" if "scene" in table.schema.names else None, ("image",))
     root = place(str(folder))
@@ -43,6 +43,8 @@ PLAIN = {
     "embedding": pa.array([[0.5, 1.0]] * 4, pa.list_(pa.float32(), 2)),
     "counts": pa.array([[("a", 1)]] * 4, pa.map_(pa.string(), pa.int64())),
     "label": pa.array(["x", "y", "x", None]).dictionary_encode(),
+    "title": pa.array(["a", None, "a title that is longer than twelve bytes", ""]).cast(pa.string_view()),
+    "marks": pa.array([["a"], [], None, ["b", None]], pa.list_(pa.string_view())),
     "meta": pa.array(['{"a": 1}'] * 4).cast(pa.json_()),
 }
 BYTES = {
@@ -63,6 +65,7 @@ def test_columns_that_can_hold_a_second_picture_stay_behind(tmp_path: Path) -> N
     expected = table.select(["image", *PLAIN])
     assert found.schema.equals(expected.schema)
     assert found.to_pylist() == expected.to_pylist()[1:]
+    assert pq.ParquetFile(tmp_path / "out" / "a.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
     assert written.left_out == {f"column {name}": 3 for name in BYTES}
 
 
@@ -152,8 +155,9 @@ def test_nothing_of_dropped_rows_is_in_the_file(tmp_path: Path) -> None:
     coded = pa.array(words).dictionary_encode()
     nested = pa.StructArray.from_arrays([coded], ["a"])
     lists = pa.ListArray.from_arrays([0, 1, 2, 3, 4], coded)
-    table = pa.table({"image": PICTURES, "caption": words, "label": coded, "nested": nested, "lists": lists})
-    _, found = release(tmp_path, table)
+    images = pa.StructArray.from_arrays([pa.array(PICTURES).cast(pa.binary_view())], ["bytes"])
+    table = pa.table({"image": images, "caption": words, "label": coded, "nested": nested, "lists": lists})
+    _, found = release(tmp_path, table, rows=4)
     assert found["label"].to_pylist() == words[1:]
     assert found.schema.equals(table.schema)
     assert b"SECRET" not in (tmp_path / "out" / "a.parquet").read_bytes()

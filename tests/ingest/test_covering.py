@@ -1,7 +1,6 @@
 """Areas of a picture are covered where a viewer shows them, and little else changes."""
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,23 +8,20 @@ from PIL import Image
 
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.pixels import Pixels
 from ingest.images.rewriting import CoverMethod
-from tests.ingest.crafted import HIDING, frames, scene, table_profile, tiff
-from tests.ingest.remade import covered
+from tests.ingest.crafted import frames, scene, table_profile, tiff
+from tests.ingest.pictures import DEMO, LIMITS, covered, decoded
 from tests.ingest.test_cleaning import mutants, ordinary
 from tests.nasty import encoded
 
-DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "tree"
 AREA = (0.1, 0.2, 0.4, 0.5)
 BLUR_PX = 2
 """A JPEG's colours have half the size of its pixels, so they run over the edge of an area."""
 
 
 def shown(content: bytes) -> Pixels:
-    image = decode(content, ImageLimits())
-    assert isinstance(image, DecodedImage)
-    return image.views[0]
+    return decoded(content).views[0]
 
 
 def inside(pixels: Pixels) -> tuple[slice, slice]:
@@ -53,22 +49,12 @@ def test_the_area_is_black_as_displayed_however_the_picture_is_stored(format_nam
     assert np.abs(pixels[rest].astype(int) - original[rest]).max() <= (24 if format_name in ("JPEG", "MPO") else 0)
 
 
-def test_a_jpeg_keeps_its_quality_outside_of_the_area() -> None:
-    before = encoded(scene(), "JPEG", quality=88)
-    after = covered(before, [AREA], "solid")
-    assert after is not None
-    assert 0.7 < len(after) / len(before) < 1.2
-    rest = (slice(120, None), slice(None))
-    error = np.mean((shown(after)[rest].astype(float) - shown(before)[rest]) ** 2)
-    assert 10 * np.log10(255**2 / error) > 42
-
-
 def test_outside_of_the_area_real_photographs_stay_above_55_db() -> None:
     """The median over the demo photographs, without the blocks at the edge of the area."""
     psnr = []
-    for path in sorted(DEMO.rglob("*.jpg")):
+    for path in sorted((DEMO / "tree").rglob("*.jpg")):
         before = path.read_bytes()
-        after = covered(before, [AREA], "solid") if isinstance(decode(before, ImageLimits()), DecodedImage) else None
+        after = covered(before, [AREA], "solid") if isinstance(decode(before, LIMITS), DecodedImage) else None
         if after is None:
             continue
         pixels, original = shown(after).astype(float), shown(before)
@@ -77,13 +63,6 @@ def test_outside_of_the_area_real_photographs_stay_above_55_db() -> None:
         psnr.append(10 * np.log10(255**2 / max(error, 1e-9)))
     assert len(psnr) >= 6
     assert np.median(psnr) >= 55
-
-
-def test_of_a_file_with_several_pictures_the_first_is_covered() -> None:
-    before = HIDING["mpo_frame_17.jpg"][0]()
-    after = covered(before, [AREA], "solid")
-    assert after is not None
-    assert shown(after)[inside(shown(after))].max() <= 8
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
@@ -124,18 +103,17 @@ def test_what_cannot_be_covered_is_not_returned(content: bytes) -> None:
 
 @pytest.mark.slow
 def test_a_damaged_file_that_can_be_scanned_is_covered_so_that_it_can_be_examined_or_not_at_all() -> None:
-    assert sum(map(is_covered, mutants(60, ordinary()))) > 10
+    assert sum(map(is_covered, mutants(30, ordinary()))) > 5
 
 
 def is_covered(before: bytes) -> bool:
     """Return whether a damaged file is covered; AssertionError if it cannot be examined then, or shows the area."""
-    if not isinstance(decode(before, ImageLimits()), DecodedImage):
+    if not isinstance(decode(before, LIMITS), DecodedImage):
         return False
     after = covered(before, [(0.2, 0.3, 0.6, 0.7)], "solid")
     if after is None:
         return False
-    again = decode(after, ImageLimits())
-    assert isinstance(again, DecodedImage)
+    again = decoded(after)
     assert (again.unseen, again.metadata, again.num_frames) == ((), frozenset(), 1)
     height, width = again.views[0].shape[:2]
     rows, columns = slice(int(0.35 * height), int(0.65 * height)), slice(int(0.25 * width), int(0.55 * width))

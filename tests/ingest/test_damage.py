@@ -13,6 +13,7 @@ from ingest.images.files.metadata import MAX_CHUNKS, png_chunks
 from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned
 from tests.ingest.crafted import gif, heif, icon, jpeg, riff_chunk, segment, thumbnail, webp, with_chunks, with_segments
+from tests.ingest.pictures import refused
 from tests.nasty import PNG_MAGIC, chunk, encoded, png
 
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)).resize((300, 200))
@@ -117,8 +118,7 @@ def with_pixels(packed: bytes) -> bytes:
     ids=["half of the rows", "a filter that is none", "wrong checksum", "garbage", "no pixels"],
 )
 def test_a_png_whose_pixels_are_not_all_there_is_neither_scored_nor_cleaned(content: bytes, reason: str) -> None:
-    result = decode(content, ImageLimits())
-    assert not isinstance(result, DecodedImage)
+    result = refused(content)
     assert (result.reason, result.width, result.height, result.format) == (reason, 300, 200, "png")
     assert cleaned(content, 1) is None
 

@@ -28,9 +28,17 @@ def small_slices(monkeypatch: Patch) -> None:
 
 @pytest.fixture
 def memory_url() -> Iterator[str]:
+    """A folder on another file system."""
     url = f"memory://{uuid.uuid4().hex}"
     yield url
     fsspec.filesystem("memory").rm(url, recursive=True)
+
+
+def corpora(tmp_path: Path, memory_url: str, format_name: str) -> tuple[str, str]:
+    """The same corpus on this machine and on another file system."""
+    folder = corpus(tmp_path / "corpus", format_name, PICTURES)
+    fsspec.filesystem("memory").put(f"{folder}/", f"{memory_url}/", recursive=True)
+    return str(folder), memory_url
 
 
 def check(url: str, format_name: str, num_shards: int) -> None:
@@ -54,34 +62,20 @@ def check(url: str, format_name: str, num_shards: int) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])
-def test_a_folder_is_read_whole_and_once(tmp_path: Path, format_name: str) -> None:
-    check(str(corpus(tmp_path / "corpus", format_name, PICTURES)), format_name, NUM_SHARDS)
+def test_a_folder_is_read_whole_and_once(tmp_path: Path, memory_url: str, format_name: str) -> None:
+    for folder in corpora(tmp_path, memory_url, format_name):
+        check(folder, format_name, NUM_SHARDS)
 
 
 @pytest.mark.parametrize("format_name", SUFFIXES)
 @pytest.mark.parametrize(
     ("pattern", "num_shards"), [("00000", 1), ("*", 3), ("0000[01]", 2), ("{00000..00002}", 3), ("{00000,00001}", 2)]
 )
-def test_a_file_a_glob_and_a_brace_range(tmp_path: Path, format_name: str, pattern: str, num_shards: int) -> None:
-    folder = corpus(tmp_path / "corpus", format_name, PICTURES)
-    check(f"{folder}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
-
-
-@pytest.mark.parametrize("format_name", ["webdataset", "tree", "parquet"])
-def test_a_folder_on_another_file_system(tmp_path: Path, memory_url: str, format_name: str) -> None:
-    folder = corpus(tmp_path / "corpus", format_name, PICTURES)
-    fsspec.filesystem("memory").put(f"{folder}/", f"{memory_url}/", recursive=True)
-    check(memory_url, format_name, NUM_SHARDS)
-
-
-@pytest.mark.parametrize("format_name", SUFFIXES)
-@pytest.mark.parametrize(("pattern", "num_shards"), [("00000", 1), ("*", 3), ("{00000..00002}", 3)])
-def test_files_on_another_file_system(
+def test_a_file_a_glob_and_a_brace_range(
     tmp_path: Path, memory_url: str, format_name: str, pattern: str, num_shards: int
 ) -> None:
-    folder = corpus(tmp_path / "corpus", format_name, PICTURES)
-    fsspec.filesystem("memory").put(f"{folder}/", f"{memory_url}/", recursive=True)
-    check(f"{memory_url}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
+    for folder in corpora(tmp_path, memory_url, format_name):
+        check(f"{folder}/{pattern}{SUFFIXES[format_name]}", format_name, num_shards)
 
 
 def test_slices_end_at_the_byte_limit_with_one_sample_at_least(monkeypatch: Patch) -> None:

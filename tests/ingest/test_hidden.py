@@ -8,19 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import ImageLimits
+from ingest.images.decode import DecodedImage
 from tests.ingest.crafted import jpeg, scene
-from tests.ingest.remade import cleaned
+from tests.ingest.pictures import cleaned, decoded
 from tests.nasty import chunk, encoded
 
 SIZE = (256, 192)
-
-
-def decoded(content: bytes) -> DecodedImage:
-    image = decode(content, ImageLimits())
-    assert isinstance(image, DecodedImage), image
-    return image
 
 
 def writing() -> Image.Image:
@@ -50,19 +43,6 @@ def test_white_writing_on_nothing_is_shown_over_black(mode: str) -> None:
 @pytest.mark.parametrize("shade", [0, 120, 200])
 def test_a_logo_that_shows_over_white_is_one_view(shade: int) -> None:
     assert len(decoded(encoded(logo(shade), "PNG")).views) == 1
-
-
-def bmp_of_32_bits(channel: Image.Image) -> bytes:
-    image = scene().convert("RGBA")
-    image.putalpha(channel)
-    pixels = image.tobytes("raw", "BGRA", 0, -1)
-    head = struct.pack("<IiiHHIIiiII", 40, *SIZE, 1, 32, 0, len(pixels), 0, 0, 0, 0)
-    return b"BM" + struct.pack("<IHHI", 54 + len(pixels), 0, 0, 54) + head + pixels
-
-
-def test_what_is_in_the_channel_that_viewers_of_a_bmp_skip_is_named() -> None:
-    assert decoded(bmp_of_32_bits(writing())).unseen == ("unknown_chunk",)
-    assert decoded(bmp_of_32_bits(Image.new("L", SIZE, 255))).unseen == ()
 
 
 def test_dark_16_bit_grey_and_one_wild_float_are_shown_with_their_steps_spread() -> None:

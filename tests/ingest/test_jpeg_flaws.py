@@ -6,11 +6,8 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 
 from ingest.images.decode import DecodedImage, Rejected, decode
-from ingest.images.pixels import ImageLimits
 from tests.ingest.crafted import jpeg, mpo, scene, segment, with_segments
-from tests.ingest.remade import cleaned
-
-LIMITS = ImageLimits()
+from tests.ingest.pictures import LIMITS, cleaned, decoded, refused
 
 
 def before_marker(marker: int, content: bytes, whole: bytes) -> bytes:
@@ -45,13 +42,8 @@ WHOLE = {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_jpeg_with_a_flaw_outside_of_its_pixels_is_whole(name: str) -> None:
-    image = decode(WHOLE[name], LIMITS)
-    expected = decode(jpeg(), LIMITS)
-    assert isinstance(image, DecodedImage), image
-    assert isinstance(expected, DecodedImage)
-    assert_array_equal(image.views[0], expected.views[0])
-    after = decode(cleaned(WHOLE[name], 1) or b"", LIMITS)
-    assert isinstance(after, DecodedImage)
+    assert_array_equal(decoded(WHOLE[name]).views[0], decoded(jpeg()).views[0])
+    after = decoded(cleaned(WHOLE[name], 1) or b"")
     assert (after.unseen, after.metadata) == ((), frozenset())
 
 
@@ -77,8 +69,7 @@ def test_a_few_bytes_before_the_end_are_no_damage_whatever_they_are(num_bytes: i
 
 @pytest.mark.parametrize("marker", [0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF])
 def test_a_lossless_or_hierarchical_jpeg_is_sound_and_not_decoded(marker: int) -> None:
-    rejected = decode(jpeg().replace(b"\xff\xc0\0\x11", bytes([0xFF, marker, 0, 0x11])), LIMITS)
-    assert isinstance(rejected, Rejected)
+    rejected = refused(jpeg().replace(b"\xff\xc0\0\x11", bytes([0xFF, marker, 0, 0x11])))
     assert (rejected.reason, rejected.width, rejected.format) == ("unsupported_format", 256, "jpeg")
 
 
@@ -103,19 +94,14 @@ NOT_SCANNED = ("embedded_image", "frames", "trailing_data")
 def test_the_first_picture_is_scanned_where_the_second_of_the_index_is_not_whole(
     content: bytes, num_frames: int, unseen: tuple[str, ...]
 ) -> None:
-    image = decode(content, LIMITS)
-    expected = decode(TWO, LIMITS)
-    assert isinstance(image, DecodedImage), image
-    assert isinstance(expected, DecodedImage)
+    image, expected = decoded(content), decoded(TWO)
     assert (expected.num_frames, expected.unseen) == (2, ())
     assert (image.num_frames, image.num_frames_decoded, image.unseen) == (num_frames, 1, unseen)
     assert_array_equal(image.views[0], expected.views[0])
-    after = decode(cleaned(content, 1) or b"", LIMITS)
-    assert isinstance(after, DecodedImage)
+    after = decoded(cleaned(content, 1) or b"")
     assert after.unseen == ()
 
 
 def test_of_thousands_of_pictures_in_an_index_the_first_16_are_scanned() -> None:
-    image = decode(mpo(scene(), *[Image.new("L", (8, 8))] * 4000), LIMITS)
-    assert isinstance(image, DecodedImage)
+    image = decoded(mpo(scene(), *[Image.new("L", (8, 8))] * 4000))
     assert (image.num_frames, image.num_frames_decoded, "frames" in image.unseen) == (4001, 16, True)

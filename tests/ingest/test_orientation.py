@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image, TiffImagePlugin, TiffTags
 
-from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.phash import phash
-from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.pixels import Pixels
 from tests.ingest.crafted import heif, scene, with_chunks
-from tests.ingest.remade import cleaned, covered
+from tests.ingest.pictures import cleaned, covered, decoded, refused
 from tests.nasty import chunk, encoded
 
 ORIENTATION = 0x0112
@@ -50,9 +49,8 @@ def in_tag(mode: str = "RGB", **options: object) -> Callable[[int], bytes]:
 
 
 def behind_pixels(number: int) -> bytes:
-    whole = encoded(stored(number), "PNG")
-    end = chunk(b"IEND", b"")
-    return whole.removesuffix(end) + chunk(b"eXIf", exif(number).removeprefix(b"Exif\0\0")) + end
+    block = chunk(b"eXIf", exif(number).removeprefix(b"Exif\0\0"))
+    return with_chunks(block, whole=encoded(stored(number), "PNG"))
 
 
 def wide_grey(number: int) -> bytes:
@@ -84,9 +82,8 @@ TURNED: dict[str, Callable[[int], bytes]] = {
 
 @pytest.mark.parametrize("name", TURNED)
 def test_all_eight_orientations_of_a_picture_are_shown_alike(name: str) -> None:
-    found = [decode(TURNED[name](number), ImageLimits()) for number in range(1, 9)]
-    assert [(image.width, image.height) for image in found] == [scene().size] * 8
-    images = [image for image in found if isinstance(image, DecodedImage)]
+    images = [decoded(TURNED[name](number)) for number in range(1, 9)]
+    assert [(image.width, image.height) for image in images] == [scene().size] * 8
     assert [view.shape for image in images for view in image.views[:1]] == [(*scene().size[::-1], 3)] * 8
     assert len({phash(image.views[0]) for image in images}) == 1
     assert {len(image.views) for image in images} == {len(images[0].views)}
@@ -96,8 +93,7 @@ def test_each_page_of_a_tiff_is_turned_as_its_own_tag_says() -> None:
     pages = [stored(number) for number in range(1, 9)]
     for number, page in enumerate(pages, 1):
         page.encoderinfo = {"tiffinfo": {ORIENTATION: number}}
-    image = decode(encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]), ImageLimits())
-    assert isinstance(image, DecodedImage)
+    image = decoded(encoded(pages[0], "TIFF", save_all=True, append_images=pages[1:]))
     assert len(image.views) == 8
     assert all((view == np.asarray(scene())).all() for view in image.views)
 
@@ -107,11 +103,8 @@ def xmp(orientation: int) -> bytes:
     return f'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF>{tag}</rdf:RDF></x:xmpmeta>'.encode()
 
 
-def png_with_xmp(orientation: int, is_behind: bool = False) -> bytes:
-    text = chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(orientation))
-    whole, mark = encoded(scene(), "PNG"), b"\0\0\0\0IEND" if is_behind else b"IDAT"
-    place = whole.index(mark) - (0 if is_behind else 4)
-    return whole[:place] + text + whole[place:]
+def png_text(orientation: int) -> bytes:
+    return chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(orientation))
 
 
 def mpo_with_byte_tag(orientation: int) -> bytes:
@@ -122,8 +115,8 @@ def mpo_with_byte_tag(orientation: int) -> bytes:
 WITH_XMP: dict[str, Callable[[int], bytes]] = {
     "JPEG": lambda number: encoded(scene(), "JPEG", quality=95, xmp=xmp(number)),
     "MPO": lambda number: encoded(scene(), "MPO", quality=95, save_all=True, append_images=[scene()], xmp=xmp(number)),
-    "PNG": png_with_xmp,
-    "PNG, behind the pixels": lambda number: png_with_xmp(number, is_behind=True),
+    "PNG": lambda number: with_chunks(png_text(number), before=b"IDAT"),
+    "PNG, behind the pixels": lambda number: with_chunks(png_text(number)),
     "WEBP": lambda number: encoded(scene(), "WEBP", lossless=True, xmp=xmp(number)),
     "AVIF": lambda number: encoded(scene(), "AVIF", quality=100, xmp=xmp(number)),
     "TIFF": lambda number: encoded(scene(), "TIFF", tiffinfo={700: xmp(number)}),
@@ -144,8 +137,7 @@ SPELLINGS = {
 def test_xmp_may_spell_an_orientation_in_any_way(name: str) -> None:
     packet = xmp(6).replace(b'tiff:Orientation="6"', SPELLINGS[name])
     for content in (packet, packet.decode().encode("utf-16-le")):
-        image = decode(encoded(scene(), "WEBP", xmp=content), ImageLimits())
-        assert isinstance(image, DecodedImage)
+        image = decoded(encoded(scene(), "WEBP", xmp=content))
         assert [view.shape for view in image.views] == [(192, 256, 3), (256, 192, 3)]
 
 
@@ -163,9 +155,7 @@ def turned(pixels: Pixels, orientation: int) -> Pixels:
 @pytest.mark.parametrize("orientation", range(2, 9))
 @pytest.mark.parametrize("name", WITH_XMP)
 def test_an_orientation_that_only_some_viewers_follow_is_judged_both_ways(name: str, orientation: int) -> None:
-    image, upright = (decode(WITH_XMP[name](number), ImageLimits()) for number in (orientation, 1))
-    assert isinstance(image, DecodedImage)
-    assert isinstance(upright, DecodedImage)
+    image, upright = (decoded(WITH_XMP[name](number)) for number in (orientation, 1))
     assert (image.width, image.height, len(upright.views)) == (*scene().size, image.num_frames)
     views = [*upright.views, *(turned(view, orientation) for view in upright.views)]
     assert all((one == other).all() for one, other in zip(image.views, views, strict=True))
@@ -179,8 +169,7 @@ def test_a_cleaned_or_covered_picture_has_no_orientation_that_its_exif_had_not(n
     area = (0.1, 0.2, 0.3, 0.4)
     views = list[Pixels]()
     for after in (cleaned(content, 2), covered(content, [area], "solid")):
-        image = decode(after or b"", ImageLimits())
-        assert isinstance(image, DecodedImage)
+        image = decoded(after or b"")
         assert len(image.views) == 1
         assert dict(Image.open(io.BytesIO(after or b"")).getexif()) == {}
         views.append(image.views[0])
@@ -191,19 +180,15 @@ def test_a_cleaned_or_covered_picture_has_no_orientation_that_its_exif_had_not(n
 
 
 def test_exif_wins_over_xmp() -> None:
-    image = decode(encoded(stored(6), "JPEG", exif=exif(6), xmp=xmp(3)), ImageLimits())
-    tiff = decode(encoded(stored(6), "TIFF", tiffinfo={ORIENTATION: 6, 700: xmp(3)}), ImageLimits())
-    for found in (image, tiff):
-        assert isinstance(found, DecodedImage)
-        assert (len(found.views), found.width, found.height) == (1, *scene().size)
+    jpeg = encoded(stored(6), "JPEG", exif=exif(6), xmp=xmp(3))
+    tiff = encoded(stored(6), "TIFF", tiffinfo={ORIENTATION: 6, 700: xmp(3)})
+    for image in map(decoded, (jpeg, tiff)):
+        assert (len(image.views), image.width, image.height) == (1, *scene().size)
 
 
 def test_a_view_that_is_turned_otherwise_counts_in_the_limit_of_memory() -> None:
     """One of 16 frames is there; each may be turned otherwise, which is only known behind the pixels."""
     frames = chunk(b"acTL", struct.pack(">2I", 16, 0))
     whole = with_chunks(frames, before=b"IDAT", whole=encoded(Image.new("1", (3600, 3000)), "PNG"))
-    texts = [chunk(b"iTXt", b"XML:com.adobe.xmp" + bytes(5) + xmp(number)) for number in (1, 3)]
-    results = [decode(with_chunks(text, whole=whole), ImageLimits()) for text in texts]
-    assert isinstance(results[0], DecodedImage)
-    assert isinstance(results[1], Rejected)
-    assert results[1].reason == "too_much_memory"
+    assert len(decoded(with_chunks(png_text(1), whole=whole)).views) == 1
+    assert refused(with_chunks(png_text(3), whole=whole)).reason == "too_much_memory"

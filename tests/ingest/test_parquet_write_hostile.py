@@ -51,12 +51,9 @@ LARGE_TABLES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keeps_arrow_type", [True, False])
 @pytest.mark.parametrize("kind", LARGE_TABLES)
-def test_rows_that_share_one_dictionary_entry_are_released(
-    file: Path, tmp_path: Path, kind: str, keeps_arrow_type: bool
-) -> None:
-    pq.write_table(pa.table(LARGE_TABLES[kind]), file, compression="zstd", store_schema=keeps_arrow_type)
+def test_rows_that_share_one_dictionary_entry_are_released(file: Path, tmp_path: Path, kind: str) -> None:
+    pq.write_table(pa.table(LARGE_TABLES[kind]), file, compression="zstd", store_schema=kind != "caption")
     assert file.stat().st_size < 20_000
     found = read_in_a_child(file, tmp_path / "out")
     assert (found["num_samples"], found["dropped"]) == (NUM_ROWS, {})

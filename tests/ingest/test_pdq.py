@@ -1,40 +1,28 @@
 """PDQ hashes against the authors' program, and the search among them."""
 
 import io
-import tarfile
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import pdqhash
 import pytest
 from PIL import Image, ImageEnhance
 
-from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import MAX_DISTANCE, distances, hashes_of, near, pdq_of, turned
 from ingest.images.pixels import ImageLimits, Pixels
 from tests.ingest.crafted import HIDING, SHOWING, card, frames
+from tests.ingest.pictures import decoded, demo_pictures
 
-DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 NOTHING_SHOWN = {
-    *("svg_in_comment.jpg", "jxl_in_comment.jpg", "cut_off_thumbnail.jpg"),
-    *("item.avif", "primary_item_of_animation.avif", "second_picture.heic", "second_codestream.jp2"),
+    *("svg_in_comment.jpg", "jxl_in_comment.jpg", "cut_off_thumbnail.jpg", "sub_directory.tiff"),
+    *("item.avif", "second_picture.heic", "second_codestream.jp2"),
 }
 """Pictures inside a file that cannot be decoded apart from it."""
 
 
-def encoded_pictures() -> Iterator[bytes]:
-    yield from (path.read_bytes() for path in sorted(DEMO.glob("tree/*/*")))
-    for path in sorted(DEMO.glob("shards/*.tar")):
-        with tarfile.open(path) as shard:
-            yield from (shard.extractfile(member).read() for member in shard.getmembers())  # type: ignore[union-attr]
-
-
 @pytest.fixture(scope="module")
 def pictures() -> list[Pixels]:
-    """All pixels of those of the demo corpus."""
-    found = [decode(encoded, ImageLimits(max_frames=1)) for encoded in encoded_pictures()]
-    return [image.views[0] for image in found if isinstance(image, DecodedImage)]
+    return demo_pictures()
 
 
 def of_the_authors(pixels: Pixels) -> str:
@@ -110,8 +98,7 @@ def test_of_the_five_hashes_that_1_0_wrote_the_last_is_taken() -> None:
 
 def is_on(listed: Sequence[Image.Image], encoded: bytes, max_frames: int = 16) -> bool | None:
     """None: it cannot be known."""
-    image = decode(encoded, ImageLimits(max_frames=max_frames, has_pdq=True))
-    assert isinstance(image, DecodedImage)
+    image = decoded(encoded, ImageLimits(max_frames=max_frames, has_pdq=True))
     assert image.pdq is not None
     assert len(set(image.pdq)) == len(image.pdq)
     known = hashes_of(one for one in image.pdq if one is not None)
@@ -138,14 +125,12 @@ def test_every_frame_has_a_hash_and_frames_beyond_the_limit_are_known_to_have_no
     """The card is on the last frame."""
     options = {"lossless": True} if format_name == "WEBP" else {}
     encoded = frames(3, format_name, **options)
-    whole = decode(encoded, ImageLimits())
-    assert isinstance(whole, DecodedImage)
+    whole = decoded(encoded)
     last = Image.fromarray(whole.views[2])
     assert is_on([last], encoded) is True
     assert is_on([last], encoded, max_frames=2) is None
 
 
 def test_no_hash_is_computed_unless_it_is_asked_for() -> None:
-    image = decode(HIDING["behind_jpeg.jpg"][0](), ImageLimits())
-    assert isinstance(image, DecodedImage)
+    image = decoded(HIDING["behind_jpeg.jpg"][0]())
     assert image.pdq is None

@@ -1,21 +1,16 @@
 """Perceptual hashes: what they call a copy, and what they do not."""
 
 import io
-import tarfile
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.fft
 from PIL import Image
 
-from ingest.images.decode import DecodedImage, decode
 from ingest.images.phash import _candidates, near_duplicate_groups, phash
-from ingest.images.pixels import ImageLimits, Pixels
+from ingest.images.pixels import Pixels
+from tests.ingest.pictures import decoded, demo_pictures
 from tests.making import Patch
-
-DEMO = Path(__file__).parents[2] / "jobs/demo/corpus"
 
 
 def _distance(text: str, other: str) -> int:
@@ -23,17 +18,9 @@ def _distance(text: str, other: str) -> int:
     return (int(text, 16) ^ int(other, 16)).bit_count()
 
 
-def _files() -> Iterator[bytes]:
-    yield from (path.read_bytes() for path in sorted(DEMO.glob("tree/*/*")))
-    for path in sorted(DEMO.glob("shards/*.tar")):
-        with tarfile.open(path) as shard:
-            yield from (shard.extractfile(member).read() for member in shard.getmembers())  # type: ignore[union-attr]
-
-
 @pytest.fixture(scope="module")
 def pictures() -> list[Pixels]:
-    decoded = [decode(encoded, ImageLimits()) for encoded in _files()]
-    found = [one.views[0] for one in decoded if isinstance(one, DecodedImage)]
+    found = demo_pictures()
     assert len(found) >= 35
     return found
 
@@ -42,8 +29,7 @@ def _copy(pixels: Pixels, scale: float, quality: int) -> Pixels:
     image, out = Image.fromarray(pixels), io.BytesIO()
     size = (round(image.width * scale), round(image.height * scale))
     image.resize(size, Image.Resampling.LANCZOS).save(out, "JPEG", quality=quality)
-    copy = decode(out.getvalue(), ImageLimits())
-    assert isinstance(copy, DecodedImage)
+    copy = decoded(out.getvalue())
     return copy.views[0]
 
 

@@ -9,27 +9,16 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from ingest.images.decode import DecodedImage, Rejected, decode
 from ingest.images.files import formats
 from ingest.images.files import heif as heif_walker
-from ingest.images.pixels import ImageLimits
 from tests.ingest.crafted import box, card, half_transparent, heif, icon, joined_icon, scene
-from tests.ingest.remade import cleaned
+from tests.ingest.pictures import LIMITS, cleaned, decoded, refused
 from tests.nasty import encoded
 
-LIMITS = ImageLimits()
 
-
-def shown(content: bytes) -> DecodedImage:
-    image = decode(content, LIMITS)
-    assert isinstance(image, DecodedImage), image
-    return image
-
-
-def refused(content: bytes) -> tuple[str, str]:
-    image = decode(content, LIMITS)
-    assert isinstance(image, Rejected)
-    return image.reason, image.message
+def why(content: bytes) -> tuple[str, str]:
+    rejected = refused(content)
+    return rejected.reason, rejected.message
 
 
 def with_stated_size(whole: bytes, width: int, height: int) -> bytes:
@@ -48,14 +37,14 @@ def test_the_picture_is_what_was_written(name: str) -> None:
         "ico": lambda: icon(square, 64),
         "bitmap.ico": lambda: icon(square, 64, bitmap_format="bmp"),
     }[name]()
-    image = shown(content)
+    image = decoded(content)
     difference = np.abs(image.views[0].astype(int) - np.asarray(square)).mean()
     assert difference < (4 if name == "heic" else 1)
     assert (image.width, image.height, image.num_frames, image.metadata) == (64, 64, 1, frozenset())
 
 
 def test_of_several_pictures_the_primary_one_is_scanned_and_the_others_are_named() -> None:
-    image = shown(heif(card(), scene(), primary_index=1))
+    image = decoded(heif(card(), scene(), primary_index=1))
     assert (image.width, image.height, image.num_frames) == (*scene().size, 1)
     assert image.unseen == ("embedded_image",)
 
@@ -65,15 +54,15 @@ def test_a_picture_in_place_of_the_primary_one_is_not_taken_for_it() -> None:
     primary = whole.index(b"pitm") + 8
     assert whole[primary : primary + 2] == b"\0\1"
     for item in (2, 9):  # the thumbnail, and none
-        reason, _ = refused(whole[:primary] + bytes([0, item]) + whole[primary + 2 :])
-        assert reason in ("corrupt", "unsupported_format")
+        found, _ = why(whole[:primary] + bytes([0, item]) + whole[primary + 2 :])
+        assert found in ("corrupt", "unsupported_format")
 
 
 def test_what_a_phone_writes_beside_the_picture_is_named() -> None:
     exif = Image.Exif()
     exif[0x010F], exif[0x0132] = "maker", "2026:01:02 03:04:05"
     xmp = b'<x:xmpmeta><rdf:RDF><rdf:Description dc:creator="a"/></rdf:RDF></x:xmpmeta>'
-    image = shown(heif(exif=exif.tobytes(), xmp=xmp))
+    image = decoded(heif(exif=exif.tobytes(), xmp=xmp))
     assert image.metadata == {"camera", "datetime", "artist"}
     assert image.unseen == ()
 
@@ -83,7 +72,7 @@ def test_a_turned_heic_is_scanned_as_it_is_shown_and_is_not_cleaned(orientation:
     exif = Image.Exif()
     exif[0x0112], exif[0x010F] = orientation, "maker"
     whole = heif(scene().crop((0, 0, 256, 160)), exif=exif.tobytes(), thumbnails=[64])
-    image = shown(whole)
+    image = decoded(whole)
     assert image.metadata == {"camera"}
     assert (image.width, image.height) == ((160, 256) if orientation >= 5 else (256, 160))
     assert cleaned(whole, 1) is None
@@ -91,8 +80,8 @@ def test_a_turned_heic_is_scanned_as_it_is_shown_and_is_not_cleaned(orientation:
 
 def test_a_small_picture_that_no_box_calls_a_thumbnail_is_another_picture() -> None:
     whole = heif(thumbnails=[64])
-    assert shown(whole).unseen == ()
-    assert shown(whole.replace(b"thmb", b"cdsc")).unseen == ("embedded_image",)
+    assert decoded(whole).unseen == ()
+    assert decoded(whole.replace(b"thmb", b"cdsc")).unseen == ("embedded_image",)
 
 
 def test_depth_and_maps_of_brightness_are_known_parts_and_other_auxiliary_pictures_are_not() -> None:
@@ -100,11 +89,11 @@ def test_depth_and_maps_of_brightness_are_known_parts_and_other_auxiliary_pictur
     whole = heif(half_transparent())
     assert alpha in whole
     for name in (b"urn:mpeg:hevc:2015:auxid:2\0", b"urn:com:apple:photo:2020:a\0"):
-        assert shown(whole.replace(alpha, name)).unseen == ()
-    assert shown(whole.replace(alpha, b"urn:mpeg:hevc:2015:auxid:9\0")).unseen == ("embedded_image",)
+        assert decoded(whole.replace(alpha, name)).unseen == ()
+    assert decoded(whole.replace(alpha, b"urn:mpeg:hevc:2015:auxid:9\0")).unseen == ("embedded_image",)
     item = heif(exif=b"Exif\0\0II*\0" + bytes(200))
-    assert shown(item.replace(b"Exif", b"tmap")).unseen == ()
-    assert shown(item.replace(b"Exif", b"tmax")).unseen == ("embedded_image",)
+    assert decoded(item.replace(b"Exif", b"tmap")).unseen == ()
+    assert decoded(item.replace(b"Exif", b"tmax")).unseen == ("embedded_image",)
 
 
 def test_what_a_crop_takes_away_is_hidden() -> None:
@@ -113,30 +102,29 @@ def test_what_a_crop_takes_away_is_hidden() -> None:
     crop = b"clap" + struct.pack(">II", 251, 1)
     assert crop in whole
     cropped = whole.replace(crop, b"clap" + struct.pack(">II", 91, 1))
-    assert refused(cropped)[0] == "corrupt"
+    assert why(cropped)[0] == "corrupt"
     for content, kinds in ((whole, set()), (cropped, {"hidden_pixels"})):
-        pieces = heif_walker.pieces(content, False, None)
+        pieces = heif_walker.pieces(content, False)
         assert {piece.kind for piece in pieces if piece.num_bytes} == kinds
 
 
 def test_a_heic_is_bounded_by_the_sizes_that_it_states() -> None:
     whole = heif()
     message = "40000x40000 pixels, the limit is 178000000 (--max-pixels-in)"
-    assert refused(with_stated_size(whole, 40_000, 40_000)) == ("too_many_pixels", message)
-    assert refused(with_stated_size(whole, 13_000, 10_000))[0] == "too_much_memory"
-    assert refused(with_stated_size(whole, 16, 16))[0] == "corrupt"  # less than is coded
+    assert why(with_stated_size(whole, 40_000, 40_000)) == ("too_many_pixels", message)
+    assert why(with_stated_size(whole, 13_000, 10_000))[0] == "too_much_memory"
+    assert why(with_stated_size(whole, 16, 16))[0] == "corrupt"  # less than is coded
 
 
 @pytest.mark.parametrize("depth", [1, 5])
 def test_a_heic_whose_parts_have_no_bound_is_not_decoded_even_inside_another_file(depth: int) -> None:
     """Tiles that are made of others, and a picture that is made of another, and so on, deeper than it is followed."""
     coded = derived_heif(0)
-    assert shown(coded).unseen == ()
-    assert shown(derived_heif(2)).unseen == ()  # such a picture may have two names
+    assert decoded(coded).unseen == ()
+    assert decoded(derived_heif(2)).unseen == ()  # such a picture may have two names
     whole = derived_heif(depth, kind=b"grid" if depth == 1 else b"iden")
-    assert refused(whole) == ("unsupported_format", "this kind of HEIF is not decoded")
-    image = decode(encoded(scene(), "JPEG") + whole, replace(LIMITS, has_pdq=True))
-    assert isinstance(image, DecodedImage)
+    assert why(whole) == ("unsupported_format", "this kind of HEIF is not decoded")
+    image = decoded(encoded(scene(), "JPEG") + whole, replace(LIMITS, has_pdq=True))
     assert image.unseen == ("embedded_image", "trailing_data")
     assert image.pdq is not None
     assert None in image.pdq
@@ -183,7 +171,7 @@ def derived_heif(depth: int, kind: bytes = b"iden") -> bytes:
 def test_a_heic_made_of_what_is_not_decoded_says_so() -> None:
     whole = heif()
     for coding in (b"av01", b"iovl", b"jpeg", b"unci"):
-        assert refused(whole.replace(b"hvc1", coding)) == ("unsupported_format", "this kind of HEIF is not decoded")
+        assert why(whole.replace(b"hvc1", coding)) == ("unsupported_format", "this kind of HEIF is not decoded")
 
 
 def test_a_heic_that_says_twice_which_picture_is_shown_is_not_decoded() -> None:
@@ -192,7 +180,7 @@ def test_a_heic_that_says_twice_which_picture_is_shown_is_not_decoded() -> None:
     holder = whole.index(b"meta") - 4
     size = struct.pack(">I", struct.unpack(">I", whole[holder : holder + 4])[0] + len(pitm))
     twice = whole[:holder] + size + whole[holder + 4 : at] + pitm + whole[at:]
-    assert refused(twice)[0] == "unsupported_format"
+    assert why(twice)[0] == "unsupported_format"
 
 
 def test_without_the_extra_a_heic_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +188,7 @@ def test_without_the_extra_a_heic_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setattr(formats, "READ", tuple(name for name in formats.READ if name != formats.HEIF))
     for content in (heif(), with_stated_size(heif(), 40_000, 40_000)):
         message = 'HEIC and HEIF need the extra heic: pip install "privsieve[heic]"'
-        assert refused(content) == ("unsupported_format", message)
+        assert why(content) == ("unsupported_format", message)
 
 
 @pytest.mark.parametrize(
@@ -220,29 +208,29 @@ def test_without_the_extra_a_heic_says_what_to_install(monkeypatch: pytest.Monke
 def test_a_jpeg_2000_that_asks_for_more_than_its_pixels_is_not_decoded(changed: Callable[[bytes], bytes]) -> None:
     whole = encoded(scene(), "JPEG2000")
     assert changed(whole) != whole
-    assert refused(changed(whole)) == ("unsupported_format", "this kind of JPEG2000 is not decoded")
+    assert why(changed(whole)) == ("unsupported_format", "this kind of JPEG2000 is not decoded")
 
 
 def test_a_jpeg_2000_whose_tiles_are_missing_is_damaged() -> None:
     whole = encoded(scene(), "JPEG2000", no_jp2=True, tile_size=(64, 64))
     last = whole.rindex(b"\xff\x90\0\x0a")
-    assert refused(whole[:last] + b"\xff\xd9")[0] == "corrupt"
+    assert why(whole[:last] + b"\xff\xd9")[0] == "corrupt"
 
 
 def test_the_largest_picture_of_an_icon_is_scanned_whatever_its_directory_says() -> None:
-    image = shown(joined_icon(icon(scene(), 32), icon(scene(), 128)))
+    image = decoded(joined_icon(icon(scene(), 32), icon(scene(), 128)))
     assert (image.width, image.height, image.unseen) == (128, 96, ())
 
 
 def test_an_icon_with_a_huge_bitmap_is_refused_from_its_header() -> None:
     header = struct.pack("<IiiHHIIiiII", 40, 60_000, 120_000, 1, 32, 0, 0, 0, 0, 0, 0)
     message = "60000x60000 pixels, the limit is 178000000 (--max-pixels-in)"
-    assert refused(joined_icon(bytes(22) + header)) == ("too_many_pixels", message)
+    assert why(joined_icon(bytes(22) + header)) == ("too_many_pixels", message)
 
 
 def test_a_box_in_front_of_the_picture_is_no_harm() -> None:
     whole = encoded(scene(), "JPEG2000")
-    assert shown(whole[:12] + whole[12:32] + box(b"xml ", b"<a/>") + whole[32:]).unseen == ()
+    assert decoded(whole[:12] + whole[12:32] + box(b"xml ", b"<a/>") + whole[32:]).unseen == ()
 
 
 def test_a_heic_whose_first_box_is_long_is_no_icon() -> None:
@@ -253,7 +241,7 @@ def test_a_heic_whose_first_box_is_long_is_no_icon() -> None:
     longer = struct.pack(">I", 256) + whole[4:first] + b"heic" * (grown // 4) + whole[first:]
     longer = longer.replace(struct.pack(">I", place), struct.pack(">I", place + grown), 1)
     assert longer.startswith(b"\0\0\1\0")
-    assert (shown(longer).format, shown(longer).unseen) == ("heif", ())
+    assert (decoded(longer).format, decoded(longer).unseen) == ("heif", ())
 
 
 def position() -> bytes:
@@ -265,13 +253,13 @@ def position() -> bytes:
 
 def test_metadata_of_a_jpeg_2000_and_of_each_picture_of_an_icon_is_named() -> None:
     whole = encoded(scene(), "JPEG2000")
-    image = shown(whole + box(b"uuid", b"JpgTiffExif->JP2" + position()))
+    image = decoded(whole + box(b"uuid", b"JpgTiffExif->JP2" + position()))
     assert (set(image.metadata), image.unseen) == ({"camera", "gps"}, ())
     iptc = bytes.fromhex("33c7a4d2b81d4723a0baf1a3e097ad38") + b"\x1c\2\x50\0\4Anna"
-    assert shown(whole + box(b"uuid", iptc)).metadata == {"artist"}
-    assert shown(whole + box(b"xml ", b"<a>Anna</a>")).metadata == {"description"}
+    assert decoded(whole + box(b"uuid", iptc)).metadata == {"artist"}
+    assert decoded(whole + box(b"xml ", b"<a>Anna</a>")).metadata == {"description"}
     texts = PngInfo()
     texts.add_text("Author", "Anna")
     small = bytes(22) + encoded(scene().resize((32, 24)), "PNG", pnginfo=texts)
-    image = shown(joined_icon(icon(scene(), 128), small))
+    image = decoded(joined_icon(icon(scene(), 128), small))
     assert (set(image.metadata), image.unseen) == ({"artist"}, ())

@@ -6,29 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.sample import MAX_BYTES, MAX_SAMPLES, Slice, cut
-from scoring.runs.ledger import finished, ledger_of, result_name, result_names
+from ingest.sample import Slice
+from scoring.runs.ledger import finished, has_result, ledger_of, only_shards, result_name, result_names
 
-SIZES = st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 2 * MAX_BYTES)), max_size=60)
 SHARDS = st.text(min_size=1, max_size=80)
-
-
-@pytest.mark.slow
-@given(sizes=SIZES, many=st.sampled_from([0, MAX_SAMPLES - 1, MAX_SAMPLES, 2 * MAX_SAMPLES + 1]))
-def test_every_sample_is_in_exactly_one_slice(sizes: list[int], many: int) -> None:
-    sizes = sizes + [1] * many
-    samples = [({"index": index}, size) for index, size in enumerate(sizes)]
-    found = list(cut("a", iter(samples)))
-    assert found == list(cut("a", iter(samples)))
-    assert [at["index"] for slice_ in found for at in slice_.locators] == list(range(len(sizes)))
-    assert [slice_.number for slice_ in found] == list(range(len(found)))
-    assert [slice_.is_last for slice_ in found] == [False] * (len(found) - 1) + [True]
-    for slice_ in found:
-        num_bytes = sum(sizes[at["index"]] for at in slice_.locators)
-        assert len(slice_.locators) <= MAX_SAMPLES
-        assert num_bytes <= MAX_BYTES or len(slice_.locators) == 1
-        assert slice_.locators or len(found) == 1
-        assert Slice.from_json(slice_.to_json()) == slice_
 
 
 @pytest.mark.slow
@@ -55,12 +36,16 @@ def test_result_names_tell_shard_and_number_apart(shards: list[str], num_slices:
         ([(0, False), (2, True)], False),
         ([(0, False), (1, False), (1, True)], False),
         ([(0, True), (1, True)], False),
+        ([(0, False), (1, True), (2, True)], False),
+        ([(0, False), (1, True), (2, False)], False),
+        ([(n, n == 11) for n in range(12)], True),
     ],
 )
 def test_a_shard_is_finished_when_all_its_slices_are_there(there: list[tuple[int, bool]], is_finished: bool) -> None:
     others = [result_name("b", 0, True), "run.json", f"{result_name('a', 0, True)}.part"]
-    ledger = ledger_of([*others, *(result_name("a", number, is_last) for number, is_last in there)])
-    assert finished("a", ledger) is is_finished
+    names = [result_name("a", number, is_last) for number, is_last in there]
+    for order in (names, names[::-1]):
+        assert finished("a", ledger_of([*others, *order])) is is_finished
 
 
 def test_an_undecodable_shard_name_survives_json() -> None:
@@ -68,3 +53,30 @@ def test_an_undecodable_shard_name_survives_json() -> None:
     assert slice_.to_json().isascii()
     assert Slice.from_json(slice_.to_json()) == slice_
     assert result_name(slice_.shard, 0, True).isascii()
+
+
+SHARD = "a/00000.tar"
+
+
+def test_a_slice_has_its_result_only_as_what_it_is() -> None:
+    ledger = ledger_of(result_name(SHARD, n, n == 2) for n in range(3))
+    assert [has_result(SHARD, n, False, ledger) for n in range(4)] == [True, True, False, False]
+    assert has_result(SHARD, 2, True, ledger)
+    assert not has_result(SHARD, 1, True, ledger)
+    assert not has_result("b.tar", 0, False, ledger)
+
+
+def test_other_files_are_passed_over() -> None:
+    shard_id = result_name(SHARD, 0, False).removesuffix(".00000.parquet")
+    ends = ["", ".0000", f".{'9' * 30}", ".00000-first", ".-last"]
+    others = ["run.json", ".00000.parquet", "00000.parquet", f"{shard_id}.00000.parquet.1a2b3c4d.part"]
+    assert len(ledger_of([*others, *(f"{shard_id}{end}.parquet" for end in ends)])) == 0
+
+
+def test_a_worker_is_given_its_shards_only() -> None:
+    shards = [f"{n:05d}.tar" for n in range(10)]
+    ledger = ledger_of(result_name(shard, 0, True) for shard in shards)
+    some = only_shards([shards[3], "no.tar"], ledger)
+    assert len(some) == 1
+    assert finished(shards[3], some)
+    assert not finished(shards[4], some)

@@ -4,7 +4,6 @@ import gzip
 import io
 import random
 import tarfile
-import time
 import tracemalloc
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -63,17 +62,19 @@ def test_names_that_lead_out_are_only_names(tmp_path: Path, packed: bool) -> Non
 
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
-def test_links_and_devices_are_never_followed(tmp_path: Path, kind: bytes, packed: bool) -> None:
-    samples = read(tmp_path, ONE + header("x.jpg", kind, link="/dev/zero") + TWO, packed)
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *(header("x.jpg", kind, link="/dev/zero") for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE)),
+        *(header("x.jpg", kind, link="/dev/zero") for kind in (tarfile.BLKTYPE, tarfile.FIFOTYPE)),
+        member("x.jpg", jpeg(3), b"Z"),
+        member("x.txt", b"words") + header("x.v1.jpg", tarfile.SYMTYPE, link="x.txt"),
+    ],
+)
+def test_links_devices_and_unknown_kinds_are_never_followed(tmp_path: Path, odd: bytes, packed: bool) -> None:
+    samples = read(tmp_path, ONE + odd + TWO, packed)
     assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
     assert samples[1].encoded == b""
-
-
-@pytest.mark.parametrize("packed", [PLAIN, PACKED])
-def test_an_unknown_kind_of_member_is_reported(tmp_path: Path, packed: bool) -> None:
-    samples = read(tmp_path, ONE + member("x.jpg", jpeg(3), b"Z") + TWO, packed)
-    assert reasons(samples) == [("1", None), ("x", "not_a_file"), ("2", None)]
 
 
 @pytest.mark.parametrize("packed", [PLAIN, PACKED])
@@ -135,9 +136,7 @@ def test_a_header_of_gigabytes_is_not_read_into_memory(tmp_path: Path, kind: byt
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
 def test_headers_that_follow_one_another_without_end(tmp_path: Path, kind: bytes) -> None:
     chain = (pax(path="a.jpg") if kind == tarfile.XHDTYPE else member("x", b"a.jpg", kind)) * 3000
-    started = time.monotonic()
     samples = read(tmp_path, ONE + chain + TWO)
-    assert time.monotonic() - started < 300
     assert reasons(samples)[:2] == [("1", None), (f"@{len(ONE)}", "corrupt_shard")]
     assert samples[-1].key == "a"
     assert samples[-1].encoded == jpeg(2)

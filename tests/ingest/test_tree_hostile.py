@@ -4,7 +4,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,17 +64,6 @@ def test_a_folder_too_deep_for_a_path_costs_its_own_row_only(folder: Path) -> No
     top, deep = samples_of(open_source(str(folder / "in"), None, None))
     assert (top.key, top.fault) == ("top.jpg", None)
     assert (deep.key, deep.fault) == ("n" * 200, Fault("unreadable", "file name too long"))
-
-
-def test_folders_that_are_linked_to_each_other_are_entered_once(tmp_path: Path) -> None:
-    names = [f"folder{n}" for n in range(8)]
-    for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x.jpg").write_bytes(jpeg(1))
-        for other in names:
-            (tmp_path / name / f"to_{other}").symlink_to(f"../{other}")
-    found = samples_of(open_source(str(tmp_path), None, None))
-    assert Counter(s.fault.reason if s.fault else "" for s in found) == {"": 8, "linked_folder": 64}
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="this system has no /proc")

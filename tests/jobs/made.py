@@ -26,6 +26,7 @@ from scoring.runs.lease import lease
 from scoring.runs.ledger import has_any_result
 from scoring.runs.record import read_record
 from scoring.runs.results import results
+from scoring.runs.source import source_of
 from scoring.table import SCHEMA, Facts, to_table
 from scoring.taxonomy import KEYS
 from tests.making import Patch
@@ -74,7 +75,7 @@ def privsieve(*args: object) -> int:
 def compact_run(run: object, rows_per_file: int = compacting.ROWS_PER_FILE) -> None:
     """As a scan does at its end with many more small files."""
     where, record = read_record(str(run))
-    shards = [shard for shard in record.open_source().shards if has_any_result(shard, results(where).ledger)]
+    shards = [shard for shard in source_of(record).shards if has_any_result(shard, results(where).ledger)]
     with Patch.context() as changed, lease(where.at(RUN_LEASE), str(run), takeover=True) as own_lease:
         changed.setattr(compacting, "COMPACT_FROM", 1)
         changed.setattr(compacting, "ROWS_PER_FILE", rows_per_file)

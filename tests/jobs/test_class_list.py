@@ -1,6 +1,5 @@
 """`scan --labels` and `scan --sample N --per-category`: Places365's flat layouts, and classes from a list."""
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.categories import read_class_list
-from ingest.errors import LabelsError, StorageError
+from ingest.errors import LabelsError
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels
 from tests.jobs.made import jpeg, privsieve, rows
 
@@ -87,13 +86,6 @@ def test_a_file_that_is_no_list_is_refused_in_one_line(tmp_path: Path, content: 
     with pytest.raises(LabelsError, match=message) as refused:
         read_class_list(str(tmp_path / "list"))
     assert "\n" not in str(refused.value)
-
-
-def test_a_list_that_is_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    for url in (str(tmp_path / "pipe"), "/dev/zero"):
-        with pytest.raises(StorageError, match="it is a pipe, socket or device, not a file"):
-            read_class_list(url)
 
 
 def test_a_short_form_of_two_names_with_two_classes_gives_neither(tmp_path: Path) -> None:

@@ -2,11 +2,7 @@
 
 import io
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import fsspec
@@ -14,18 +10,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import RunError
+from ingest.errors import IncompleteError, RunError, StorageError
 from ingest.formats import open_source
 from ingest.storage.place import Place, place
 from reports.run import warehouse
 from reports.run.warehouse import open_warehouse, setup_statements
 from scoring.runs import MANIFEST
+from scoring.runs.lease import Lease
 from scoring.runs.ledger import finished, has_result, result_name
 from scoring.runs.results import RowRange, RunListing, listing, manifest, results
 from scoring.runs.rows import rows_at
 from scoring.table import IMAGE_SCHEMA, SCHEMA
 from tests.jobs.made import SHARDS, _rows, compact_run, made_run, privsieve, shard
-from tests.making import Capture, Folders, Patch
+from tests.jobs.releases import stopped_at
+from tests.making import Capture, Patch
 from tests.records import score_files, write_result
 
 
@@ -60,14 +58,6 @@ def test_the_same_rows_sorted_in_few_files(tmp_path: Path, capsys: Capture) -> N
     footer = pq.read_metadata(compact[0]).metadata
     assert footer[b"privsieve.num_rows"] == b"98"
     assert footer[b"privsieve.reasons"] == b"empty=9"
-
-
-def test_a_second_time_does_nothing(tmp_path: Path) -> None:
-    run = made_run(tmp_path, SHARDS)
-    compact_run(run)
-    before = {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))}
-    compact_run(run)
-    assert {path: path.stat().st_mtime_ns for path in sorted(run.rglob("*.*"))} == before
 
 
 def test_a_later_scan_sees_that_all_is_done_and_a_shard_finds_its_rows(tmp_path: Path) -> None:
@@ -166,77 +156,51 @@ def test_a_run_behind_a_url(tmp_path: Path) -> None:
         memory.rm("/compact-test", recursive=True)
 
 
-# ---- killed at any moment ---------------------------------------------------------------------------------------
-
-NUM_SHARDS, SLICES, ROWS = 20, 3, 20
-ROWS_PER_FILE = 120
-COMPACT = "import sys; from tests.jobs.made import compact_run; compact_run(sys.argv[1], int(sys.argv[2]))"
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: Folders) -> Path:
-    return made_run(tmp_path_factory.mktemp("large"), [(ROWS,) * SLICES] * NUM_SHARDS)
-
-
-@pytest.fixture(scope="module")
-def rows_of_large(large: Path) -> pa.Table:
-    return _all(large).sort_by([("shard", "ascending"), ("index", "ascending")])
-
-
-def _num_files(folder: Path) -> int:
-    return len([p for p in folder.glob("*.parquet") if p.name[0].isdigit()])
+# ---- stopped at any moment --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "moment",
-    [
-        pytest.param(lambda run: (run / "compact").exists(), id="the first file is begun"),
-        pytest.param(lambda run: _num_files(run / "compact") >= 3, id="some files are there"),
-        pytest.param(lambda run: list((run / "compact").glob("shards-*.parquet")), id="all files are there"),
-        pytest.param(lambda run: (run / MANIFEST).exists(), id="slices are being removed"),
-    ],
-)
-def test_killed_and_continued(
-    large: Path, rows_of_large: pa.Table, tmp_path: Path, moment: Callable[[Path], object]
+def test_wherever_it_stops_no_row_is_lost_or_doubled_and_the_next_scan_ends_it(
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    run = shutil.copytree(large, tmp_path / "run")
-    expected = [(NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS, NUM_SHARDS * SLICES * ROWS // 10)]
-    working = subprocess.Popen([sys.executable, "-c", COMPACT, str(run), str(ROWS_PER_FILE)])
-    deadline = time.monotonic() + 1500
-    while not moment(run) and time.monotonic() < deadline:
-        time.sleep(0.0005)
-    working.send_signal(signal.SIGKILL)
-    working.communicate()
-    assert working.returncode in (-signal.SIGKILL, 0)  # 0: it was faster than the signal
-    assert moment(run)
-    assert _seen(run) == expected
-    compact_run(run, ROWS_PER_FILE)
-    assert _seen(run) == expected
-    assert [path.name[:6] for path in sorted((run / "compact").iterdir())] == [
-        *(f"{n:05d}-" for n in range(10)),
-        "shards",
-    ]
-    assert list((run / "scores").iterdir()) == []
-    assert _all(run).equals(rows_of_large)
+    whole, states = made_run(tmp_path, SHARDS), set[tuple[bool, bool]]()
+    rows = _all(whole).sort_by([("shard", "ascending"), ("index", "ascending")])
+    for number in range(2, 40, 2):
+        run = shutil.copytree(whole, tmp_path / str(number))
+        undo = stopped_at(monkeypatch, number)
+        with suppress(StorageError):
+            compact_run(run, 100)
+            assert states == {(False, True), (True, True), (True, False)}
+            return
+        undo()
+        states.add(((run / "compact").exists(), not (run / MANIFEST).exists()))
+        assert _seen(run) == [(225, 225, 21)]
+        compact_run(run, 100)
+        assert [path.name[:6] for path in sorted((run / "compact").iterdir())] == [
+            *("00000-", "00001-", "00002-", "shards")
+        ]
+        assert list((run / "scores").iterdir()) == []
+        assert _all(run).equals(rows)
+    raise AssertionError("it never came to its end")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rows_per_file", [ROWS_PER_FILE, 180])
-def test_a_second_one_takes_over_while_the_first_works(
-    large: Path, rows_of_large: pa.Table, tmp_path: Path, rows_per_file: int
+@pytest.mark.parametrize("rows_per_file", [100, 70])
+def test_one_that_was_taken_over_before_it_decides_changes_nothing(
+    rows_per_file: int, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    run = shutil.copytree(large, tmp_path / "run")
-    first = subprocess.Popen([sys.executable, "-c", COMPACT, str(run), str(ROWS_PER_FILE)], stderr=subprocess.DEVNULL)
-    while first.poll() is None and _num_files(run / "compact") < 2:
-        time.sleep(0.0005)
-    compact_run(run, rows_per_file)
-    first.communicate(timeout=1500)
-    assert _all(run).equals(rows_of_large)
-    where = place(str(run))
-    known = results(where)
-    for n in range(NUM_SHARDS):
-        assert set(rows_at(where, known.of(f"{n:05d}.tar"))["shard"].to_pylist()) == {f"{n:05d}.tar"}
+    run, confirm = made_run(tmp_path, SHARDS), Lease.confirm
+    rows = _all(run).sort_by([("shard", "ascending"), ("index", "ascending")])
+
+    def taken_over(first: Lease) -> None:
+        monkeypatch.setattr(Lease, "confirm", confirm)
+        compact_run(run, rows_per_file)
+        confirm(first)
+
+    monkeypatch.setattr(Lease, "confirm", taken_over)
+    with pytest.raises(IncompleteError, match="another command has taken this run over"):
+        compact_run(run, 100)
+    assert _all(run).equals(rows)
+    assert _seen(run) == [(225, 225, 21)]
 
 
 def test_nothing_is_removed_where_the_large_files_are_not_what_was_decided(tmp_path: Path) -> None:
@@ -295,10 +259,10 @@ def test_a_scan_compacts_at_its_end_and_takes_what_the_source_gains_later(
     assert _scan(corpus, run) == 0
     assert "40 images in 2 of 2 shards: 34 scored, 6 quarantined" in capsys.readouterr().out
     assert list((run / "scores").iterdir()) == []
-    compacted = sorted(path for path in run.rglob("*") if path.is_file())
+    compacted = {path: path.stat().st_mtime_ns for path in (run / "compact").iterdir()}
     assert _scan(corpus, run) == 0
     assert "40 images in 2 of 2 shards: 34 scored, 6 quarantined" in capsys.readouterr().out
-    assert sorted(path for path in run.rglob("*") if path.is_file()) == compacted
+    assert {path: path.stat().st_mtime_ns for path in (run / "compact").iterdir()} == compacted
     shard(corpus / "00002.tar", 40, 10)  # one more: it stays as it is
     assert _scan(corpus, run) == 0
     assert "50 images in 3 of 3 shards" in capsys.readouterr().out
@@ -315,20 +279,6 @@ def test_a_scan_compacts_at_its_end_and_takes_what_the_source_gains_later(
         assert rows_at(place(str(run)), known.of(name))["key"].to_pylist() == [f"{n:09d}" for n in keys]
     assert privsieve("report", run, "--format", "json") == 0
     assert '"kind": "whole"' in capsys.readouterr().out
-
-
-def test_a_shard_that_was_replaced_after_the_run_was_compacted_is_reported(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
-    monkeypatch.setattr("jobs.scanning.compacting.COMPACT_FROM", 2)
-    corpus, run = tmp_path / "corpus", tmp_path / "run"
-    corpus.mkdir()
-    for number in range(2):
-        shard(corpus / f"{number:05d}.tar", 20 * number, 20)
-    assert _scan(corpus, run) == 0
-    shard(corpus / "00001.tar", 100, 20)
-    assert _scan(corpus, run) == 1
-    assert "00001.tar changed between two scans of this run" in capsys.readouterr().err
 
 
 def test_filter_decides_the_same_on_a_compacted_run(scanned: Path, tmp_path: Path, capsys: Capture) -> None:

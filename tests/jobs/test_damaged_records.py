@@ -37,10 +37,9 @@ ODD: tuple[bytes, ...] = (
 """Instead of the whole file."""
 
 VALUES: tuple[str, ...] = (
-    *("null", "true", "0", "-1", "1e999", "-1e999", "NaN", "Infinity", "1.5", "9223372036854775807"),
-    *("9" * 400, "9" * 5000),
-    *('""', '"a\\u0000b"', '"\\ud800"', '"\\u001b[31m\\u009b\\r\\u202e"', '"../../x.parquet"', f'"{"x" * 100_000}"'),
-    *("[]", "{}", '[["a"]]', '{"name": 1}', '{"name": "canned", "protocol": [], "assessed": "all"}', "[null]"),
+    *("null", "true", "-1", "1e999", "NaN", "1.5", "9" * 5000),
+    *('"a\\u0000b"', '"\\ud800"', '"\\u001b[31m\\u009b\\r\\u202e"', '"../../x.parquet"', f'"{"x" * 100_000}"'),
+    *("[]", '[["a"]]', '{"name": 1}'),
 )
 """Instead of each value of the file, as JSON."""
 

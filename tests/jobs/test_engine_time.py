@@ -90,12 +90,15 @@ def test_status_says_how_long_engines_had_too_few_requests(scanned: Path, tmp_pa
     run = shutil.copytree(scanned, tmp_path / "run")
     assert privsieve("status", run) == 0
     assert "than a step takes" not in capsys.readouterr().out
-    time = EngineTime(seconds=7200, short_s={"reading": 36, "preparing": 72}, most_bytes_ahead=200 * 2**20)
+    time = EngineTime(
+        seconds=7200, short_s={"reading": 36, "preparing": 72}, most_bytes_ahead=200 * 2**20, num_restarts=2
+    )
     add_engine_time(place(str(run)), time)
     assert privsieve("status", run) == 0
     shown = capsys.readouterr().out
     assert "engines had fewer requests than a step takes for 1.5 % of " in shown
     assert " (preparing 1.0 %, reading 0.5 %); at most 200 MiB ahead of one engine\n" in shown
+    assert "engines were loaded again because their memory had grown: 2 times\n" in shown
     assert privsieve("status", run, "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["engine_time"]["short_s"] == {"reading": 36, "preparing": 72}
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -116,66 +115,22 @@ def test_a_caller_in_python_gets_the_counts_and_nothing_is_printed(
     }
 
 
-def test_decisions_lie_in_the_order_of_the_source(run: Path, policy: Path, tmp_path: Path) -> None:
-    assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out", "--executor", "inline") == 0
-    table = pq.read_table(tmp_path / "out" / "not-for-publication/decisions.parquet")
-    places = list(zip(table["shard"].to_pylist(), table["index"].to_pylist(), strict=True))
-    assert places == [("00000.tar", n) for n in range(20)] + [("00001.tar", n) for n in range(15)]
-    assert table.schema == DECISIONS_SCHEMA
-
-
-# ---- what an interrupted filter left ----------------------------------------------------------------------------
-
-
-def interrupted(corpus: Path, run: Path, policy: Path, out: Path) -> None:
-    """The second shard has changed while the filter works; then it is what it was."""
-    last = corpus / "00001.tar"
-    intact, times = last.read_bytes(), last.stat()
-    last.write_bytes(b"")
-    try:
-        assert privsieve("filter", run, "--policy", policy, "--out", out) == 1
-    finally:
-        last.write_bytes(intact)
-        os.utime(last, ns=(times.st_atime_ns, times.st_mtime_ns))  # other tests scan it too
-
-
-def test_a_release_that_an_older_version_began_is_continued(
-    corpus: Path, run: Path, policy: Path, tmp_path: Path
-) -> None:
-    """It left no decisions for the shards that it had copied; what is kept has the same hash."""
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    assert privsieve("filter", run, "--policy", policy, "--out", whole) == 0
-    interrupted(corpus, run, policy, out)
-    [decisions] = (out / "release.unfinished").glob("*.parquet")
-    decisions.unlink()
-    stamp = (out / "00000.tar").stat().st_mtime_ns
-    assert privsieve("filter", run, "--policy", policy, "--out", out, "--resume") == 0
-    assert (out / "00000.tar").stat().st_mtime_ns == stamp
-    assert files(out) == files(whole)
-
-
-def test_the_hash_of_what_is_kept_is_that_of_older_versions() -> None:
-    actions = ["keep", "drop", "flag", "keep", "drop", "keep"]
-    columns = {
-        "shard": ["a.tar"] * 6,
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_the_hash_of_what_is_kept_is_the_same_however_many_decisions_come_at_once(is_whole: bool) -> None:
+    columns = {name: ["x"] * 6 for name in ("shard", "key", "rule", "reason")} | {
         "index": list(range(6)),
-        "key": ["k"] * 6,
         "sha256": [f"{n:064x}" for n in range(6)],
-        "action": actions,
-        "rule": ["r"] * 6,
-        "reason": ["w"] * 6,
+        "action": ["keep", "drop", "flag", "keep", "drop", "keep"],
     }
-    decisions = pa.table(columns, pa.schema([DECISIONS_SCHEMA.field(name) for name in columns]))
-    for is_whole in (True, False):
-        kept = kept_of(decisions, is_whole)
-        older = hashlib.sha256(json.dumps([sorted(kept.sha256.items()), kept.num_samples]).encode()).hexdigest()
-        for at_once in (1, 2, 6):
-            pieces = KeptHash("a.tar")
-            for first in range(0, 6, at_once):
-                pieces.update(decisions.slice(first, at_once))
-            assert (pieces.hexdigest(is_whole), pieces.num_kept) == (older, 4)
-    nothing = hashlib.sha256(json.dumps([[], 0]).encode()).hexdigest()
-    assert KeptHash("a.tar").hexdigest(is_whole=True) == nothing
+    schema = pa.schema([field for field in DECISIONS_SCHEMA if field.name in columns])
+    decisions = pa.table({name: columns[name] for name in schema.names}, schema)
+    kept = kept_of(decisions, is_whole)
+    whole = hashlib.sha256(json.dumps([sorted(kept.sha256.items()), kept.num_samples]).encode()).hexdigest()
+    for at_once in (1, 2, 6):
+        pieces = KeptHash("a.tar")
+        for first in range(0, 6, at_once):
+            pieces.update(decisions.slice(first, at_once))
+        assert (pieces.hexdigest(is_whole), pieces.num_kept) == (whole, 4)
     with pytest.raises(RunError, match=r"a\.tar: the run has index 0 after index 5; scan the source into a new run"):
         pieces.update(decisions)
 
@@ -193,9 +148,6 @@ def test_decisions_that_are_damaged_or_do_not_add_up_release_nothing(tmp_path: P
     with pytest.raises(IncompleteError, match=r"the decisions for a\.tar are damaged or gone .*; nothing is released"):
         joined(out, [share], DECISIONS, 2)
     assert list(files(tmp_path / "out")) == [str(where.relative_to(tmp_path / "out"))]
-
-
-# ---- memory -----------------------------------------------------------------------------------------------------
 
 
 def test_of_a_compacted_shard_only_some_rows_are_read_at_once(tmp_path: Path) -> None:

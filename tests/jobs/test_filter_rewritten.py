@@ -95,7 +95,9 @@ def test_an_interrupted_clean_release_goes_on_to_the_same_result(tmp_path: Path)
     (source / "1.tar").write_bytes(b"another")
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out") != 0
     (tmp_path / "away.tar").rename(source / "1.tar")
+    first = (tmp_path / "out" / "0.tar").stat().st_mtime_ns
     assert privsieve("filter", run, "--policy", policy, "--out", tmp_path / "out", "--resume") == 0
+    assert (tmp_path / "out" / "0.tar").stat().st_mtime_ns == first
     assert released(tmp_path / "out") == released(tmp_path / "whole")
     decisions = [pq.read_table(tmp_path / name / "not-for-publication/decisions.parquet") for name in ("out", "whole")]
     assert decisions[0].equals(decisions[1])
@@ -144,15 +146,7 @@ def test_a_covered_face_is_gone_for_the_detectors_and_the_rest_stays(seen: Path,
     assert summary["second_look"] == "detectors-7"
 
 
-def test_the_whole_picture_can_be_covered_without_a_look(seen: Path, tmp_path: Path) -> None:
-    policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="image"))
-    assert privsieve("filter", seen, "--policy", policy, "--out", tmp_path / "out") == 0
-    assert np.asarray(Image.open(tmp_path / "out" / "woman.png")).max() == 0
-    steps = rows_by_key(tmp_path / "out", "redactions")
-    assert (steps["woman.png"]["step"], steps["woman.png"]["share_covered"]) == ("image", 1)
-    assert not steps["woman.png"]["is_examined"]
-
-
+@pytest.mark.slow
 def test_a_run_without_boxes_gets_them_from_the_detectors_and_what_has_no_place_is_dropped(
     seen: Path, tmp_path: Path
 ) -> None:
@@ -193,40 +187,6 @@ def test_all_text_persons_and_codes_can_be_covered(tmp_path: Path) -> None:
     values = {row["key"]: row for row in rows(tmp_path / "again")}
     assert [values["card.jpg"][name] for name in ("contact_details", "full_legal_name", "documents")] == [0, 0, 0]
     assert values["woman.jpg"]["biometrics"] == 0
-
-
-def test_an_earlier_rule_excepts_pictures_from_covering(seen: Path, tmp_path: Path) -> None:
-    text = (
-        "name: p\ndefault: keep\nrules:\n"
-        "  - {name: statues, when: \"key = 'woman.png'\", then: keep, reason: a statue}\n"
-        "  - {name: people, when: biometrics >= 0.5, then: redact, cover: [faces], reason: a person}\n"
-    )
-    assert privsieve("filter", seen, "--policy", with_policy(tmp_path, text), "--out", tmp_path / "out") == 0
-    assert decided(tmp_path / "out")["woman.png"] == ("keep", "statues")
-    assert (tmp_path / "out" / "woman.png").read_bytes() == (seen.parent / "source" / "woman.png").read_bytes()
-    assert decided(tmp_path / "out")["woman.jpg"] == ("redact", "people")
-
-
-def test_a_covered_picture_that_is_taken_down_leaves_the_record_of_its_steps(seen: Path, tmp_path: Path) -> None:
-    out, listed = tmp_path / "out", tmp_path / "list.txt"
-    policy = with_policy(tmp_path, COVER.format(when="biometrics >= 0.5", cover="faces"))
-    assert privsieve("filter", seen, "--policy", policy, "--out", out) == 0
-    listed.write_text("woman.png\n")
-    assert privsieve("release", "takedown", out, listed) == 0
-    keys = pq.read_table(out / "not-for-publication/redactions.parquet")["key"].to_pylist()
-    assert sorted({*keys} - {"frames.gif"}) == ["turned.jpg", "woman.jpg"]
-    assert privsieve("release", "verify", out) == 0
-
-
-def test_a_rule_spares_a_kind_of_evidence(seen: Path, tmp_path: Path) -> None:
-    text = FACES.replace("cover: [faces]", "cover: [faces], spare: [face]")
-    assert privsieve("filter", seen, "--policy", with_policy(tmp_path, text), "--out", tmp_path / "out") == 0
-    before, after = (
-        np.asarray(Image.open(folder / "woman.png").convert("RGB"))
-        for folder in (seen.parent / "source", tmp_path / "out")
-    )
-    assert (before == after).all()
-    assert decided(tmp_path / "out")["woman.png"] == ("redact", "people")
 
 
 @pytest.mark.slow
@@ -275,19 +235,11 @@ def test_nothing_of_the_levels_above_the_residual_one_is_left(seen: Path, tmp_pa
         both.paste(man, (card.width, 0))
         both.save(source / "card.jpg", quality=95)
     assert privsieve("scan", source, "--run", tmp_path / "run") == 0
-    plain = COVER.format(when="true", cover="full_legal_name")
-    assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, plain), "--out", out) == 0
+    policy = f"{COVER.format(when='true', cover='full_legal_name')}residual_max_level: 3\n"
+    assert privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, policy), "--out", out) == 0
+    steps = pq.read_table(out / "not-for-publication/redactions.parquet").to_pylist()
+    assert "biometrics" in steps[0]["left"]
     assert decided(out) == {"card.jpg": ("redact", "people")}
     assert privsieve("scan", out, "--run", tmp_path / "again") == 0
-    [row] = rows(tmp_path / "again")
-    assert (row["level"], row["biometrics"]) == (1, 1)
-    strict = plain.replace("default: keep", "default: keep\nresidual_max_level: 3")
-    assert (
-        privsieve("filter", tmp_path / "run", "--policy", with_policy(tmp_path, strict), "--out", tmp_path / "b") == 0
-    )
-    steps = pq.read_table(tmp_path / "b" / "not-for-publication/redactions.parquet").to_pylist()
-    assert "biometrics" in steps[0]["left"]
-    assert decided(tmp_path / "b") == {"card.jpg": ("redact", "people")}
-    assert privsieve("scan", tmp_path / "b", "--run", tmp_path / "third") == 0
-    assert rows(tmp_path / "third")[0]["level"] in (0, 3, 4)
-    assert json.loads((tmp_path / "b" / "release.json").read_text())["residual_max_level"] == 3
+    assert rows(tmp_path / "again")[0]["level"] in (0, 3, 4)
+    assert json.loads((out / "release.json").read_text())["residual_max_level"] == 3

@@ -43,15 +43,6 @@ def test_a_page_may_be_named_by_its_file_as_other_pages_name_it(capsys: Capture)
     assert capsys.readouterr().out == (ROOT / "docs/measured/gpu.md").read_text()
 
 
-def test_the_help_of_a_group_says_what_each_of_its_commands_does_to_the_end(capsys: Capture) -> None:
-    assert privsieve("labels", "--help") == 0
-    commands = " ".join(capsys.readouterr().out.partition("Commands:")[2].split())
-    assert commands.startswith(
-        "agreement Show how far annotators agree: per attribute, level, private and class. consensus"
-    )
-    assert "..." not in commands
-
-
 def test_commands_and_words_without_a_page_of_their_name_show_the_one_that_describes_them(capsys: Capture) -> None:
     for word in sorted({*VERBS, "policies", "GDPR", "heic", "duplicates", "release"} - {*TOPICS, "help"}):
         assert privsieve("help", word) == 0

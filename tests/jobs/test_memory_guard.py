@@ -1,6 +1,5 @@
 """An engine whose memory grows is loaded again between two slices; one that does not start is tried again."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,12 +15,12 @@ from jobs.scanning.slice_scanner import SliceScanner
 from jobs.scanning.slice_tasks import ScanSettings, slices_left
 from scoring.assessment import Engine, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import canned
-from scoring.runs.attempts import EngineTime, add_engine_time
+from scoring.runs.attempts import EngineTime
 from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg
-from tests.jobs.made import privsieve, tar
+from tests.jobs.made import tar
 from tests.jobs.test_engine_time import StepsOfTen
-from tests.making import Capture, Patch
+from tests.making import Patch
 from tests.records import scanned_record
 
 NUM_SHARDS = 9
@@ -78,13 +77,6 @@ def test_an_engine_that_leaks_is_loaded_again_between_slices_and_each_picture_ha
             time += counts.engine_time or EngineTime()
     assert time.num_restarts == len(engines) - 1 == NUM_SHARDS // 3 - 1
     assert set(most) == {0}, "an engine is closed before another is loaded"
-
-
-def test_status_says_how_often_engines_were_loaded_again(scanned: Path, capsys: Capture, tmp_path: Path) -> None:
-    run = shutil.copytree(scanned, tmp_path / "run")
-    add_engine_time(place(str(run)), EngineTime(num_restarts=2))
-    assert privsieve("status", run) == 0
-    assert "engines were loaded again because their memory had grown: 2 times\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("num_failures", "num_gpus", "num_tries"), [(2, 1, 3), (9, 1, 3), (9, 0, 1)])

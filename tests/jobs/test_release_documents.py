@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from PIL import Image
 
 from ingest.storage.place import place
-from jobs.releases.card import card as card_of
 from jobs.releases.croissant import write_croissant
 from jobs.releases.record import ReleaseRecord
 from tests.jobs.in_process import scan_in_process
@@ -19,32 +17,8 @@ from tests.jobs.releases import FIRST_DROPPED, with_policy
 from tests.making import Patch
 
 
-def card(release: Path) -> tuple[dict[str, object], str]:
-    """The YAML at the head of the dataset card, and the text."""
-    _, head, text = (release / "README.md").read_text().split("---\n", 2)
-    return yaml.safe_load(head), text
-
-
-def test_the_card_names_the_files_that_hold_the_pictures_and_no_others(release: Path) -> None:
-    head, text = card(release)
-    assert head["size_categories"] == ["n<1K"]
-    shards = sorted(json.loads((release / "release.json").read_text())["sha256"])
-    paths = sorted({f"**/*{Path(name).suffix}" for name in shards}) if "tree" in release.name else shards
-    assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": paths}]}]
-    assert "\n4 of 6 images that were scanned (" in text
-
-
-def test_the_card_speaks_of_covered_pictures_only_if_there_are_some(release: Path) -> None:
-    facts = json.loads((release / "release.json").read_text())
-    facts["second_look"] = "detectors-5"
-    for num, is_said in ((1, True), (0, False)):
-        facts["actions"]["redact"] = num
-        text = card_of(ReleaseRecord.model_validate(facts))
-        assert (b"Covered pictures were examined again" in text) == is_said
-
-
-def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(release: Path, tmp_path: Path) -> None:
-    facts = json.loads((release / "release.json").read_text())
+def test_croissant_json_says_what_was_looked_for_and_not_that_it_is_there(tars: Path, tmp_path: Path) -> None:
+    facts = json.loads((tars / "release.json").read_text())
     facts["engine"]["assessed"] = ["gov_ids", "nudity"]
     write_croissant(place(str(tmp_path)), ReleaseRecord.model_validate(facts))
     first, second = json.loads((tmp_path / "croissant.json").read_text())["rai:personalSensitiveInformation"]

@@ -18,11 +18,10 @@ from scoring.runs.ledger import Ledger
 from tests.ingest.made import jpeg, parquet_file
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import compact_run, privsieve, tar
-from tests.making import Capture
+from tests.making import Capture, Patch
 from tests.records import scanned_record
 
-NUM_IMAGES = 1_030
-"""More than one slice holds."""
+NUM_IMAGES = 8
 
 DROP_ALL = (
     "name: drop-all\ndefault: drop\nquarantined: drop\n"
@@ -47,7 +46,7 @@ def _tree(folder: Path, first_shade: int) -> None:
 
 def _parquet(folder: Path, first_shade: int) -> None:
     pictures = pa.table({"image": [_picture(first_shade, n) for n in range(NUM_IMAGES)]})
-    pq.write_table(pictures, folder / "a.parquet", row_group_size=206, compression="none", use_dictionary=False)
+    pq.write_table(pictures, folder / "a.parquet", row_group_size=2, compression="none", use_dictionary=False)
 
 
 LAYOUTS = pytest.mark.parametrize("make", [_tar, _tree, _parquet])
@@ -73,13 +72,19 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.fixture
+def small_slices(monkeypatch: Patch) -> None:
+    """A shard has two of them."""
+    monkeypatch.setattr("ingest.sample.MAX_SAMPLES", 4)
+
+
+@pytest.mark.usefixtures("small_slices")
 @LAYOUTS
 def test_a_shard_replaced_while_its_scan_was_interrupted_is_reported(
     make: Make, source: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     make(source, 0)
-    command = ("scan", source, "--run", tmp_path / "run", "--engine", "canned")
+    command = ("scan", source, "--run", tmp_path / "run", "--engine", "canned", "--executor", "inline")
     assert privsieve(*command) == 0
     next((tmp_path / "run" / "scores").glob("*-last.parquet")).unlink()
     _replace(source, make)
@@ -87,20 +92,22 @@ def test_a_shard_replaced_while_its_scan_was_interrupted_is_reported(
     assert " changed between two scans of this run (1 such shard)" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("is_compacted", [False, True])
 def test_a_finished_shard_that_was_replaced_is_reported_by_the_next_scan(
-    source: Path, tmp_path: Path, capsys: Capture
+    is_compacted: bool, source: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     _tar(source, 0)
-    command = ("scan", source, "--run", tmp_path / "run", "--engine", "canned")
+    command = ("scan", source, "--run", tmp_path / "run", "--engine", "canned", "--executor", "inline")
     assert privsieve(*command) == 0
+    if is_compacted:
+        compact_run(tmp_path / "run")
     assert privsieve(*command) == 0
     _replace(source, _tar)
     assert privsieve(*command) == 1
     assert "privsieve: a.tar changed between two scans of this run" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("small_slices")
 def test_a_shard_replaced_while_it_is_scanned_gets_no_further_rows(source: Path, tmp_path: Path) -> None:
     _tar(source, 0)
     run = tmp_path / "run"
@@ -114,7 +121,6 @@ def test_a_shard_replaced_while_it_is_scanned_gets_no_further_rows(source: Path,
     assert [path.name.rpartition(".0")[2] for path in (run / "scores").iterdir()] == ["0000.parquet"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_compacted", [False, True])
 @LAYOUTS
 def test_a_filter_that_drops_everything_reports_a_replaced_shard_too(

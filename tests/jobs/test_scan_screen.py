@@ -16,7 +16,6 @@ from reports.report.opened import open_run
 from reports.report.words import findings
 from reports.run.design import SourceSizes, overall
 from reports.screening.words import bound_lines
-from reports.words import spread
 from scoring.assessment import Outcome, View
 from scoring.engines.canned import CannedEngine
 from scoring.screen.screen_file import read_screen
@@ -188,40 +187,6 @@ def test_run_json_says_which_screen_and_what_it_promises(made: Path, run: Path) 
     screen = json.loads((made / "screen" / "screen.json").read_text())
     assert said["miss_high"] == screen["bound"]["miss_high"] <= TARGET
     assert said["guard_share"] == 0.2
-
-
-def test_figures_with_and_without_a_screen_agree_within_their_intervals(run: Path, full_run: Path) -> None:
-    with open_run(str(run)) as screened, open_run(str(full_run)) as whole:
-        report, truth = screened.summary(), whole.summary()
-    assert report.num_images == truth.num_images == 440
-    assert report.total.num_screened > 100
-    assert report.total.num_scored + report.total.num_screened == 440
-    assert report.overall.low is not None
-    assert report.overall.high is not None
-    assert truth.overall.rate is not None
-    assert report.overall.low <= truth.overall.rate <= report.overall.high
-    assert report.total.num_unknown == truth.total.num_unknown == 0
-    assert report.total.share_if_none_private is not None
-    assert report.total.share_if_all_private is not None
-    assert report.total.share_if_none_private <= truth.overall.rate <= report.total.share_if_all_private
-
-
-def test_a_report_says_that_a_screen_left_pictures_out(run: Path, capsys: Capture) -> None:
-    assert privsieve("report", run) == 0
-    text = capsys.readouterr().out
-    assert "SCREENED: the engine has not seen the pictures that a screen left out" in text
-    assert "screened out, 0 quarantined" in text
-    with open_run(str(run)) as opened:
-        report = opened.summary()
-    total, found = report.total, report.overall
-    guarded = f"is estimated by {total.num_guarded:,} guarded images, {total.num_missed:,} of them found private"
-    assert total.num_guarded
-    estimate = total.num_private + total.num_missed / total.num_guarded * total.num_screened
-    assert found.rate == pytest.approx(estimate / 440)
-    (finding,) = [line for line in text.splitlines() if "guarded images" in line and "An est" in line]
-    assert f"; 95 % interval {spread(found.low, found.high)})" in finding
-    assert f"({total.num_private:,} of {total.num_judged:,} images that could be judged; " in finding
-    assert f"the share of the {total.num_screened:,} that a screen left out {guarded}" in finding
 
 
 def test_without_a_guarded_picture_a_report_gives_no_rate_over_all(run: Path) -> None:

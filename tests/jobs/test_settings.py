@@ -1,12 +1,11 @@
 """Options from a file and from variables, `--help`, what a shell completes, and wrong sources."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 
+from jobs.cli import cli
 from tests.jobs.made import jpeg, privsieve, rows
 from tests.making import Capture, Patch
 
@@ -41,38 +40,14 @@ def test_a_misspelt_variable_is_refused(monkeypatch: Patch, capsys: Capture) -> 
     )
 
 
-def test_help_has_headings_examples_and_variables(capsys: Capture) -> None:
-    assert privsieve("scan", "--help") == 0
-    shown = capsys.readouterr().out
-    headings = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith("   ")]
-    assert headings == [
-        *("Options:", "Which images:", "Categories:", "Pictures that must not be seen:"),
-        *("A cheap first stage:", "Limits:", "Engine:"),
-        *("Where it runs:", "  Examples:"),
-    ]
-    assert "privsieve scan photos/ --run my-run\n" in shown
-    assert "PRIVSIEVE_SCAN_RUN" in shown
-
-
-def test_options_of_an_engine_are_together_after_the_one_that_names_it(capsys: Capture) -> None:
-    assert privsieve("doctor", "--help") == 0
-    own, _, of_engine = capsys.readouterr().out.partition("\nEngine:\n")
-    assert "--model" not in own
-    assert of_engine.split()[0] == "--engine"
-    assert "--endpoint" in of_engine
-
-
-@pytest.mark.slow
 def test_a_shell_completes_verbs_engines_and_policies() -> None:
-    def completed(words: str, number: int) -> list[str]:
-        asked = {"_PRIVSIEVE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
-        command = [sys.executable, "-m", "jobs"]
-        done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
-        return [line.partition(",")[2] for line in done.stdout.split()]
+    def completed(*words: str) -> list[str]:
+        shell = BashComplete(cli, {}, "privsieve", "_PRIVSIEVE_COMPLETE")
+        return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
-    assert completed("privsieve sc", 1) == ["screen", "scan"]
-    assert completed("privsieve scan x --engine t", 4) == ["transformers"]
-    assert completed("privsieve filter r --policy s", 4) == ["strict"]
+    assert completed("sc") == ["screen", "scan"]
+    assert completed("scan", "x", "--engine", "t") == ["transformers"]
+    assert completed("filter", "r", "--policy", "s") == ["strict"]
 
 
 @pytest.mark.slow

@@ -1,23 +1,17 @@
 """A release as a list of URLs: the rows of the table that the pictures were downloaded from."""
 
 import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ingest.errors import IncompleteError, PrivsieveError, StorageError
 from ingest.sample import url_sha256_of
-from jobs.releases.filtering import FilterRequest, FilterResources, carry_out, plan_filter
-from jobs.releases.taking_down import TakedownRequest, run_takedown
-from jobs.runtime.progress import SILENT
 from tests.jobs.in_process import scan_in_process
 from tests.jobs.made import jpeg, privsieve, tar
-from tests.jobs.releases import asked, files, stopped_at, with_policy
-from tests.making import Folders, Patch
+from tests.jobs.releases import with_policy
+from tests.making import Folders
 
 URL = "https://host{}.example.org/{}.jpg"
 BY_KEY = (
@@ -81,38 +75,3 @@ def test_a_row_without_a_picture_is_not_judged(tmp_path: Path) -> None:
     scan_in_process(tmp_path / "source", tmp_path / "run")
     rows = released(tmp_path / "run", tmp_path / "table.parquet", tmp_path / "list")
     assert [(row["url"], row["privsieve_action"]) for row in rows] == [(url(0), "keep")]
-
-
-@pytest.mark.slow
-def test_wherever_the_writing_of_a_list_stops_there_is_no_release_or_a_whole_one(
-    made: Path, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    out, policy = tmp_path / "list", str(with_policy(tmp_path, BY_KEY))
-    plan = plan_filter(FilterRequest(str(made / "run"), policy, str(out), urls=str(made / "table.parquet")))
-    again = replace(plan, request=replace(plan.request, resume=True))
-    carry_out(plan, FilterResources(), SILENT)
-    whole, requests = files(out), asked(out, url(0))
-    for number in range(1, 40):
-        shutil.rmtree(out)
-        undo = stopped_at(monkeypatch, number, "jobs.releases.finishing")
-        try:
-            carry_out(plan, FilterResources(), SILENT)
-            is_done = True
-        except (StorageError, IncompleteError):
-            is_done = False
-        undo()
-        (out / "release.lease.json").unlink(missing_ok=True)
-        if not is_done and files(out) != whole:
-            with pytest.raises(
-                PrivsieveError, match=r"is no (finished )?release|is unfinished|is not the one of SHA256SUMS"
-            ):
-                run_takedown(TakedownRequest(str(out), str(requests)))
-        if is_done:
-            assert number > 10
-            assert files(out) == whole
-            return
-        if not (out / "release.unfinished.json").exists():
-            shutil.rmtree(out, ignore_errors=True)
-        carry_out(again, FilterResources(), SILENT)
-        assert files(out) == whole
-    raise AssertionError("it never came to its end")

@@ -15,15 +15,6 @@ from tests.jobs.releases import asked
 from tests.making import Capture
 
 
-@pytest.mark.parametrize("files", ["as-is", "clean"])
-@pytest.mark.parametrize("layout", ["tars", "tree", "parquet"])
-def test_a_whole_release_is_verified(releases: dict[str, Path], layout: str, files: str, capsys: Capture) -> None:
-    capsys.readouterr()
-    assert privsieve("release", "verify", releases[f"{layout}-{files}"]) == 0
-    num_files = {"tree": "4 files"}.get(layout, "1 file")
-    assert capsys.readouterr().out == f"{num_files} and 4 pictures as released, and all counts agree\n"
-
-
 def renamed(table: pa.Table) -> pa.Table:
     return table.set_column(1, "key", pa.array(["another", *table["key"].to_pylist()[1:]], pa.string()))
 

@@ -141,23 +141,6 @@ def test_a_wrong_argument_of_scan_is_one_line_and_no_run(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_wrong_argument_of_plan(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(privsieve.PrivsieveError, match=r"^price_per_hour=-1\.0: input should be greater than or equal"):
-        privsieve.plan(corpus, tmp_path / "run", engine="canned", price_per_hour=-1.0)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_wrong_executor_of_filter_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(privsieve.PrivsieveError, match=r"executor='inlin': input should be 'ray' or 'inline'"):
-        privsieve.filter(run, "strict", tmp_path / "out", executor="inlin")  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-def test_the_page_is_written_to_this_machine_only(run: Path) -> None:
-    with pytest.raises(privsieve.StorageError, match="give a path, not a URL"):
-        privsieve.report(run, html="s3://bucket/report.html")
-
-
 def test_a_closed_run_answers_nothing(run: Path) -> None:
     opened = privsieve.open_run(run)
     with opened, pytest.raises(privsieve.QueryError, match=r'columns are given as a list, such as \["key"\]'):

@@ -181,7 +181,7 @@ def test_a_changed_record_is_refused_in_one_line(
         ("filter", "run", "--policy", "policy.yaml", "--out", tmp_path / "v2", "--previous", release),
     )
     with chdir(cases[request.node.callspec.params["release"]]):
-        for text in [*readable, "{", "[" * 10**5, ""]:
+        for text in [*readable[::10], "{", "[" * 10**5, ""]:
             (release / "release.json").write_text(text)
             for command in commands:
                 capsys.readouterr()
@@ -191,7 +191,7 @@ def test_a_changed_record_is_refused_in_one_line(
                 assert error.count("\n") == 1
         assert files(release).items() - before.items() == {("release.json", b"")}
         assert not (tmp_path / "v2").exists()
-        for number, text in enumerate([*readable, json.dumps(facts)[:-1], "[" * 10**5]):
+        for number, text in enumerate([*readable[::2], json.dumps(facts)[:-1], "[" * 10**5]):
             copy = tmp_path / str(number) / "copy"
             shutil.copytree(release, copy)
             (copy / "release.json").write_text(text)

@@ -16,6 +16,7 @@ from jobs.runtime.progress import SILENT
 from jobs.serving.review.reviewing import result_of
 from reports.report.opened import open_run
 from scoring.runs.record import RunRecord
+from scoring.runs.source import source_of
 from tests.audits import write_drawn
 from tests.ingest.made import webp
 from tests.jobs.in_process import scan_in_process
@@ -31,7 +32,7 @@ def _read(record: RunRecord, rows: pa.Table) -> list[bytes | None]:
     """The encoded picture of each row; None if it is gone or no longer the one that was scanned."""
     columns = (rows[name].to_pylist() for name in ("shard", "index", "sha256", "key"))
     wanted = [PictureRef(*row) for row in zip(*columns, strict=True)]
-    pictures = Pictures(record.open_source(), wanted)
+    pictures = Pictures(source_of(record), wanted)
     read = [pictures.read(where) for where in wanted]
     return [picture.encoded if picture.state == "found" else None for picture in read]
 

@@ -62,10 +62,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
     ("text", "message"),
     [
         (_policy("  - {name: a, whn: level = 1, then: drop, reason: r}"), 'rule 1: unknown key "whn".*"when"'),
-        (
-            _policy("  - {name: a, when: levl = 1, then: drop, reason: r}"),
-            'rule 1 "a", when: no column "levl".*"level"',
-        ),
+        (_policy("  - {name: a, when: levl = 1, then: drop, reason: r}"), 'when: no column "levl".*"level"'),
         (_policy("  - {name: a, when: level = , then: drop, reason: r}"), "syntax error"),
         (_policy("  - {name: a, when: score, then: drop, reason: r}"), "gives FLOAT, not true or false"),
         (_policy("  - {name: a, when: level = 1, then: dorp, reason: r}"), 'then: "dorp" is none of keep, .*"drop"'),
@@ -74,13 +71,10 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (_policy(DROP_FACES, DROP_FACES), 'two rules have the name "faces"'),
         (
             _policy("  - {name: a, when: level IN (1, 2), then: drop, reason: r}"),
-            r'unknown key "2\)"; if it is part of a text with a comma, put that text in quotation marks',
+            r'"2\)"; if it is part of a text with a comma, put',
         ),
         (_policy(DROP_FACES, rest="defualt: keep"), 'unknown key "defualt".*"default"'),
-        (
-            _policy(DROP_FACES, rest="default: keep\nmembers: lsited"),
-            'members: "lsited" is none of listed, image-only, all \\(did you mean "listed"\\?\\)',
-        ),
+        (_policy(DROP_FACES, rest="default: keep\nmembers: lsited"), '"lsited" is none of .*mean "listed"'),
         (_policy(DROP_FACES, rest="default: keep\nmembers: no"), "members is false: input should be 'listed'"),
         (_policy(DROP_FACES, rest="default: keep\nmembers:"), "members is null: input should be 'listed'"),
         (b"name: [", "not valid YAML at line"),
@@ -102,10 +96,7 @@ def test_what_was_not_assessed_matches_no_condition() -> None:
         (b"name: caf\xe9", "not valid YAML"),
         (b"\0", "not valid YAML"),
         (_policy('  - {name: a, when: "level = \\uDCFF", then: drop, reason: r}'), "rule 1 when: .* unicode string"),
-        (
-            _policy("  - {name: a, when: \"key = '\\0'\", then: drop, reason: r}"),
-            'rule 1 "a", when: character 8 is not v',
-        ),
+        (_policy("  - {name: a, when: \"key = '\\0'\", then: drop, reason: r}"), "when: character 8 is not v"),
         *(
             (
                 _policy(f'  - {{name: "{name}", when: level = 1, then: drop, reason: r}}'),

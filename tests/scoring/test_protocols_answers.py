@@ -97,20 +97,6 @@ def test_answers_that_cannot_be_told_apart_are_refused(answers: str, message: st
     assert "\n" not in str(refused.value)
 
 
-def test_the_four_wordings_ask_one_question_without_a_system_text_or_a_definition() -> None:
-    wordings = [ask(f"binary:ours-{number}").prompt.messages for number in (1, 2, 3, 4)]
-    assert all(len(messages) == 1 and messages[0].role == "user" for messages in wordings)
-    texts = [messages[0].parts[0] for messages in wordings]
-    assert len({text.text for text in texts if isinstance(text, Text)}) == 4
-    for text in texts:
-        assert isinstance(text, Text)
-        question, _, answer = text.text.partition("\n\n")
-        assert "private" in question
-        assert "information" in question
-        assert question.endswith("?")
-        assert answer == "Answer with the single word Yes or No."
-
-
 def test_the_first_token_gives_a_probability_and_never_a_rejection() -> None:
     asked = ask("binary:first")
     assert asked.prompt.wanted == FirstToken((("Yes",), ("No",)))

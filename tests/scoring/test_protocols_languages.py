@@ -74,11 +74,3 @@ def test_rejections_are_told_apart_in_their_language(language: str, name: str, t
 
 def test_the_first_token_is_compared_in_the_language() -> None:
     assert in_language("ru", "binary:first").prompt.wanted == FirstToken((("Да", "Yes"), ("Нет", "No")))
-
-
-def test_the_list_of_names_is_shorter_than_the_definitions_and_names_no_cards() -> None:
-    names, definitions = (texts_of(ask(f"binary:{list_}").prompt) for list_ in ("class-names", "classes"))
-    assert len(names) < len(definitions) / 2
-    assert names.count(",") == 5, "seven names"
-    assert "card" not in names
-    assert "card" in definitions

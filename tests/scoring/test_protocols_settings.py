@@ -43,23 +43,6 @@ def test_the_version_follows_questions_and_variants() -> None:
     assert ask("binary:reason,ours-2").version == ask("binary:ours-2, reason").version
 
 
-@pytest.mark.slow
-def test_the_version_is_the_same_in_another_process() -> None:
-    code = f"from scoring.protocols import protocol\nprint('|'.join(protocol(name).version for name in {ALL_NAMES!r}))"
-    printed = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=TEXTS.parents[2],
-            env={"PYTHONHASHSEED": seed},
-        ).stdout.strip()
-        for seed in ("1", "2")
-    }
-    assert printed == {"|".join(ask(name).version for name in ALL_NAMES)}
-
-
 def test_a_replaced_text_is_asked() -> None:
     prompts = b"system: ''\ninstructions: |-\n  Look for:\n  {attributes}\nattribute_line: '{number}) {key}'\n"
     asked = ask("slots", prompts=prompts)
@@ -84,11 +67,7 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("binary:ours-5", {}, 'no variant "ours-5" (did you mean "ours-4"?); there are: ours-1'),
         ("binary:classes,class-names", {}, "one list of what is private at a time, not class-names and classes"),
         ("severity:taxonomy,intuition", {}, "one mode at a time, not intuition and taxonomy"),
-        (
-            "binary:",
-            {},
-            'the binary protocol has no variant ""; there are: ours-1, ours-2, ours-3, ours-4, class-names',
-        ),
+        ("binary:", {}, 'the binary protocol has no variant ""; there are: ours-1, ours-2'),
         ("binary:first,lenient", {}, "one reading at a time, not lenient and first"),
         ("binary:first,reason", {}, "one reading at a time, not first and reason"),
         ("binary:lenient,reason", {}, "one reading at a time, not lenient and reason"),
@@ -105,31 +84,19 @@ def test_a_protocol_travels_to_other_processes(name: str) -> None:
         ("slots", {"prompts": b"form_line: '{slot}'"}, "form_line must hold {key}, else the form names no attribute"),
         ("slots", {"prompts": b"placeholder: '0'"}, "the prompt file: placeholder must be none of 0, 1, 2"),
         ("slots", {"prompts": b"placeholder: '2'"}, "the prompt file: placeholder must be none of 0, 1, 2"),
-        (
-            "slots",
-            {"prompts": b"instructions: x"},
-            "the prompt file: instructions must hold {attributes}, else the model",
-        ),
-        (
-            "json",
-            {"prompts": b"instructions: x"},
-            "the prompt file: instructions must hold {attributes}, else the model",
-        ),
+        ("slots", {"prompts": b"instructions: x"}, "the prompt file: instructions must hold {attributes}, else"),
+        ("json", {"prompts": b"instructions: x"}, "the prompt file: instructions must hold {attributes}, else"),
         ("two-pass", {"prompts": b"first: x"}, "the prompt file: first must hold {attributes}, else the model"),
         ("json", {"prompts": b"attribute_line: '{question}'"}, "the prompt file: attribute_line must hold {key}, else"),
         ("two-pass", {"prompts": b"second: 'x'"}, "the prompt file: second must hold {notes}, else the second pass"),
         ("slots", {"prompts": b"system: ["}, "the prompt file is not valid YAML at line 1, column 10"),
         ("slots", {"prompts": b"\xff\xfe\xff"}, "the prompt file is not valid YAML"),
         ("slots", {"prompts": b""}, "the prompt file must hold names and their values"),
+        ("slots", {"prompts": b"system: a\nsystem: b"}, 'the prompt file: the key "system" occurs twice'),
         (
             "slots",
-            {"prompts": b"system: a\nsystem: b"},
-            'the prompt file: the key "system" occurs twice, the second time at',
-        ),
-        (
-            "slots",
-            {"prompts": b"questions:\n  age: a\n  gender: b\n  age: c"},
-            'the prompt file: the key "age" occurs twice, the second time at line 4; keep one',
+            {"prompts": b"questions:\n  age: a\n  age: c"},
+            '"age" occurs twice, the second time at line 3; keep',
         ),
         ("slots", {"prompts": b'"a\\nb": x\n'}, 'no text is named "a\\nb"; there are: '),
     ],

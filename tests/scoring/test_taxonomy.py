@@ -52,10 +52,7 @@ def test_bands_that_were_changed_by_hand_are_refused(tmp_path: Path, monkeypatch
         ({"version": "cprt-9"}, "versions that begin with cprt- have the published bands"),
         ({"levels": {1: {"name": "a"}}}, "a taxonomy has the levels 1 to 4, each with an attribute"),
         ({"attributes": {"a; DROP": {"level": 1, "title": "t", "shows": "s", "question": "q"}}}, "is no name of small"),
-        (
-            {"attributes": {"prob_face": {"level": 1, "title": "t", "shows": "s", "question": "q"}}},
-            "or begins with prob_",
-        ),
+        ({"attributes": {"prob_face": {"level": 1, "title": "t", "shows": "s", "question": "q"}}}, "begins with prob_"),
         ({"attributes": {"sha256": {"level": 1, "title": "t", "shows": "s"}}}, "is not a taxonomy: write it like"),
         ({"attributes": "text"}, "is not a taxonomy"),
         ({"levels": {level: {"name": level} for level in LEVELS}}, "is not a taxonomy"),

@@ -4,7 +4,6 @@ import io
 import os
 import subprocess
 import sys
-import tarfile
 from contextlib import suppress
 
 import pytest
@@ -109,20 +108,6 @@ def test_a_stream_seeks_and_fetches_by_blocks(store: Proxy, monkeypatch: Patch) 
     assert len(spans) <= 5
 
 
-def test_tarfile_reads_it(store: Proxy) -> None:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for number in range(30):
-            info = tarfile.TarInfo(f"{number}.bin")
-            info.size = 1000
-            archive.addfile(info, io.BytesIO(bytes([number]) * 1000))
-    place(f"s3://{BUCKET}/t.tar").write(packed.getvalue())
-    with place(f"s3://{BUCKET}/t.tar").open() as stream, tarfile.open(fileobj=stream) as archive:
-        member = archive.extractfile("17.bin")
-        assert member is not None
-        assert member.read() == bytes([17]) * 1000
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [500, 502, 503, 429, "reset", "short"])
 def test_a_store_that_stumbles_is_asked_again(store: Proxy, fault: Fault, monkeypatch: Patch) -> None:
@@ -213,17 +198,15 @@ def test_a_file_that_shrank_or_went_is_reported(store: Proxy, monkeypatch: Patch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("address", ["http://127.0.0.1:9", ""])
-@pytest.mark.parametrize("verb", ["scan-source", "scan-run"])
-def test_errors_show_no_credentials(store: Proxy, address: str, verb: str, tmp_path: object) -> None:
+@pytest.mark.parametrize(
+    ("address", "args"),
+    [("http://127.0.0.1:9", ["s3://corpora/a", "--run", "run"]), ("", ["jobs/demo/corpus", "--run", "s3://corpora/r"])],
+)
+def test_errors_show_no_credentials(store: Proxy, address: str, args: list[str]) -> None:
     """An address where nobody listens, and a store that forbids everything."""
     store.first(10**6, 403)
-    args = {
-        "scan-source": ["s3://corpora/a", "--run", "run"],
-        "scan-run": ["jobs/demo/corpus", "--run", "s3://corpora/r"],
-    }
     settings = {"AWS_ENDPOINT_URL": address or store.address, "PRIVSIEVE_RETRY_S": "1"}
-    command = [sys.executable, "-m", "jobs", "scan", *args[verb], "--engine", "canned", "--source-format", "tree"]
+    command = [sys.executable, "-m", "jobs", "scan", *args, "--engine", "canned", "--source-format", "tree"]
     command += ["--executor", "inline", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | settings, check=False)
     assert done.returncode == (1 if address else 2)  # the one may work later

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from PIL import Image
 
-from jobs.cli import main
 from jobs.demo import signs
 from jobs.demo.signs import CLASSES, drawn
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
+from tests.jobs.made import privsieve
 
 BASE = Path(signs.__file__).parent / "tuning" / "base"
 RECIPE = Path(signs.__file__).parent / "tuning" / "recipe.yaml"
@@ -23,14 +22,6 @@ MAX_PIXELS = signs.SIDE_PX**2
 class Pictures:
     folder: Path
     labels: Path
-
-
-def privsieve(*args: object) -> int:
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in args])
-    assert isinstance(done.value.code, int)
-    return done.value.code
 
 
 def drawn_pictures(folder: Path, per_class: int, seed: int, grain: float = 0) -> Pictures:

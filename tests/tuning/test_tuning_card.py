@@ -1,9 +1,7 @@
-"""What stands beside the weights: the card, the curves; and the words for a model that has learnt nothing."""
+"""What stands beside the weights: the card and the curves."""
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from scoring.engines.vlm.adapter import BEGUN, PACKAGES, WARNING, page, read_car
 from scoring.engines.vlm.settings import VlmSettings, description, settings
 from scoring.tuning.recipe import recipe
 from scoring.tuning.training_set import open_set
-from tests.tuning.made import BASE, MAX_PIXELS, make_recipe, privsieve, tune_command
+from tests.tuning.made import BASE, MAX_PIXELS
 
 
 def test_the_card_names_data_recipe_curves_and_results(few_set: Path, short: Path) -> None:
@@ -64,37 +62,6 @@ def test_the_files_name_no_folder_of_this_machine(short: Path, room: Path) -> No
         if file.is_file():
             assert str(room).encode() not in file.read_bytes(), file.name
             assert str(BASE.parent).encode() not in file.read_bytes(), file.name
-
-
-def test_a_model_that_says_one_thing_is_called_out(
-    few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recipe = make_recipe(tmp_path / "absurd.yaml", learning_rate=0.9, epochs=1)
-    assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 0
-    assert "caution: the model gives one answer to 100 % of the training pictures" in capsys.readouterr().out
-    assert "**Caution:** the model gives one answer to 100 %" in (tmp_path / "out" / "README.md").read_text()
-    assert not (tmp_path / "out" / "checkpoints").exists()
-
-
-def test_a_recipe_may_say_how_many_steps(few_set: Path, tmp_path: Path) -> None:
-    recipe = make_recipe(tmp_path / "steps.yaml", epochs=None, max_steps=3)
-    assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 0
-    card = read_card(tmp_path / "out")
-    assert card is not None
-    assert (card.num_steps, card.recipe["max_steps"], "epochs" in card.recipe) == (3, 3, False)
-
-
-def test_nothing_but_the_result_is_printed(few_set: Path, tmp_path: Path) -> None:
-    """Torch, transformers and peft have much to say about themselves."""
-    recipe = make_recipe(tmp_path / "one.yaml", epochs=1)
-    command = [sys.executable, "-m", "jobs", *map(str, tune_command(few_set, recipe, tmp_path / "out"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    steps, accuracy, following = [line for line in done.stdout.splitlines() if "caution" not in line]
-    assert steps.startswith("5 steps in ")
-    assert accuracy.startswith("right answers while it was tuned: ")
-    assert following.startswith("next: privsieve scan ")
-    assert json.loads((tmp_path / "out" / "privsieve.json").read_text())["num_steps"] == 5
 
 
 def _asked(adapter: Path, **options: object) -> VlmSettings:

@@ -2,68 +2,39 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import s3fs
 
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
+from tests.jobs.made import privsieve, rows
+from tests.making import Capture
 from tests.storage.conftest import BUCKET, KEY_ID, SECRET
-from tests.tuning.made import BASE, MAX_PIXELS, Pictures, privsieve
+from tests.tuning.made import BASE, Pictures, scan_command
 
 MODEL = f"s3://{BUCKET}/models/base"
-ADAPTER = f"s3://{BUCKET}/adapters/tuned"
-
-Capture = pytest.CaptureFixture[str]
+ADAPTER = f"s3://{BUCKET}/adapters/short"
 
 
-def _scan(source: Path, run: Path, model: object, *options: object) -> list[object]:
-    command: list[object] = ["scan", source, "--run", run, "--engine", "transformers", "--model", model, "--quiet"]
-    return [*command, *options]
-
-
-def _rows(run: Path) -> list[dict[str, Any]]:
-    found = [row for file in sorted((run / "scores").glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
-    return sorted(found, key=lambda row: str(row["key"]))
-
-
-def test_a_run_from_a_bucket_continues_from_a_folder(
-    few: Pictures, bucket: s3fs.S3FileSystem, tmp_path: Path, capsys: Capture
+def test_a_run_with_weights_of_a_bucket_continues_with_those_of_folders(
+    few: Pictures, short: Path, bucket: s3fs.S3FileSystem, tmp_path: Path, capsys: Capture
 ) -> None:
-    run, options = tmp_path / "run", ("--executor", "inline", "--protocol", "binary:ours-1", "--max-pixels", MAX_PIXELS)
-    assert privsieve(*_scan(few.folder, run, MODEL, *options)) == 0
-    record, rows = (run / "run.json").read_text(), _rows(run)
-    assert list(json.loads(record)["engine"]["weights"]) == ["base"]
+    bucket.put(str(short), f"{BUCKET}/adapters/short", recursive=True)
+    run = tmp_path / "run"
+    assert privsieve(*scan_command(few.folder, run, "--model", MODEL, "--adapter", ADAPTER)) == 0
+    record, found = (run / "run.json").read_text(), rows(run)
+    assert sorted(json.loads(record)["engine"]["weights"]) == ["adapter short", "base"]
     for file in (run / "scores").glob("*.parquet"):
         file.unlink()
-    assert privsieve(*_scan(few.folder, run, BASE, *options)) == 0
+    assert privsieve(*scan_command(few.folder, run, "--adapter", short)) == 0
     assert (run / "run.json").read_text() == record
-    assert _rows(run) == rows
-    assert len(rows) == 48
+    assert rows(run) == found
+    assert len(found) == 48
     said = capsys.readouterr()
     for secret in (KEY_ID, SECRET):
         assert secret not in record + said.out + said.err
-
-
-def test_an_adapter_is_scanned_from_a_bucket(
-    few: Pictures, short: Path, bucket: s3fs.S3FileSystem, tmp_path: Path
-) -> None:
-    bucket.put(str(short), f"{BUCKET}/adapters/tuned", recursive=True)
-    options = ("--executor", "inline")
-    assert privsieve(*_scan(few.folder, tmp_path / "run", MODEL, "--adapter", ADAPTER, *options)) == 0
-    assert privsieve(*_scan(few.folder, tmp_path / "local", BASE, "--adapter", short, *options)) == 0
-    assert _without_place(_rows(tmp_path / "run")) == _without_place(_rows(tmp_path / "local"))
-    weights = [json.loads((tmp_path / run / "run.json").read_text())["engine"]["weights"] for run in ("run", "local")]
-    assert sorted(weights[0]) == ["adapter tuned", "base"]
-    assert sorted(weights[0].values()) == sorted(weights[1].values())
-
-
-def _without_place(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without what differs between two runs of the same answers."""
-    return [{name: value for name, value in row.items() if name not in ("settings_hash", "run_id")} for row in rows]
 
 
 def test_a_machine_that_fetched_other_weights_is_refused(bucket: s3fs.S3FileSystem) -> None:
@@ -72,5 +43,5 @@ def test_a_machine_that_fetched_other_weights_is_refused(bucket: s3fs.S3FileSyst
     expected = frozenset(described.weights.values())
     config = json.loads((BASE / "generation_config.json").read_bytes()) | {"temperature": 0.5}
     bucket.pipe_file(f"{BUCKET}/models/base/generation_config.json", json.dumps(config).encode())
-    with pytest.raises(EngineError, match="what this machine fetched as base differs from the weights of the run"):
+    with pytest.raises(EngineError, match='"base" has other files on this machine than where the engine'):
         module.load(EngineOptions(model=MODEL, protocol="binary:ours-1", weights_sha256=expected))

@@ -15,6 +15,7 @@ from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions, View
 from scoring.engines import engine_module
 from scoring.labels.table import read_labels
+from tests.jobs.made import privsieve
 from tests.tuning.made import (
     BASE,
     MAX_PIXELS,
@@ -24,7 +25,6 @@ from tests.tuning.made import (
     make_recipe,
     make_set,
     planted,
-    privsieve,
     scan_command,
     tune_command,
 )
@@ -62,8 +62,8 @@ def learnt(room: Path) -> Pictures:
 
 @pytest.fixture(scope="module")
 def unseen(room: Path) -> Pictures:
-    """160 pictures."""
-    return drawn_pictures(room / "unseen", per_class=10, seed=2)
+    """80 pictures."""
+    return drawn_pictures(room / "unseen", per_class=5, seed=2)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def tuned(room: Path, learnt: Pictures, unseen: Pictures) -> Path:
 
 @pytest.fixture(scope="module")
 def tuned_slots(room: Path, learnt: Pictures) -> Path:
-    recipe = make_recipe(room / "twelve-epochs.yaml", epochs=12)
+    recipe = make_recipe(room / "ten-epochs.yaml", epochs=10)
     (room / "short-prompt.yaml").write_text(yaml.safe_dump(SHORT_PROMPT))
     options = ["--target", "slots", "--prompt-file", room / "short-prompt.yaml", "--validation", 0]
     training_set = make_set(room / "slots-set", planted(learnt, room), *options)
@@ -91,7 +91,7 @@ def test_an_untuned_model_gives_no_usable_answer(room: Path, unseen: Pictures) -
     assert privsieve(*scan_command(unseen.folder, room / "before", *options)) == 0
     private = evaluation(room / "before", unseen.labels).private
     assert private is not None
-    assert private.num_rejected == private.num_pictures == 160 or (private.mcc or 0) <= 0.5
+    assert private.num_rejected == private.num_pictures == 80 or (private.mcc or 0) <= 0.5
 
 
 @pytest.mark.parametrize("reading", ["", ",first"])
@@ -116,7 +116,7 @@ def test_after_320_pictures_it_finds_planted_attributes(room: Path, unseen: Pict
 
 
 def test_the_adapter_answers_alike_in_transformers_and_vllm(unseen: Pictures, tuned: Path) -> None:
-    views = [_view(file) for file in sorted(unseen.folder.iterdir())]
+    views = [_view(file) for file in sorted(unseen.folder.iterdir())[::5]]
     options = EngineOptions(model=str(BASE), adapter=str(tuned), protocol=FIRST, max_pixels=MAX_PIXELS)
     found: list[list[float]] = []
     for name in ("transformers", "vllm"):
@@ -133,7 +133,7 @@ def _view(file: Path) -> View:
 
 def test_the_demo_gains_by_tuning_and_leaves_the_class_without_a_mark_to_look_at(room: Path) -> None:
     few = drawn_pictures(room / "few-signs", per_class=4, seed=1, grain=0.6)
-    others = drawn_pictures(room / "others", per_class=20, seed=2, grain=0.6)
+    others = drawn_pictures(room / "others", per_class=10, seed=2, grain=0.6)
     training_set = make_set(room / "few-signs-set", few, "--target", "binary", "--exclude", others.labels)
     assert privsieve(*tune_command(training_set, RECIPE, room / "few-adapter")) == 0
     first = ["--protocol", FIRST, "--max-pixels", MAX_PIXELS]

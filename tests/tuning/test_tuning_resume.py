@@ -17,22 +17,37 @@ from safetensors.numpy import load_file
 
 from scoring.engines.vlm.adapter import read_card
 from scoring.tuning.training import last_checkpoint
-from tests.tuning.made import make_recipe, privsieve, tune_command
+from tests.jobs.made import privsieve
+from tests.making import Capture, Folders
+from tests.tuning.made import make_recipe, tune_command
 
 LIMIT_S = 1500
 WEIGHTS = "adapter_model.safetensors"
 
 
-def killed(command: list[object], out: Path, when: str) -> None:
-    """Runs the command in a process of its own, and kills it once `when` is found below the folder of checkpoints."""
-    process = subprocess.Popen([sys.executable, "-m", "jobs", *map(str, command)], stderr=subprocess.DEVNULL)
+@pytest.fixture(scope="module")
+def killed(few_set: Path, short_recipe: Path, short: Path, tmp_path_factory: Folders) -> Path:
+    """A process killed right after its last step, with the checkpoints of the last two."""
+    out = tmp_path_factory.mktemp("killed") / "out"
+    last = f"checkpoint-{read_card(short).num_steps}"  # type: ignore[union-attr]
+    command = [sys.executable, "-m", "jobs", *map(str, tune_command(few_set, short_recipe, out))]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     began = time.monotonic()
-    while not list((out / "checkpoints").glob(when)):
+    while not (out / "checkpoints" / last / "trainer_state.json").exists():
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < began + LIMIT_S
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
+    return out
+
+
+@pytest.fixture
+def out(killed: Path, tmp_path: Path) -> Path:
+    """A copy, as a kill before the last checkpoint leaves it."""
+    copy = shutil.copytree(killed, tmp_path / "out")
+    shutil.rmtree(copy / "checkpoints" / "checkpoint-10")
+    return copy
 
 
 def same_weights(one: Path, other: Path) -> bool:
@@ -40,40 +55,35 @@ def same_weights(one: Path, other: Path) -> bool:
     return ours.keys() == theirs.keys() and all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_killed_and_resumed_equals_uninterrupted(
-    few_set: Path, short_recipe: Path, short: Path, tmp_path: Path
-) -> None:
-    command = tune_command(few_set, short_recipe, tmp_path / "out")
-    killed(command, tmp_path / "out", "checkpoint-3/trainer_state.json")
+def test_killed_and_resumed_equals_uninterrupted(few_set: Path, short_recipe: Path, short: Path, out: Path) -> None:
     # What a kill in the middle of the next checkpoint would leave.
-    half = tmp_path / "out" / "checkpoints" / "checkpoint-9"
+    half = out / "checkpoints" / "checkpoint-10"
     half.mkdir()
     (half / WEIGHTS).write_bytes(b"cut")
-    last = last_checkpoint(tmp_path / "out")
-    assert last not in (None, half)
+    assert last_checkpoint(out) == out / "checkpoints" / "checkpoint-9"
     assert half.exists(), "another process may be writing it"
-    assert privsieve(*command) == 0
-    assert same_weights(tmp_path / "out", short)
-    card, other = read_card(tmp_path / "out"), read_card(short)
+    assert privsieve(*tune_command(few_set, short_recipe, out)) == 0
+    assert same_weights(out, short)
+    card, other = read_card(out), read_card(short)
     assert card is not None
     assert other is not None
     assert (card.train_accuracy, card.num_steps) == (other.train_accuracy, other.num_steps)
     assert [p["step"] for p in card.curves] == [p["step"] for p in other.curves]
-    assert not (tmp_path / "out" / "checkpoints").exists()
-    assert not (tmp_path / "out" / "tuning.json").exists()
+    assert not (out / "checkpoints").exists()
+    assert not (out / "tuning.json").exists()
 
 
-def test_killed_after_the_last_step(few_set: Path, short_recipe: Path, short: Path, tmp_path: Path) -> None:
+def test_killed_after_the_last_step(
+    few_set: Path, short_recipe: Path, short: Path, killed: Path, tmp_path: Path
+) -> None:
     """Only the adapter is left to be written."""
-    out = tmp_path / "out"
-    steps = read_card(short).num_steps  # type: ignore[union-attr]
-    killed(tune_command(few_set, short_recipe, out), out, f"checkpoint-{steps}/trainer_state.json")
-    assert privsieve(*tune_command(few_set, short_recipe, out)) == 0
-    assert same_weights(out, short)
+    shutil.copytree(killed, tmp_path / "out")
+    assert privsieve(*tune_command(few_set, short_recipe, tmp_path / "out")) == 0
+    assert same_weights(tmp_path / "out", short)
 
 
 def test_a_finished_adapter_is_not_tuned_again(
-    few_set: Path, short_recipe: Path, short: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    few_set: Path, short_recipe: Path, short: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     before = (short / WEIGHTS).stat().st_mtime_ns
     assert privsieve(*tune_command(few_set, short_recipe, short)) == 0
@@ -86,12 +96,7 @@ def test_a_finished_adapter_is_not_tuned_again(
 
 @pytest.mark.parametrize("is_finished", [True, False])
 def test_another_request_is_refused_by_its_first_difference(
-    is_finished: bool,
-    few_set: Path,
-    short_recipe: Path,
-    short: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    is_finished: bool, few_set: Path, short_recipe: Path, short: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     out = short if is_finished else tmp_path / "begun"
     if not is_finished:
@@ -110,12 +115,9 @@ def test_another_request_is_refused_by_its_first_difference(
 
 
 def test_spoilt_weights_stop_the_run_before_they_reach_a_checkpoint(
-    few_set: Path, short_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    few_set: Path, short_recipe: Path, out: Path, capsys: Capture
 ) -> None:
     """An infinite moment of the optimizer, planted into the last checkpoint but one, spoils the next step."""
-    out = tmp_path / "out"
-    killed(tune_command(few_set, short_recipe, out), out, "checkpoint-9/trainer_state.json")
-    shutil.rmtree(out / "checkpoints" / "checkpoint-10", ignore_errors=True)
     state = torch.load(out / "checkpoints" / "checkpoint-9" / "optimizer.pt")
     state["state"][0]["exp_avg"][0, 0] = math.inf
     torch.save(state, out / "checkpoints" / "checkpoint-9" / "optimizer.pt")
@@ -130,9 +132,7 @@ def test_spoilt_weights_stop_the_run_before_they_reach_a_checkpoint(
     assert not (out / "privsieve.json").exists()
 
 
-def test_a_loss_that_is_no_number_stops_the_run(
-    few_set: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_loss_that_is_no_number_stops_the_run(few_set: Path, tmp_path: Path, capsys: Capture) -> None:
     recipe = make_recipe(tmp_path / "absurd.yaml", alpha=1e300)
     assert privsieve(*tune_command(few_set, recipe, tmp_path / "out")) == 1
     message = capsys.readouterr().err

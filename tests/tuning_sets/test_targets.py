@@ -7,11 +7,11 @@ from scoring import severity
 from scoring.assessment import Assessment
 from scoring.protocols import protocol
 from scoring.protocols.interface import TextAnswer
-from scoring.severity import BANDS, NUM_COMBINATIONS, scores_with_gaps
+from scoring.severity import BANDS, NUM_COMBINATIONS
 from scoring.severity import level_of as level_table
 from scoring.severity import score_of as score_table
 from scoring.taxonomy import ATTRIBUTES, KEYS
-from scoring.tuning.targets import Label, Target, differ, is_private, level_of, score_of, target_of
+from scoring.tuning.targets import Label, Target, differ, is_private, level_of, target_of
 
 AT_LEVEL = {level: next(i for i, a in enumerate(ATTRIBUTES) if a.level == level) for level in (1, 2, 3, 4)}
 NOTHING = np.zeros(22, np.float32)
@@ -73,11 +73,6 @@ def test_severity_is_open_if_an_attribute_was_not_judged() -> None:
     partly = values(level_1=1, level_4=np.nan)
     assert target(Label(partly), SEVERITY) is None
     assert target(Label(NOT_JUDGED, private=True), SEVERITY) is None
-
-
-def test_a_score_of_whole_values_is_that_of_a_consensus() -> None:
-    rows = np.random.default_rng(0).choice(np.array([0, 0.5, 1], np.float32), (200, 22), p=[0.8, 0.1, 0.1])
-    assert [score_of(Label(row)) for row in rows] == scores_with_gaps(rows).tolist()
 
 
 @pytest.mark.parametrize(

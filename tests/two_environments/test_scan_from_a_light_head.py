@@ -10,12 +10,8 @@ import secrets
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +22,6 @@ from moto.server import ThreadedMotoServer
 from ingest import __version__
 from tests.clusters.demo import CORPUS, rows_of
 from tests.conftest import free_ports, ray_folder, ray_node
-from tests.faults.drill import make_shards
 from tests.jobs.made import privsieve
 from tests.making import Folders
 
@@ -49,9 +44,6 @@ class Cluster:
 
     folder: Path
     """From where jobs are submitted."""
-
-    another_worker: Callable[[], AbstractContextManager[Callable[[], None]]]
-    """A machine of two CPUs that joins for the length of a block. The function kills it."""
 
     def submit(self, entrypoint: str, *more: str) -> "subprocess.CompletedProcess[str]":
         return self.submit_installed(entrypoint, "--working-dir", str(self.tree), *more)
@@ -134,22 +126,16 @@ def cluster(bucket: dict[str, str], models: Path, tmp_path_factory: Folders) -> 
     with ray_folder() as folder:
         head = ["--head", "--num-cpus", "0", "--num-gpus", "0", "--temp-dir", str(folder), "--port", str(port)]
         head += ["--dashboard-port", str(dashboard)]
-        join = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2"]
         # What the worker has installed; a job with --working-dir brings its own.
         of_worker = with_path(Path(sys.executable).parent) | {"PYTHONPATH": str(older)}
-        worker = [*join, "--num-gpus", "1", "--temp-dir", str(folder / "worker")]
-        another = [*join, "--num-gpus", "0", "--temp-dir", str(folder / "another")]
+        worker = ["--address", f"127.0.0.1:{port}", "--num-cpus", "2", "--num-gpus", "1"]
+        worker += ["--temp-dir", str(folder / "worker")]
         with (
             ray_node(head, with_path(head_programs), folder / "head.log", str(head_programs / "python"), folder),
             ray_node(worker, of_worker, folder / "worker.log"),
         ):
-            yield Cluster(
-                f"http://127.0.0.1:{dashboard}",
-                environment,
-                tree,
-                tmp_path_factory.mktemp("somewhere-else"),
-                partial(ray_node, another, of_worker, folder / "another.log"),
-            )
+            elsewhere = tmp_path_factory.mktemp("somewhere-else")
+            yield Cluster(f"http://127.0.0.1:{dashboard}", environment, tree, elsewhere)
 
 
 @pytest.fixture(scope="module")
@@ -201,23 +187,6 @@ def test_a_worker_of_another_version_is_refused_with_both_versions(cluster: Clus
     assert not store.exists(f"{BUCKET}/other-version")
 
 
-def test_a_worker_that_is_killed_costs_no_row(cluster: Cluster, store: s3fs.S3FileSystem, tmp_path: Path) -> None:
-    make_shards(tmp_path / "many", 12, 40)
-    store.put(str(tmp_path / "many"), f"{BUCKET}/many", recursive=True)
-    with cluster.another_worker() as kill, ThreadPoolExecutor(1) as pool:
-        scan = f"python -m jobs scan s3://{BUCKET}/many --run s3://{BUCKET}/killed --engine canned"
-        waiting = pool.submit(cluster.submit, scan)
-        while not waiting.done() and not store.glob(f"{BUCKET}/killed/scores/**/*.parquet"):
-            time.sleep(0.1)
-        kill()
-        done = waiting.result()
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    assert "480 images in 12 of 12 shards: 480 scored, 0 quarantined" in done.stdout
-    store.get(f"{BUCKET}/killed", str(tmp_path / "killed"), recursive=True)
-    rows = rows_of(tmp_path / "killed")
-    assert len({(row["shard"], row["index"]) for row in rows}) == len(rows) == 480
-
-
 def test_rows_of_a_submitted_scan_are_those_of_a_local_one(
     cluster: Cluster, store: s3fs.S3FileSystem, models: Path, tmp_path: Path
 ) -> None:
@@ -235,12 +204,6 @@ def test_rows_of_a_submitted_scan_are_those_of_a_local_one(
     np.testing.assert_allclose(theirs, ours, atol=1e-5)
     assert there == here
     assert len(there) == 31
-
-
-def test_a_finished_run_that_is_submitted_again_has_nothing_left(cluster: Cluster) -> None:
-    done = cluster.submit(scan_of("run"))
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "nothing was left to scan" in done.stdout
 
 
 def test_a_job_that_is_stopped_goes_on_when_it_is_submitted_again(

@@ -1,7 +1,6 @@
 """Engines on a tiny model made on the spot. Each is started once; without vLLM installed nothing here is collected."""
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from jobs.cli import main
 from scoring.assessment import Assessment, EngineOptions, Outcome, View
 from scoring.engines import engine_module
 from tests.making import Folders
@@ -24,16 +22,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus" / "shards"
 MAX_PIXELS = 160 * 160
-MAX_VLLM_ENGINES = 2
-"""At once: each takes about 2 GB, and two workers run these tests beside each other."""
-
-
-def privsieve(*args: object) -> int:
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in args])
-    assert isinstance(done.value.code, int)
-    return done.value.code
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -65,18 +53,19 @@ def adapter(tmp_path_factory: Folders, checkpoint: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def engine(checkpoint: Path) -> Iterator[Callable[..., Any]]:
-    """engine("vllm", protocol="slots") -> a running engine. Those of transformers are kept, of vLLM the last used."""
-    running: OrderedDict[tuple[str, EngineOptions], Any] = OrderedDict()
+    """engine("vllm", protocol="slots") -> a running engine. All are kept but those of vLLM with other weights or texts,
+    of which one runs at a time: each takes memory, and two workers run these tests beside each other."""
+    running: dict[tuple[str, EngineOptions], Any] = {}
+    plain: dict[str, Any] = {"model": str(checkpoint), "max_pixels": MAX_PIXELS}
+    kept = {("vllm", EngineOptions(**plain, protocol=name)) for name in ("slots", "json")}
 
     def started(name: str, **options: Any) -> Any:
-        chosen: dict[str, Any] = {"model": str(checkpoint), "max_pixels": MAX_PIXELS} | options
-        key = name, EngineOptions(**chosen)
+        key = name, EngineOptions(**(plain | options))
         if key not in running:
-            others = [other for other in running if other[0] == "vllm"]
-            if name == "vllm" and len(others) >= MAX_VLLM_ENGINES:
-                running.pop(others[0]).close()
+            if name == "vllm" and key not in kept:
+                for other in [other for other in running if other[0] == "vllm" and other not in kept]:
+                    running.pop(other).close()
             running[key] = engine_module(name).load(key[1])
-        running.move_to_end(key)
         return running[key]
 
     yield started

@@ -1,6 +1,12 @@
-"""An engine that answers nothing any more ends the scan; it must not quarantine the whole corpus."""
+"""How engines end: one that answers nothing any more ends the scan; it must not quarantine the whole corpus."""
 
+import multiprocessing
+import os
+import signal
+import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -121,24 +127,63 @@ def test_a_batch_that_does_not_fit_is_halved_and_grows_again(running: Any) -> No
     assert sizes == [4, 4]
 
 
-def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(checkpoint: Path) -> None:
-    """Asked by `assess_with` what is longer than there is room for: at a start it would have been refused."""
+OwnVllm = tuple[Any, list[BaseProcess]]
+
+
+@pytest.fixture(scope="module")
+def own_vllm(checkpoint: Path) -> Iterator[OwnVllm]:
+    """To be broken, with its processes; the last test kills it."""
     from scoring.engines.vlm.vllm import load as load_vllm
+
+    others = multiprocessing.active_children()
+    running = load_vllm(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
+    yield running, [process for process in multiprocessing.active_children() if process not in others]
+    running.close()
+
+
+def test_a_vllm_that_refuses_every_picture_ends_the_engine_and_strips_do_not(own_vllm: OwnVllm) -> None:
+    """Asked by `assess_with` what is longer than there is room for: at a start it would have been refused."""
     from scoring.protocols import protocol
 
     long = protocol("slots", b'{"system": "' + b"1" * 17_000 + b'"}')
-    running = load_vllm(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
-    try:
-        for _ in range(2):
-            result = running.assess([picture(seed, 600, 1) for seed in range(20)])
-            assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 20
-        assert probabilities(running.assess([picture(30, 64, 64)])).shape == (1, 22, 3)
-        result = running.assess_with(long, [picture(seed, 64, 64) for seed in range(15)])
-        assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 15
-        with pytest.raises(EngineError, match="none of 16 pictures in a row, nor any plain one: vLLM refused"):
-            running.assess_with(long, [picture(20, 64, 64)])
-    finally:
-        running.close()
+    running, _ = own_vllm
+    for _ in range(2):
+        result = running.assess([picture(seed, 600, 1) for seed in range(20)])
+        assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 20
+    assert probabilities(running.assess([picture(30, 64, 64)])).shape == (1, 22, 3)
+    result = running.assess_with(long, [picture(seed, 64, 64) for seed in range(15)])
+    assert [outcome.reason for outcome in result if isinstance(outcome, Unscored)] == ["engine_error"] * 15
+    with pytest.raises(EngineError, match="none of 16 pictures in a row, nor any plain one: vLLM refused"):
+        running.assess_with(long, [picture(20, 64, 64)])
+
+
+def test_a_dead_vllm_raises_instead_of_answering(own_vllm: OwnVllm) -> None:
+    """Rows must not be written as if it had failed on the pictures."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    running, processes = own_vllm
+    assert probabilities(running.assess([picture(1, 64, 64)])).shape == (1, 22, 3)
+    assert processes
+    for process in processes:
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)
+    asking = ThreadPoolExecutor(1).submit(running.gpu_memory)  # which vLLM cannot answer any more
+    for process in processes:
+        process.kill()
+        process.join()
+    with pytest.raises(EngineDeadError):
+        asking.result(timeout=300)
+    for num_pictures in (5, 1):
+        with pytest.raises(EngineDeadError):
+            running.assess([picture(seed, 64, 64) for seed in range(num_pictures)])
+
+
+def test_a_closed_engine_gives_its_model_back(checkpoint: Path) -> None:
+    running = load(EngineOptions(model=str(checkpoint), max_pixels=MAX_PIXELS))
+    running.assess([picture(1, 64, 64)])
+    model = weakref.ref(running.model)
+    running.close()
+    assert model() is None
 
 
 def test_a_vllm_that_does_not_start_says_why_in_its_own_words(

@@ -11,12 +11,13 @@ import pytest
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions
 from scoring.engines import engine_module
-from scoring.engines.vlm.checkpoint import BLOCK_BYTES, content_sha256, safetensors_shapes, weight_files
+from scoring.engines.vlm import checkpoint as checkpoints
 from scoring.engines.vlm.checkpoint import checkpoint as checkpoint_of
+from scoring.engines.vlm.checkpoint import content_sha256, safetensors_shapes, weight_files
 from scoring.protocols import protocol
 from scoring.protocols.interface import Slots
 from tests.jobs.made import privsieve, shard
-from tests.making import Capture
+from tests.making import Capture, Patch
 from tests.vllm.conftest import MAX_PIXELS
 
 INDEX = "model.safetensors.index.json"
@@ -32,6 +33,13 @@ def model(checkpoint: Path, tmp_path: Path) -> Path:
 def _cut(name: str, left_out: int = 1) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         (folder / name).write_bytes((folder / name).read_bytes()[:-left_out])
+
+    return damage
+
+
+def _renamed(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / name).rename(folder / f"{name}.bin")
 
     return damage
 
@@ -91,6 +99,10 @@ def _refusal(engine: str, **options: object) -> str:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (_renamed("config.json"), "has no config.json"),
+        (_renamed("tokenizer.json"), "has no tokenizer"),
+        (_renamed("processor_config.json"), "has no image processor configuration"),
+        (_renamed("model.safetensors"), "has its weights as model.safetensors.bin, which can run code"),
         (_cut("model.safetensors"), '"model.safetensors" in "{folder}" is damaged or cut: '),
         (_holding("model.safetensors", b""), "its safetensors header does not fit"),
         (_holding("model.safetensors", _header(b"{not json")), "its safetensors header does not fit"),
@@ -101,10 +113,7 @@ def _refusal(engine: str, **options: object) -> str:
         (_holding("adapter_config.json", b"{}"), "holds an adapter (adapter_config.json), which not every engine"),
         (_config("vision_config", to=None), "is not a vision-language model (model_type qwen3_vl"),
         (_config("text_config", to=[1]), "text_config in its config.json is not a JSON object"),
-        (
-            _config("text_config", "max_position_embeddings", to="many"),
-            'max_position_embeddings in its config.json is "many", which is not a number of tokens',
-        ),
+        (_config("text_config", "max_position_embeddings", to="many"), 'is "many", which is not a number'),
     ],
 )
 def test_a_model_that_cannot_work_is_refused_before_it_is_loaded(
@@ -160,12 +169,14 @@ def test_run_json_tells_apart_weights_that_differ_anywhere(model: Path) -> None:
     assert digest() == before
 
 
-def test_every_block_of_a_large_file_counts_and_so_does_their_order(tmp_path: Path) -> None:
+def test_every_block_of_a_large_file_counts_and_so_does_their_order(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(checkpoints, "BLOCK_BYTES", checkpoints.PIECE_BYTES)
+
     def digest(name: str, *blocks: bytes) -> str:
         (tmp_path / name).mkdir()
         with (tmp_path / name / "weights").open("wb") as stream:
             for number, block in enumerate(blocks):
-                stream.seek(number * BLOCK_BYTES)
+                stream.seek(number * checkpoints.BLOCK_BYTES)
                 stream.write(block)
         return content_sha256([tmp_path / name / "weights"])
 
@@ -177,6 +188,7 @@ def test_every_block_of_a_large_file_counts_and_so_does_their_order(tmp_path: Pa
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (_renamed("adapter_model.safetensors"), "has no adapter_model.safetensors"),
         (_cut("adapter_model.safetensors"), '"adapter_model.safetensors" in "{folder}" is damaged or cut: '),
         (_holding("adapter_model.safetensors", _header(b"{not json")), "its safetensors header does not fit"),
         (_holding("adapter_config.json", b"{not json"), "its adapter_config.json is not valid JSON"),

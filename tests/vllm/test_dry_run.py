@@ -61,11 +61,12 @@ def test_the_tokens_of_a_dry_run_are_those_of_the_engines(
     closing = len(turns) - 1 - turns.index(transformers.prompter.image_token_id)
     assert after - closing == {"slots": 22 + 21, "slots:digits": 21, "severity": 0}[name], "a token a letter and digit"
 
-    vllm = engine("vllm", protocol="json" if name == "severity" else "slots")
-    for view, count in zip(views, visual, strict=True):
-        before = Counter(vllm.usage)
-        vllm.assess_with(asked, [view])
-        assert (vllm.usage - before)["prompt"] == words + count
+    if name != "severity":  # of what is written, `test_one_prefill` compares the counts of both engines
+        vllm = engine("vllm", protocol="slots")
+        for view, count in zip(views, visual, strict=True):
+            before = Counter(vllm.usage)
+            vllm.assess_with(asked, [view])
+            assert (vllm.usage - before)["prompt"] == words + count
 
 
 def test_a_picture_that_the_processor_refuses_costs_its_line_only(

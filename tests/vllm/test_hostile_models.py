@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,18 @@ import pytest
 from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, View
 from scoring.engines import engine_module
-from scoring.engines.vlm.chat_template import check_template
+from scoring.engines.vlm import chat_template
+from tests.making import Patch
 from tests.vllm.conftest import MAX_PIXELS, probabilities
 
 BACKTRACKING = r"(([a-z_]+\.?)+)+!"
 """Takes longer than anyone waits for any name of a module."""
+
+
+@pytest.fixture(autouse=True)
+def short_limit(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(chat_template, "LIMITS", replace(chat_template.LIMITS, cpu_s=2))
+
 
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}" + (
     "{% endfor %}{% endfor %}"
@@ -26,7 +34,7 @@ LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (LOOPS, "its chat template takes more than 10 s"),
+        (LOOPS, "its chat template takes more than 2 s"),
         ("{{ 'a' * 3000000000 }}", "its chat template takes more than 512 MB of memory"),
         ("{% set n = namespace(x='a') %}{% for i in range(40) %}{% set n.x = n.x ~ n.x %}{% endfor %}", "512 MB"),
         ("{{ 'a' * 20000000 }}", "its chat template makes a text of 20,000,000 characters"),
@@ -48,9 +56,9 @@ def test_a_chat_template_that_loops_only_over_answers_is_refused_too(checkpoint:
     chat = [{"role": "user", "content": [{"type": "text", "text": "?"}]}]
     answered = [*chat, {"role": "assistant", "content": [{"type": "text", "text": "yes"}]}]
     template = "{% if messages[-1].role == 'assistant' %}" + LOOPS + "{% endif %}"
-    check_template("model", template, {}, [chat])
-    with pytest.raises(EngineError, match="its chat template takes more than 10 s"):
-        check_template("model", template, {}, [chat, answered])
+    chat_template.check_template("model", template, {}, [chat])
+    with pytest.raises(EngineError, match="its chat template takes more than 2 s"):
+        chat_template.check_template("model", template, {}, [chat, answered])
 
 
 OF_MODULES = {"target_modules": BACKTRACKING, "exclude_modules": BACKTRACKING}
@@ -73,6 +81,6 @@ def test_a_pattern_for_the_modules_of_an_adapter_is_not_run(
     hostile = shutil.copytree(adapter, tmp_path / "hostile")
     config = json.loads((hostile / "adapter_config.json").read_text())
     (hostile / "adapter_config.json").write_text(json.dumps(config | settings))
-    honest = engine(name, protocol="slots", adapter=str(adapter)).assess(views[:2])
+    honest = engine("transformers", protocol="slots", adapter=str(adapter)).assess(views[:2])
     answered = engine(name, protocol="slots", adapter=str(hostile)).assess(views[:2])
-    np.testing.assert_allclose(probabilities(answered), probabilities(honest), atol=1e-6)
+    np.testing.assert_allclose(probabilities(answered), probabilities(honest), atol=1e-5)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def test_a_picture_that_the_processor_refuses_costs_its_row(engine: Callable[...
 
 
 def test_a_huge_picture_is_downscaled_before_the_engine(engine: Callable[..., Any]) -> None:
-    huge = picture(9, 6000, 5000)
+    huge = picture(9, 3000, 2500)
     for name in ENGINES:
         running = engine(name, protocol="slots")
         assert probabilities(running.assess([huge])).shape == (1, 22, 3)
@@ -62,36 +62,6 @@ def test_a_prompt_that_is_too_long_with_its_picture_costs_its_row(
     np.testing.assert_allclose(probabilities([outcomes[2]]), probabilities(running.assess([small])), atol=1e-5)
 
 
-@pytest.fixture
-def small_memory(engine: Callable[..., Any]) -> Iterator[Callable[[int], Any]]:
-    """A transformers engine whose device has room for so many visual tokens at once, as a GPU has, and no more."""
-    import torch
-
-    running = engine("transformers", protocol="slots")
-    hooks: list[Any] = []
-
-    def limited(num_patches: int) -> Any:
-        def check(_: Any, arguments: Any) -> None:
-            if len(arguments[0]) > num_patches:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-
-        hooks.append(running.model.model.visual.register_forward_pre_hook(check))
-        return running
-
-    yield limited
-    for hook in hooks:
-        hook.remove()
-
-
-def test_out_of_memory_halves_the_batch_until_it_fits(small_memory: Callable[[int], Any]) -> None:
-    """Four pictures of 64 patches: all at once are too many; two fit, then one, then none."""
-    same = [picture(seed, 128, 128) for seed in range(4)]
-    assert probabilities(small_memory(200).assess(same)).shape == (4, 22, 3)
-    assert probabilities(small_memory(100).assess(same)).shape == (4, 22, 3)
-    message = "out of memory with this picture alone; lower --max-pixels"
-    assert small_memory(50).assess(same) == [Unscored("engine_oom", message)] * 4
-
-
 def test_actors_agree_on_the_canary(engine: Callable[..., Any], adapter: Path) -> None:
     plain_actor = record(engine("vllm", protocol="slots").assess([canary()])[0])
     same = record(engine("transformers", protocol="slots").assess([canary()])[0])
@@ -102,22 +72,6 @@ def test_actors_agree_on_the_canary(engine: Callable[..., Any], adapter: Path) -
 
 def _change(file: Path, **entries: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | entries))
-
-
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        ("config.json", "has no config.json"),
-        ("tokenizer.json", "has no tokenizer"),
-        ("processor_config.json", "has no image processor configuration"),
-        ("model.safetensors", "has its weights as model.safetensors.bin, which can run code"),
-    ],
-)
-def test_a_model_folder_that_is_not_whole(checkpoint: Path, tmp_path: Path, missing: str, message: str) -> None:
-    folder = shutil.copytree(checkpoint, tmp_path / "model")
-    (folder / missing).rename(folder / f"{missing}.bin")
-    with pytest.raises(EngineError, match=message):
-        engine_module("vllm").describe(EngineOptions(model=str(folder)))
 
 
 def test_weights_without_one_of_the_models_tensors_are_refused(checkpoint: Path, tmp_path: Path) -> None:
@@ -135,7 +89,7 @@ def test_weights_without_one_of_the_models_tensors_are_refused(checkpoint: Path,
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_an_adapter_that_does_not_fit_is_refused_and_the_module_named(
+def test_an_adapter_of_other_shapes_is_refused_and_the_module_named(
     checkpoint: Path, adapter: Path, tmp_path: Path, name: str
 ) -> None:
     from tests.vllm.micro import make_adapter
@@ -144,20 +98,9 @@ def test_an_adapter_that_does_not_fit_is_refused_and_the_module_named(
         engine_module(name).describe(EngineOptions(model=str(checkpoint), adapter=str(folder)))
 
     described(adapter)
-    with pytest.raises(EngineError, match=r"the model has no module .*visual\.blocks\.7\.attn\.proj"):
-        described(make_adapter(tmp_path / "deep", checkpoint, extra=("model.visual.blocks.7.attn.proj",)))
     wide = "model.language_model.layers.0.mlp.gate_proj"
     with pytest.raises(EngineError, match=r"gate_proj is 128x64 in the model and 64x64 in the adapter"):
         described(make_adapter(tmp_path / "narrow", checkpoint, extra=(wide,)))
-    shutil.copytree(adapter, tmp_path / "dora")
-    for setting, value in (("use_dora", True), ("modules_to_save", ["lm_head"])):
-        _change(tmp_path / "dora" / "adapter_config.json", **{setting: value})
-        with pytest.raises(EngineError, match=f"uses {setting}"):
-            described(tmp_path / "dora")
-        _change(tmp_path / "dora" / "adapter_config.json", **{setting: None})
-    (tmp_path / "dora" / "adapter_model.safetensors").unlink()
-    with pytest.raises(EngineError, match=r"has no adapter_model\.safetensors"):
-        described(tmp_path / "dora")
 
 
 def test_another_model_or_wording_is_another_description(checkpoint: Path, adapter: Path, tmp_path: Path) -> None:
@@ -178,21 +121,3 @@ def test_another_model_or_wording_is_another_description(checkpoint: Path, adapt
     shutil.copytree(checkpoint, tmp_path / "other")
     _change(tmp_path / "other" / "config.json", note="changed")
     assert list(described(model=str(tmp_path / "other")).weights.values()) != list(plain_one.weights.values())
-
-
-@pytest.mark.parametrize(
-    ("expected", "message"),
-    [
-        ({}, "needs --model"),
-        ({"model": "/no/such/folder"}, "does not exist"),
-        ({"model": "{checkpoint}", "dtype": "float23"}, 'did you mean "float32"'),
-        ({"model": "{checkpoint}", "protocol": "slotz"}, 'did you mean "slots"'),
-        ({"model": "{checkpoint}", "batch_size": 4}, "the vllm engine takes no --batch-size"),
-        ({"model": "owner/never-fetched"}, "is not whole in the hub.s cache"),
-    ],
-)
-def test_wrong_options_are_one_line(checkpoint: Path, expected: dict[str, Any], message: str) -> None:
-    chosen: dict[str, Any] = {k: str(checkpoint) if v == "{checkpoint}" else v for k, v in expected.items()}
-    with pytest.raises(EngineError, match=message) as raised:
-        engine_module("vllm").describe(EngineOptions(**chosen))
-    assert "\n" not in str(raised.value)

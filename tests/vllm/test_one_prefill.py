@@ -1,6 +1,7 @@
 """One prefill per picture, no token generated; the text before the picture is computed once for all pictures; what
-is answered does not depend on the batch."""
+is answered does not depend on the batch. Steps of vLLM are chosen by the machine, or by the user."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from ingest.errors import EngineError
-from scoring.assessment import View
+from scoring.assessment import TakesSteps, View
 from scoring.engines.picture import prepared
+from scoring.engines.vlm.vllm.options import VllmOptions
 from scoring.protocols import protocol
 from tests.vllm.conftest import MAX_PIXELS, picture, probabilities
 
@@ -105,11 +107,14 @@ def test_several_threads_ask_one_vllm_at_once(engine: Callable[..., Any], views:
             np.testing.assert_allclose(probabilities(found), expected, atol=1e-5)
 
 
+FIRST = {"protocol": "binary:first", "prompt_file": b"answers: {yes: [Yes, yes], no: [No]}"}
+
+
 def test_the_first_token_is_read_in_one_prefill_and_nothing_is_written(engine: Callable[..., Any]) -> None:
     views = [picture(seed, 96, 128) for seed in range(140, 147)]
     chances = {}
     for name in ("transformers", "vllm"):
-        running = engine(name, protocol="binary:first")
+        running = engine(name, **FIRST)
         before = Counter(running.usage)
         outcomes = running.assess(views)
         spent = running.usage - before
@@ -126,8 +131,8 @@ def test_the_first_token_has_the_probabilities_with_which_an_answer_begins(engin
     """Those that the model itself gives to the first tokens of all spellings."""
     import torch
 
-    prompts, view = b"answers: {yes: [Yes, yes], no: [No]}", picture(150, 96, 128)
-    ours = engine("transformers", protocol="binary:first", prompt_file=prompts)
+    view = picture(150, 96, 128)
+    ours = engine("transformers", **FIRST)
     tokens = ours.prompter.tokens(ours._protocol.prompt)
     assert len(tokens.candidate_ids) == 3
     request = ours._request(ours._protocol.prompt, tokens, view)
@@ -136,13 +141,13 @@ def test_the_first_token_has_the_probabilities_with_which_an_answer_begins(engin
             input_ids=request.token_ids[None], mm_token_type_ids=request.type_ids[None], **request.pixels
         ).logits
     spread = logits[0, -1].softmax(dim=-1)[list(tokens.candidate_ids)]
-    for running in (ours, engine("vllm", protocol="binary:first", prompt_file=prompts)):
+    for running in (ours, engine("vllm", **FIRST)):
         (outcome,) = running.assess([view])
         assert outcome.prob_private == pytest.approx(float(spread[:2].sum() / spread.sum()), abs=1e-5)
 
 
 def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any]) -> None:
-    prompter = engine("transformers", protocol="binary:first").prompter
+    prompter = engine("transformers", protocol="slots").prompter
     for name in ("binary", "binary:first", "slots"):
         prompt = protocol(name, b"system: ''").prompt
         assert "<|im_start|>system" not in prompter.tokens(prompt).text
@@ -155,7 +160,7 @@ def test_without_a_system_text_there_is_no_system_turn(engine: Callable[..., Any
 
 
 def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]) -> None:
-    prompter = engine("transformers", protocol="binary:first").prompter
+    prompter = engine("transformers", protocol="slots").prompter
     for name, answer in (("binary", "Yes"), ("binary:first", "No"), ("severity", "0.85")):
         prompt = protocol(name).prompt
         ids = prompter.answer_ids(prompt, answer)
@@ -168,9 +173,43 @@ def test_what_a_model_is_tuned_to_write_ends_its_turn(engine: Callable[..., Any]
 
 def test_answers_that_begin_with_the_same_token_cannot_be_told_apart(engine: Callable[..., Any]) -> None:
     """A tokenizer without Greek letters writes both words as bytes, and the first byte is the same."""
-    prompter = engine("transformers", protocol="binary:first").prompter
+    prompter = engine("transformers", protocol="slots").prompter
     alike = protocol("binary:first", "answers: {yes: [Ναι], no: [Όχι]}".encode())
     with pytest.raises(EngineError, match=r"begins the answers .Ναι. and .Όχι. with the same token") as refused:
         prompter.check(alike)
     assert "\n" not in str(refused.value)
     prompter.check(protocol("binary:first", "answers: {yes: [是], no: [否]}".encode()))
+
+
+def test_vllm_takes_the_steps_of_a_batch_job_and_not_of_a_server(engine: Callable[..., Any]) -> None:
+    """2,048 tokens and 128 requests are a server's; on a CPU twice as much is vLLM's own for many pictures at once."""
+    running = engine("vllm", protocol="slots")
+    result: object = running
+    assert isinstance(result, TakesSteps)
+    built_with = result.built_with
+    assert (built_with["max_num_batched_tokens"], built_with["max_num_seqs"]) == (4096, 256)
+    assert json.loads(json.dumps(built_with)) == built_with
+    assert set(VllmOptions.model_fields) <= set(built_with)
+
+
+def test_a_step_holds_as_many_pictures_as_their_tokens_beyond_the_shared_text(engine: Callable[..., Any]) -> None:
+    running = engine("vllm", protocol="slots")
+    running.assess([picture(3000 + number, 160, 160) for number in range(40)])
+    usage = running.usage
+    per_request = (usage["prompt"] - usage["cached"]) / usage["requests"]
+    assert running.requests_per_step == int(4096 / per_request)
+    assert (running.num_requests, running.num_prepared) == (0, 0)
+
+
+def test_part_of_a_gpu_means_part_of_its_memory_unless_the_user_says_how_much() -> None:
+    from vllm import AsyncEngineArgs
+
+    from scoring.engines.vlm.vllm.engine import VllmSetup
+
+    whole = AsyncEngineArgs.gpu_memory_utilization
+    assert VllmSetup().arguments() == {}
+    assert VllmSetup(gpu_share=0.5).arguments() == {"gpu_memory_utilization": whole / 2}
+    assert 2 * whole / 2 <= 1
+    chosen = VllmSetup({"gpu_memory_utilization": 0.3, "cudagraph_mode": "none"}, gpu_share=0.5)
+    assert chosen.arguments() == {"gpu_memory_utilization": 0.3, "compilation_config": {"cudagraph_mode": "none"}}
+    assert [VllmSetup(cpus=cpus).num_preparing_threads for cpus in (None, 1, 3.5, 8)] == [2, 2, 4, 8]

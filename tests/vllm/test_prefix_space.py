@@ -139,7 +139,5 @@ def test_both_engines_agree_on_slots(engine: Callable[..., Any], views: list[Vie
 
 @pytest.mark.parametrize("name", ["json", "binary:ours-1"])
 def test_both_engines_say_the_same(engine: Callable[..., Any], views: list[View], spaced: Path, name: str) -> None:
-    found = same_words(
-        lambda each, **options: engine(each, model=str(spaced), **options), views[:3], protocol(name), None
-    )
+    found = same_words(lambda each, **options: engine(each, model=str(spaced), **options), views[:3], protocol(name))
     assert all(options[0].tokens for options, _ in found)

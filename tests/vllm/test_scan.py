@@ -1,5 +1,5 @@
-"""`privsieve scan --engine vllm` through Ray, on the demo corpus, with report and filter; and the same rows from
-`--engine transformers` in this process."""
+"""`privsieve scan --engine vllm` on the demo corpus, with status, report and filter; and the same rows from
+`--engine transformers`."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,11 @@ import pyarrow.parquet as pq
 
 from scoring.table import SCHEMA
 from scoring.taxonomy import KEYS
+from tests.jobs.made import privsieve
 from tests.making import Capture
-from tests.vllm.conftest import DEMO, MAX_PIXELS, privsieve
+from tests.vllm.conftest import DEMO, MAX_PIXELS
+
+STEPS = ("max_num_seqs=64", "max_num_batched_tokens=8192", "use_v2_model_runner=false", "cudagraph_mode=none")
 
 
 def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, Any]]:
@@ -24,16 +27,26 @@ def _scan(run: Path, engine: str, model: Path, *more: object) -> list[dict[str, 
 
 def test_scan_report_and_filter(checkpoint: Path, adapter: Path, tmp_path: Path, capfd: Capture) -> None:
     run = tmp_path / "run"
-    rows = _scan(run, "vllm", checkpoint, "--adapter", adapter, "--executor", "inline")
+    options = [part for step in STEPS for part in ("--vllm-option", step)]
+    rows = _scan(run, "vllm", checkpoint, "--adapter", adapter, "--executor", "inline", *options)
     assert "INFO" not in "".join(capfd.readouterr()), "a log of vLLM's processes"
     scored = [row for row in rows if row["status"] == "scored"]
     assert len(scored) == 27
     reasons = sorted(str(row["reason"]) for row in rows if row["status"] == "quarantined")
     assert reasons == ["empty", "not_an_image", "truncated", "unsupported_format"]
     assert all(0 <= row[f"prob_{key}"] <= 1 and row[key] in (0, 0.5, 1) for row in scored for key in KEYS)
-    record = json.loads((run / "run.json").read_text())["engine"]
-    assert record["protocol"].startswith("slots-")
-    assert sorted(record["weights"]) == ["adapter tuned", "micro-vl"]
+    record = json.loads((run / "run.json").read_text())
+    assert record["engine"]["protocol"].startswith("slots-")
+    assert sorted(record["engine"]["weights"]) == ["adapter tuned", "micro-vl"]
+    (built,) = record["built_with"]
+    for name, value in (step.split("=") for step in STEPS):
+        assert str(built[name]).lower() == value
+    assert privsieve("status", run, "--format", "json") == 0
+    time = json.loads(capfd.readouterr().out)["engine_time"]
+    assert time["seconds"] > 0
+    assert 0 < sum(time["short_s"].values()) <= time["seconds"] * 1.001, "32 pictures fill no step of 64"
+    assert time["most_bytes_ahead"] > 10**6
+    _scan(run, "vllm", checkpoint, "--adapter", adapter, "--executor", "inline")  # other steps, the same rows
 
     others = _scan(tmp_path / "other", "transformers", checkpoint, "--adapter", adapter, "--executor", "inline")
     for row, other in zip(rows, others, strict=True):

@@ -34,7 +34,7 @@ Said = tuple[list[TextAnswer], Outcome]
 """What a model said about one picture, pass by pass, and what the protocol made of it."""
 
 
-def same_words(engine: Callable[..., Any], views: list[View], asked: Protocol, tuned: str | None) -> list[Said]:
+def same_words(engine: Callable[..., Any], views: list[View], asked: Protocol, tuned: str | None = None) -> list[Said]:
     """What both engines said."""
     sides: dict[str, list[Said]] = {}
     for name in ("transformers", "vllm"):

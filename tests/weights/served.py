@@ -1,7 +1,6 @@
 """A web server with folders of files: it lists them, gives ranges, counts what was asked for, and can stall."""
 
 import hashlib
-import json
 import re
 import threading
 from collections import Counter
@@ -11,8 +10,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
-
-PIECE = 32 * 2**20
 
 BASE = Path(__file__).parents[2] / "jobs" / "demo" / "tuning" / "base"
 
@@ -30,17 +27,16 @@ class Served:
     """Name of a file -> the size that the server says it has."""
 
     stalled: str = ""
-    """Name of a file whose bytes from `stalled_from` on do not come before `released`."""
+    """Name of a file whose bytes do not come before `released`."""
 
-    stalled_from: int = 0
     released: threading.Event = field(default_factory=threading.Event)
-    asked: list[tuple[str, int]] = field(default_factory=list)
-    """Name and first byte of each GET of a file."""
+    asked: list[str] = field(default_factory=list)
+    """Name of the file of each GET."""
 
     num_heads: int = 0
 
     def num_gets(self) -> Counter[str]:
-        return Counter(name for name, _ in self.asked)
+        return Counter(self.asked)
 
     def url(self, folder: str) -> str:
         return f"{self.address}/{folder}"
@@ -68,7 +64,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 def listening(handler: type[QuietHandler]) -> Iterator[str]:
     """Yield the address of a server for the length of the block."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -98,8 +94,8 @@ def _handler(served: Served) -> type[QuietHandler]:
             start = int(span[1]) if span else 0
             end = min(int(span[2]) + 1, size) if span and span[2] else size
             if with_body:
-                served.asked.append((file.name, start))
-                if file.name == served.stalled and start >= served.stalled_from:
+                served.asked.append(file.name)
+                if file.name == served.stalled:
                     served.released.wait()
             content = b""
             if with_body:
@@ -139,17 +135,3 @@ def serving(root: Path) -> Iterator[Served]:
             yield served
         finally:
             served.released.set()
-
-
-def large_model(served: Served, name: str, num_bytes: int) -> Path:
-    """The micro model with other weights: one tensor of so many zeros."""
-    folder = served.root / name
-    folder.mkdir()
-    for file in BASE.iterdir():
-        if file.suffix != ".safetensors":
-            (folder / file.name).write_bytes(file.read_bytes())
-    header = json.dumps({"w": {"dtype": "U8", "shape": [num_bytes], "data_offsets": [0, num_bytes]}}).encode()
-    with (folder / "model.safetensors").open("wb") as stream:
-        stream.write(len(header).to_bytes(8, "little") + header)
-        stream.truncate(8 + len(header) + num_bytes)
-    return folder

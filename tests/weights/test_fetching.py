@@ -1,24 +1,27 @@
 """Weights of a URL: what is fetched, what is refused, and what a fetched model is."""
 
-import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+import privsieve as privsieve_api
 from ingest.errors import EngineError
+from jobs.runtime.progress import Feedback, Meter
+from jobs.runtime.weights import fetch_weights
 from scoring.engines.vlm.checkpoint import checkpoint, weight_bytes
 from tests.jobs.made import privsieve
+from tests.making import Capture, Patch
+from tests.recorded import RecordedMeter
 from tests.weights.served import BASE, Served
 
-Capture = pytest.CaptureFixture[str]
-
-SECRET = "hush-5f0c2a"
 MODEL_FILES = {
     *("chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "processor_config.json"),
     *("tokenizer.json", "tokenizer_config.json"),
@@ -29,12 +32,6 @@ def _started(*command: object) -> subprocess.Popen[str]:
     """A command in a process of its own, which holds what it uses until it ends."""
     words = [sys.executable, "-m", "jobs", *map(str, command)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def _run(*command: object) -> tuple[int, str, str]:
-    process = _started(*command)
-    out, err = process.communicate()
-    return process.returncode, out, err
 
 
 def _cached(cache: Path, name: str) -> Path:
@@ -115,12 +112,6 @@ def test_a_small_file_of_gigabytes_is_refused(served: Served) -> None:
     assert served.asked == []
 
 
-def test_a_url_with_a_password_is_refused(served: Served) -> None:
-    with pytest.raises(EngineError, match="the URL holds a user name or password") as refused:
-        checkpoint(f"https://me:{SECRET}@host/model", with_weights=True)
-    assert SECRET not in str(refused.value)
-
-
 @pytest.mark.slow
 def test_two_processes_at_once_fetch_each_file_once(served: Served, cache: Path) -> None:
     served.stalled = "model.safetensors"
@@ -149,70 +140,50 @@ def test_a_killed_fetch_keeps_the_files_that_came_whole(served: Served, cache: P
         time.sleep(0.05)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
-    (listed,) = json.loads(_run("models", "list", "--format", "json")[1])
-    assert (listed["weights"], listed["state"]) == (served.url("micro"), "a part")
+    (listed,) = privsieve_api.cached_weights()
+    assert (listed.source, listed.is_whole) == (served.url("micro"), False)
     served.released.set()
     served.asked.clear()
-    code, out, err = _run("models", "fetch", served.url("micro") + "/")
-    assert code == 0, err
+    checkpoint(served.url("micro") + "/", with_weights=True)
     assert served.num_gets() == {"model.safetensors": 1}
-    assert f"sha256 {checkpoint(str(BASE), with_weights=True).digest()}" in out
+    assert _cached(cache, "model.safetensors").read_bytes() == (BASE / "model.safetensors").read_bytes()
     assert not list(cache.rglob("*.part"))
 
 
-@pytest.mark.slow
-def test_a_file_that_was_changed_here_is_fetched_again(served: Served, cache: Path) -> None:
+def test_verify_finds_changed_files_fetch_mends_them_and_rm_removes_all(
+    served: Served, cache: Path, capsys: Capture
+) -> None:
     url = served.url("micro")
-    assert _run("models", "fetch", url)[0] == 0
-    file = _cached(cache, "model.safetensors")
-    file.write_bytes(file.read_bytes()[:-1])
-    served.asked.clear()
-    assert _run("models", "fetch", url)[0] == 0
-    assert served.num_gets() == {"model.safetensors": 1}
-    assert file.read_bytes() == (BASE / "model.safetensors").read_bytes()
 
+    def said(*command: object) -> tuple[int, str, str]:
+        return privsieve("models", *command), *capsys.readouterr()
 
-@pytest.mark.slow
-def test_verify_finds_what_was_changed(served: Served, cache: Path) -> None:
-    url = served.url("micro")
-    assert _run("models", "fetch", url)[0] == 0
-    assert _run("models", "verify")[:2] == (0, f"ok       {url}\n")
+    assert said("fetch", url, "--quiet")[0] == 0
+    assert said("verify") == (0, f"ok       {url}\n", "")
     file = _cached(cache, "model.safetensors")
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    code, out, err = _run("models", "verify", url)
-    assert (code, out) == (1, f"problem  {url}: model.safetensors was changed since it was fetched\n")
-    assert err == "privsieve: 1 of 1 were changed; they will be fetched again\n"
-    assert _run("models", "verify", url)[:2] == (0, f"a part   {url}\n")
-    (listed,) = json.loads(_run("models", "list", "--format", "json")[1])
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert said("verify", url) == (
+        1,
+        f"problem  {url}: model.safetensors was changed since it was fetched\n",
+        "privsieve: 1 of 1 were changed; they will be fetched again\n",
+    )
+    assert said("verify", url) == (0, f"a part   {url}\n", "")
+    (listed,) = json.loads(said("list", "--format", "json")[1])
     assert (listed["state"], listed["num_bytes"]) == ("a part", sum(f.stat().st_size for f in file.parent.iterdir()))
-    assert _run("models", "fetch", url)[0] == 0
-    assert _run("models", "verify", url)[0] == 0
-
-
-def test_an_entry_that_cannot_be_read_is_named_by_its_folder(cache: Path, capsys: Capture) -> None:
-    slot = cache / "weights" / "0123"
-    slot.mkdir(parents=True)
-    (slot / "entry.json").write_text("{")
-    problem = f"problem  {slot}: its entry.json is damaged; delete the folder\n"
-    assert privsieve("models", "list") == 0
-    assert capsys.readouterr() == ("0 folders, 0 bytes\n", problem)
-    assert privsieve("models", "verify") == 1
-    assert capsys.readouterr() == (problem, "privsieve: 1 folder of the cache cannot be used\n")
-
-
-@pytest.mark.slow
-def test_remove_takes_it_out_of_the_cache(served: Served, cache: Path) -> None:
-    url = served.url("micro")
-    assert _run("models", "fetch", url)[0] == 0
-    assert _run("models", "rm", url)[:2] == (0, f"removed {url}, 2.8 MB\n")
+    served.asked.clear()
+    assert said("fetch", url, "--quiet")[0] == 0
+    file.write_bytes(content[:-1])  # a size that differs is seen without verify
+    assert said("fetch", url, "--quiet")[0] == 0
+    assert served.num_gets() == {"model.safetensors": 2}
+    assert file.read_bytes() == content
+    assert said("rm", url) == (0, f"removed {url}, 2.8 MB\n", "")
     assert not list(cache.glob("weights/*/micro"))
-    assert _run("models", "rm", url)[0] == 2
-    assert _run("models", "list")[1] == "0 folders, 0 bytes\n"
+    assert said("rm", url)[0] == 2
+    assert said("list") == (0, "0 folders, 0 bytes\n", "")
 
 
-def test_offline_uses_only_the_cache(served: Served, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_uses_only_the_cache(served: Served, cache: Path, monkeypatch: Patch) -> None:
     url = served.url("micro")
     monkeypatch.setenv("PRIVSIEVE_OFFLINE", "1")
     with pytest.raises(
@@ -240,7 +211,7 @@ def test_a_model_that_changes_while_it_is_fetched_is_not_used(served: Served, ca
     _, err = fetching.communicate()
     assert fetching.returncode == 2
     assert err.endswith(f"{served.url('micro')} was changed while it was fetched; run the same command again\n")
-    assert json.loads(_run("models", "list", "--format", "json")[1]) == []
+    assert privsieve_api.cached_weights() == []
 
 
 def test_the_cache_may_not_be_a_file(served: Served, cache: Path) -> None:
@@ -255,6 +226,33 @@ def test_the_hash_that_fetch_prints_is_that_of_run_json(served: Served, capsys: 
     said = capsys.readouterr()
     assert said.out.startswith(f"{served.url('micro')}: 2.8 MB, sha256 {digest}, in ")
     assert said.err == ""
-    file = _cached(Path(os.environ["PRIVSIEVE_CACHE"]), "config.json")
-    entry = json.loads((file.parent.parent / "entry.json").read_bytes())
-    assert entry["sha256"]["config.json"] == hashlib.sha256((BASE / "config.json").read_bytes()).hexdigest()
+
+
+def test_python_fetches_and_lists_without_a_word(served: Served, capfd: Capture) -> None:
+    fetched = privsieve_api.fetch_weights(served.url("micro"))
+    assert fetched.sha256 == checkpoint(str(BASE), with_weights=True).digest()
+    assert (fetched.name, fetched.asked) == ("micro", served.url("micro"))
+    (listed,) = privsieve_api.cached_weights()
+    assert (listed.folder, listed.num_bytes, listed.is_whole) == (fetched.folder, fetched.num_bytes, True)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_bytes_that_came_are_shown_in_pieces_and_nothing_where_all_is_here(
+    served: Served, cache: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr("scoring.weights.cache.REQUEST_BYTES", 2**19)
+    meters = list[RecordedMeter]()
+
+    @contextmanager
+    def meter(label: str, num_images: int | None) -> Iterator[Meter]:
+        meters.append(RecordedMeter(label, num_images))
+        yield meters[-1]
+
+    for _ in range(2):
+        fetch_weights(served.url("micro"), Feedback(meter, lambda line: None))
+    (shown,) = meters
+    texts = [text for text, is_logged in shown.phases if not is_logged]
+    assert [text for text, is_logged in shown.phases if is_logged] == ["fetching micro, 2.8 MB"]  # a line in a log
+    assert "fetching micro: 1.7 MB of 2.8 MB" in texts
+    assert texts[-1] == "fetching micro: 2.8 MB of 2.8 MB"
+    assert _cached(cache, "model.safetensors").read_bytes() == (BASE / "model.safetensors").read_bytes()

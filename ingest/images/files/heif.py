@@ -1,8 +1,8 @@
-"""HEIF, of which AVIF is a kind: the items and frames that are shown, and bytes that no box accounts for.
+"""HEIF, of which AVIF is a kind: the items that are shown, and bytes that no box accounts for.
 
-Shown are the primary item with its tiles and its alpha, as libheif and libavif choose; of an animated AVIF the first
-track and its alpha.
-Source: ISO/IEC 14496-12 (boxes and tracks), ISO/IEC 23008-12 (items).
+Shown are the primary item with its tiles and its alpha, as libheif and libavif choose. Which data of an animated AVIF
+is a frame that is shown is not told.
+Source: ISO/IEC 14496-12 (boxes), ISO/IEC 23008-12 (items).
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from itertools import compress
 from math import prod
 
 from ingest.images.files.boxes import Box, boxes, number_at
-from ingest.images.files.pieces import IGNORED_BYTES, Kind, Piece, Range, merged, num_bytes_of, unclaimed
+from ingest.images.files.pieces import Kind, Piece, Range, merged, num_bytes_of, unclaimed
 
 _HOLDERS = frozenset([b"mdat", b"idat"])
-"""Boxes of nothing but data, for which items and samples account."""
+"""Boxes of nothing but data, for which items account."""
 _SMALL = frozenset([b"ftyp", b"hdlr", b"pitm", b"mvhd"])
 _MAX_SMALL_BYTES = 1024
 _ONCE = frozenset([b"pitm", b"iinf", b"iloc", b"iref", b"iprp", b"idat"])
@@ -38,9 +38,7 @@ _MAX_THUMBNAILS = 2
 _METADATA_ITEMS = (b"Exif", b"mime", b"tmap")
 """The last one says how a map of brightness is applied."""
 _MAX_PARTS = 2**17
-"""Limit of parts of items, and of a track: nothing after it is accounted for."""
-_MAX_TRACKS = 4
-"""Limit of tracks whose samples are listed; no more than two are shown."""
+"""Limit of parts of items: nothing after it is accounted for."""
 _FULL_BYTES = 4
 """Version and flags, in front of the content of some boxes."""
 
@@ -75,8 +73,7 @@ class _Contents:
     linked: dict[int, list[int]] = field(default_factory=dict)
     """Number of an item -> numbers of its properties, from 1."""
 
-    tracks: list[tuple[bytes, list[Range]]] = field(default_factory=list)
-    """Handler of a track, and the ranges of its samples."""
+    has_tracks: bool = False
 
     claimed: list[Range] = field(default_factory=list)
     """Parts of the file that are accounted for."""
@@ -122,37 +119,26 @@ def canvas(encoded: bytes) -> tuple[int, int] | None:
     return largest if num_pixels <= _MAX_TILES * prod(largest) + _SPARE_PIXELS else None
 
 
-def pieces(encoded: bytes, has_alpha: bool, num_seen: int | None) -> Iterator[Piece]:
+def pieces(encoded: bytes, has_alpha: bool) -> Iterator[Piece]:
     """Yield the parts of a file; of coded data only pictures within it are found.
 
-    has_alpha: whether the decoded picture has alpha. num_seen: frames that were scanned; None if the decoder reads no
-    tracks."""
+    has_alpha: whether the decoded picture has alpha."""
     num_bytes, end = len(encoded), 0
     for box in boxes(encoded, 0, num_bytes):
         end = box.last
     contents = _contents(encoded)
     claimed = list(contents.claimed)
     texts = [item for item, kind in contents.kinds.items() if kind in _METADATA_ITEMS]
-    tracks = [] if num_seen is None else _shown_tracks(contents, has_alpha)
-    frames = [part for _, samples in tracks for part in samples[:num_seen]]
-    for first, last in frames:
-        yield Piece(Kind.PIXELS, encoded[first:last])
-    claimed += frames
-    if tracks:
-        others = [parts for item, parts in contents.items.items() if item not in texts]
-        others = [parts for parts in others if len(parts) != 1 or parts[0] not in frames]
-        yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=sum(map(num_bytes_of, others)))
-    else:
-        beside = _made_of(contents, {*_auxiliary(encoded, contents, {contents.primary}, _BESIDE)})
-        alphas = _auxiliary(encoded, contents, {contents.primary})  # of several it is not known which is shown
-        shown = {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())}
-        for item in sorted(_made_of(contents, shown) | beside):
-            content, parts = _content(encoded, contents, item), contents.items.get(item, [])
-            yield Piece(Kind.PIXELS, content)
-            is_derived = contents.kinds.get(item) in _DERIVED
-            yield Piece(Kind.UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if is_derived else b"")
-            yield Piece(Kind.HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
-            claimed += parts
+    beside = _made_of(contents, {*_auxiliary(encoded, contents, {contents.primary}, _BESIDE)})
+    alphas = _auxiliary(encoded, contents, {contents.primary})  # of several it is not known which is shown
+    shown = {contents.primary, *(alphas if has_alpha and len(alphas) == 1 else ())}
+    for item in sorted(_made_of(contents, shown) | beside):
+        content, parts = _content(encoded, contents, item), contents.items.get(item, [])
+        yield Piece(Kind.PIXELS, content)
+        is_derived = contents.kinds.get(item) in _DERIVED
+        yield Piece(Kind.UNKNOWN_CHUNK, content[_MAX_DERIVED_BYTES:] if is_derived else b"")
+        yield Piece(Kind.HIDDEN_PIXELS, num_bytes=num_bytes_of(parts) if _is_cut(encoded, contents, item) else 0)
+        claimed += parts
     metadata = contents.metadata + [part for item in texts for part in contents.items.get(item, ())]
     for first, last in merged(metadata, num_bytes):
         yield Piece(Kind.METADATA, encoded[first:last])
@@ -164,11 +150,9 @@ def pieces(encoded: bytes, has_alpha: bool, num_seen: int | None) -> Iterator[Pi
         before = num_bytes_of(unclaimed(claimed, num_bytes))
         claimed += [part for item in items for part in contents.items.get(item, ())]
         yield Piece(Kind.EMBEDDED_IMAGE, content, before - num_bytes_of(unclaimed(claimed, num_bytes)))
-    if contents.tracks:  # what samples are made of lies in boxes of data, wherever their tables say
+    if contents.has_tracks:  # their frames may lie anywhere in the file
         data = [(box.first, box.last) for box in boxes(encoded, 0, num_bytes) if box.name == b"mdat"]
-        rest = num_bytes_of(unclaimed([*claimed, *unclaimed(data, num_bytes)], num_bytes))
-        num_hidden = len(contents.tracks) - len(tracks)  # whose samples may lie anywhere
-        yield Piece(Kind.FRAMES, num_bytes=max(rest if rest > IGNORED_BYTES else 0, num_hidden * (IGNORED_BYTES + 1)))
+        yield Piece(Kind.FRAMES, num_bytes=max(1, num_bytes_of(data)))
         claimed += data
     for first, last in unclaimed(claimed, num_bytes):
         yield Piece(Kind.TRAILING_DATA if first >= end else Kind.UNKNOWN_CHUNK, encoded[first:last])
@@ -237,7 +221,7 @@ def _read(encoded: bytes, box: Box, contents: _Contents) -> None:
     elif box.name == b"idat":
         contents.data = box.first
     elif box.name == b"trak":
-        contents.tracks.append(_track(encoded, box) if len(contents.tracks) < _MAX_TRACKS else (b"", []))
+        contents.has_tracks = True
     elif box.name == b"iinf":
         for entry in boxes(encoded, offset + (4 if version else 2), box.last):
             number_bytes = 2 if number_at(encoded, entry.first, 1) < 3 else 4
@@ -316,50 +300,3 @@ def _made_of(contents: _Contents, items: set[int]) -> set[int]:
         references = ((source, target) for kind, source, target in contents.references if kind == b"dimg")
         items = items | {target for source, target in references if source in derived}
     return items
-
-
-def _shown_tracks(contents: _Contents, has_alpha: bool) -> list[tuple[bytes, list[Range]]]:
-    colour = [track for track in contents.tracks if track[0] != b"auxv"][:1]
-    return colour + [track for track in contents.tracks if track[0] == b"auxv" and has_alpha][:1]
-
-
-def _track(encoded: bytes, trak: Box) -> tuple[bytes, list[Range]]:
-    """Return the handler of a track and the ranges of its samples."""
-    handler, tables, holders = b"", dict[bytes, Box](), [trak]
-    for box in holders:
-        for child in boxes(encoded, box.first, box.last):
-            if child.name in (b"mdia", b"minf", b"stbl"):
-                holders.append(child)
-            elif child.name == b"hdlr":
-                handler = encoded[child.first + 8 : child.first + 12]
-            else:
-                tables[child.name] = child
-    sizes = _sample_sizes(encoded, tables.get(b"stsz"))
-    chunks = _table(encoded, tables.get(b"co64"), 8) or _table(encoded, tables.get(b"stco"), 4)
-    runs = _table(encoded, tables.get(b"stsc"), 4)
-    samples, run, number = list[Range](), 0, 0
-    for chunk, offset in enumerate(chunks, 1):
-        while run + 3 < len(runs) and runs[run + 3] <= chunk:
-            run += 3
-        for _ in range(runs[run + 1] if run + 1 < len(runs) else 0):
-            if number == min(len(sizes), _MAX_PARTS):
-                return handler, samples
-            samples.append((offset, offset + sizes[number]))
-            offset, number = offset + sizes[number], number + 1
-    return handler, samples
-
-
-def _sample_sizes(encoded: bytes, box: Box | None) -> list[int]:
-    if box is None:
-        return []
-    size, count = number_at(encoded, box.first + 4, 4), number_at(encoded, box.first + 8, 4)
-    if size:
-        return [size] * min(count, _MAX_PARTS)
-    places = range(box.first + 12, min(box.last - 3, box.first + 12 + 4 * count), 4)
-    return [number_at(encoded, offset, 4) for offset in places]
-
-
-def _table(encoded: bytes, box: Box | None, num_bytes: int) -> list[int]:
-    """Return the numbers after version, flags and count."""
-    places = range(0) if box is None else range(box.first + 8, box.last - num_bytes + 1, num_bytes)
-    return [number_at(encoded, offset, num_bytes) for offset in places]

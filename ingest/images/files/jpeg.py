@@ -189,7 +189,7 @@ def _pieces_of(encoded: bytes, stream: Stream) -> Iterator[Piece]:
         if marker in (_APP0, _ADOBE) and marker not in kept:
             yield Piece(Kind.METADATA, kept=_colours(marker, content, _num_components(encoded, stream)))
             kept.add(marker)
-        if marker == _APP0 and content.startswith((b"JFIF\0", b"JFXX\0")):
+        if marker == _APP0 and content.startswith(b"JFIF\0"):
             thumbnail, content = _jfif(content)
             yield Piece(Kind.EMBEDDED_IMAGE, thumbnail, len(thumbnail)) if thumbnail else Piece(Kind.METADATA)
         kind, name, content = _part(marker, content)
@@ -284,20 +284,10 @@ def _part(marker: int, content: bytes) -> tuple[str, bytes, bytes]:
 
 
 def _jfif(content: bytes) -> tuple[bytes, bytes]:
-    """Return the uncompressed pixels of a JFIF or JFXX segment as a file of their own, and the rest of the segment."""
-    extension = content[5:6] if content.startswith(b"JFXX") else b""
-    if extension not in (b"", b"\x11", b"\x13"):
-        return b"", content[6:]
-    offset = 6 if extension else 12
-    width, height = (*content[offset : offset + 2], 0, 0)[:2]
-    offset, num_pixels = offset + 2, width * height
-    if extension == b"\x11":
-        palette, offset = content[offset : offset + 768], offset + 768
-        pixels = b"".join(palette[3 * index : 3 * index + 3] for index in content[offset : offset + num_pixels])
-        rest = content[offset + num_pixels :]
-    else:
-        pixels, rest = content[offset : offset + 3 * num_pixels], content[offset + 3 * num_pixels :]
-    return b"P6 %d %d 255\n" % (width, height) + pixels if num_pixels else b"", rest
+    """Return the uncompressed thumbnail of a JFIF segment as a file of its own, and the rest of the segment."""
+    width, height = (*content[12:14], 0, 0)[:2]
+    last = 14 + 3 * width * height
+    return b"P6 %d %d 255\n" % (width, height) + content[14:last] if width * height else b"", content[last:]
 
 
 def _num_components(encoded: bytes, stream: Stream) -> int:

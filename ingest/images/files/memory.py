@@ -54,12 +54,13 @@ class Views:
     max_side_px: int | None
     """Longer side of each view; None for the size of the frame."""
 
-    def scale(self, size: Size) -> float:
-        """Return by how much a frame is downscaled, at most 1."""
-        return 1.0 if self.max_side_px is None else min(1.0, self.max_side_px / max(size))
-
     def pixels(self, size: Size) -> int:
-        return prod(max(1, round(side * self.scale(size))) for side in size)
+        return prod(max(1, round(side * scale(size, self.max_side_px))) for side in size)
+
+
+def scale(size: Size, max_side_px: int | None) -> float:
+    """Return by how much a frame is downscaled, at most 1. max_side_px: as in `Views`."""
+    return 1.0 if max_side_px is None else min(1.0, max_side_px / max(size))
 
 
 class TooLargeError(Exception):
@@ -130,7 +131,7 @@ def decoding_bytes(
     num_views = views.num_frames * (1 + is_turned + 2 * has_alpha + is_wide(image))
     num_pixels = views.pixels(size)
     view_bytes = num_pixels * 3 * num_views
-    working = num_pixels * (4 if views.scale(size) == 1 else 36)
+    working = num_pixels * (4 if scale(size, views.max_side_px) == 1 else 36)
     flawless = _FILE_COPIES * num_encoded if name == "jpeg" and not by_pillow else 0  # jpeg.without_flaws
     tile_bytes = 0
     if isinstance(image, TiffImagePlugin.TiffImageFile) and _TILE_WIDTH in (tags := image.tag_v2):

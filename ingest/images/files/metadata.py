@@ -17,8 +17,8 @@ from PIL import ExifTags, Image
 from PIL.PngImagePlugin import MAX_TEXT_CHUNK, MAX_TEXT_MEMORY
 
 PNG_MAGIC = b"\x89PNG\r\n\x1a\n"
-_TEXT_CHUNKS = frozenset([b"tEXt", b"zTXt", b"iTXt"])
-_READ_BEHIND_PIXELS = _TEXT_CHUNKS | {b"eXIf"}
+TEXT_CHUNKS = frozenset([b"tEXt", b"zTXt", b"iTXt"])
+_READ_BEHIND_PIXELS = TEXT_CHUNKS | {b"eXIf"}
 EXIF_MAGIC = b"Exif\0\0"
 IPTC_MAGIC = b"8BIM\x04\x04"
 """Photoshop's image resource that holds IPTC; a name, a length and the datasets follow."""
@@ -175,7 +175,7 @@ def png_metadata(encoded: bytes) -> tuple[set[str], bytes]:
         is_cut = last == len(encoded) < first + int.from_bytes(encoded[first - 8 : first - 4])
         is_damaged = pixels < first < end and (is_cut or name not in _READ_BEHIND_PIXELS)
         is_damaged |= (name, first, last) in unsound
-        if name in _TEXT_CHUNKS:
+        if name in TEXT_CHUNKS:
             keyword, _, value = encoded[first:last].partition(b"\0")
             text = chunk_text(name, value, room)
             room = max(0, room - (MAX_TEXT_CHUNK if text is None else len(text)))

@@ -27,7 +27,7 @@ class Kind:
 
 UNSEEN_KINDS = {
     Kind.EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
-    Kind.FRAMES: "frames or pages after those that were scanned",
+    Kind.FRAMES: "frames or pages after those that were scanned, and all data of an animated AVIF",
     Kind.HIDDEN_PIXELS: "pixels that no viewer shows: a scan that another one replaces, or a pattern in equal colours",
     Kind.TRAILING_DATA: "data after the end of the picture",
     Kind.UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
     kind: str
 
     content: bytes = b""
-    """The bytes. With `num_bytes` it is one picture as a file of its own (TIFF or PPM), which counts unless it is a
+    """The bytes. With `num_bytes` it is one picture as a file of its own, which counts unless it is a
     copy; or empty, which always counts."""
 
     num_bytes: int | None = None

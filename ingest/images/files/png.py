@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from PIL.PngImagePlugin import MAX_TEXT_MEMORY
 
 from ingest.images.files.magic import is_text
-from ingest.images.files.metadata import PNG_MAGIC, KeptFacts, chunk_text, png_chunks, raw_profile
+from ingest.images.files.metadata import PNG_MAGIC, TEXT_CHUNKS, KeptFacts, chunk_text, png_chunks, raw_profile
 from ingest.images.files.pieces import DamagedError, Kind, Piece, checked_bytes, needed
 from ingest.images.files.profiles import profile_pieces
 
 _METADATA_CHUNKS = frozenset([b"eXIf", b"caBX"])
-_TEXTS = frozenset([b"tEXt", b"zTXt", b"iTXt"])
 _PROFILE = b"iCCP"
 _COLOURS = {b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"cICP": 4, b"PLTE": 768, b"tRNS": 256}
 """Chunks that decide how colours are shown -> the most bytes that they have."""
@@ -74,7 +73,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
                 frame.packed.append(content[_NUMBER_BYTES:])
             else:
                 yield Piece(Kind.FRAMES, b"", len(content))
-        elif name in _TEXTS or name == _PROFILE:
+        elif name in TEXT_CHUNKS or name == _PROFILE:
             held, num_held = _unpacked(name, content, room)
             room = max(0, room - num_held)
             yield from held

@@ -203,8 +203,6 @@ _MAX_JPEG_TABLES_BYTES = 4096
 _LAST_BASELINE_TAG = 532
 _POINTERS = frozenset([_EXIF, _GPS, _SUB_DIRECTORIES])
 _MAX_SMALL_BYTES = 1024
-_MAX_COMPARED = 8
-_MAX_SUB_DIRECTORIES = 1024
 _MAX_INNER = 8
 
 
@@ -212,19 +210,20 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     """Yield the parts of a TIFF. num_seen: pages that are scanned."""
     file, account = TiffFile(encoded), _Account()
     account.claimed.append((0, file.header_bytes))
-    visited = set[int]()
+    visited, has_sub_directories = set[int](), False
     with suppress(struct.error):  # damaged: nothing accounts for what was not reached
         offset = file.first_page
         while offset and offset not in visited:
             visited.add(offset)
             directory = file.directory(offset)
+            has_sub_directories |= _SUB_DIRECTORIES in directory.by_tag
             if len(visited) <= num_seen:
                 account.add_page(file, directory, len(visited) - 1)
             else:
                 account.frames.append((directory.first, directory.last))
                 account.frames.extend(_pixels(file, directory)[0])
             offset = directory.following
-    yield from account.pieces(file)
+    yield from account.pieces(file, has_sub_directories)
 
 
 @dataclass(frozen=True)
@@ -243,8 +242,6 @@ class _Account:
     """Ranges of pages that are not scanned."""
 
     unknown: list[Range] = field(default_factory=list)
-    sub_directories: list[int] = field(default_factory=list)
-    """Offsets of directories that are not pages."""
 
     def add_page(self, file: TiffFile, directory: Directory, index: int) -> None:
         entries = directory.entries
@@ -263,7 +260,6 @@ class _Account:
             if not entry.is_inside:
                 known = self.claimed if entry.tag in _POSITIONS or entry.tag in _POINTERS else self.metadata
                 (known if is_known else self.unknown).append((first, last))
-        self.sub_directories.extend(file.numbers(directory, _SUB_DIRECTORIES, len(file.encoded)))
         self._add_metadata(file, directory)
 
     def _add_metadata(self, file: TiffFile, directory: Directory) -> None:
@@ -276,17 +272,15 @@ class _Account:
             if len(offsets) < _MAX_INNER:
                 offsets.extend(file.numbers(inner, _INTEROPERABILITY, 1))
 
-    def pieces(self, file: TiffFile) -> Iterator[Piece]:
+    def pieces(self, file: TiffFile, has_sub_directories: bool) -> Iterator[Piece]:
         encoded, num_bytes = file.encoded, len(file.encoded)
         for kind, ranges in ((Kind.METADATA, self.metadata), (Kind.PIXELS, self.compressed)):
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
         yield Piece(Kind.FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
-        for number, offset in enumerate(self.sub_directories[:_MAX_SUB_DIRECTORIES]):
-            ranges = _sub_picture(file, offset)
-            content = file.beginning_at(offset) if number < _MAX_COMPARED and ranges else b""
-            yield Piece(Kind.EMBEDDED_IMAGE, content, num_bytes_of(merged(ranges, num_bytes)))
-            claimed += ranges
+        if has_sub_directories:  # of pictures that are no pages; they are not looked at
+            yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=num_bytes_of(unclaimed(claimed, num_bytes)))
+            return
         marks = sorted(first for first, _ in self.unknown)
         for first, last in unclaimed(claimed, num_bytes):
             if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:
@@ -305,16 +299,6 @@ def _is_known(entry: TiffEntry, max_bits: int) -> bool:
     elif entry.tag in (_TRANSFER_FUNCTION, _COLOUR_MAP):
         most = 3 * 2 * 2 ** min(max_bits, 16)
     return entry.tag <= _LAST_BASELINE_TAG and entry.values[1] - entry.values[0] <= most
-
-
-def _sub_picture(file: TiffFile, offset: int) -> list[Range]:
-    """Return all ranges of a directory that is not a page; none if it cannot be read."""
-    try:
-        directory = file.directory(offset)
-        values = [entry.values for entry in directory.entries if not entry.is_inside]
-        return [(directory.first, directory.last), *values, *_pixels(file, directory)[0]]
-    except struct.error:
-        return []
 
 
 def _pixels(file: TiffFile, directory: Directory, page: int | None = None) -> tuple[list[Range], int]:

@@ -91,10 +91,10 @@ class Inner:
             yield second
 
 
-_COPY_FORMATS = ("TIFF", "PPM", "AVIF", *([HEIF] if HAS_HEIF else []), "ICO")
-"""Formats of a smaller picture that a walker takes out as a file of its own (`Piece.content`): a sub-directory of a
-TIFF becomes a TIFF, the thumbnail of a JFIF header a PPM, a thumbnail in a HEIF that HEIF with another primary item.
-All are tried, since the piece does not say which it is."""
+_COPY_FORMATS = ("PPM", "AVIF", *([HEIF] if HAS_HEIF else []), "ICO")
+"""Formats of a smaller picture that a walker takes out as a file of its own (`Piece.content`): the thumbnail of a JFIF
+header becomes a PPM, a thumbnail in a HEIF that HEIF with another primary item. All are tried, since the piece does not
+say which it is."""
 
 
 class PictureSearch:
@@ -231,8 +231,7 @@ def pieces_of(image: ImageFile.ImageFile, encoded: bytes, num_seen: int, streams
     if image.format in ("JPEG", "MPO"):
         return jpeg.pieces(encoded, streams)
     if image.format in ("AVIF", HEIF):
-        reads_tracks = image.format == "AVIF" and encoded[8:12] != b"avif"
-        return heif.pieces(encoded, image.has_transparency_data, num_seen if reads_tracks else None)
+        return heif.pieces(encoded, image.has_transparency_data)
     if image.format in ("JPEG2000", "ICO"):
         return jpeg2000.pieces(encoded) if image.format == "JPEG2000" else icon.pieces(encoded)
     return bmp_pieces(encoded) if image.format == "BMP" else ppm_pieces(encoded)
@@ -274,10 +273,7 @@ def unseen_in(
 
 
 _COMMENT = re.compile(rb"#[^\r\n]*")
-_IS_WORD = bytes(value not in b" \t\n\x0b\x0c\r" for value in range(256))
 _FILE_HEADER_BYTES, _MAX_INFO_BYTES, _MASK_BYTES = 14, 124, 16
-_LINKED_PROFILE = b"DEBM"
-_END_OF_LINE, _END_OF_BITMAP, _JUMP = range(3)
 
 
 def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
@@ -291,15 +287,10 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
     if decoder == "raw" and isinstance(arguments, tuple):
         num_bytes = int(arguments[1]) * image.height
         yield Piece(Kind.UNKNOWN_CHUNK, _skipped(encoded[pixels : pixels + num_bytes], image.width, *arguments[:2]))
-    else:
-        is_four_bit = isinstance(arguments, tuple) and bool(arguments[1])
-        num_bytes = _end_of_runs(encoded, pixels, image.size, is_four_bit) - pixels
-    profile = (0, 0)
-    if info_bytes == _MAX_INFO_BYTES and encoded[70:74] == _LINKED_PROFILE:
-        first = _FILE_HEADER_BYTES + _number(encoded, 126, 4)
-        profile = (first, first + _number(encoded, 130, 4))
-        yield Piece(Kind.METADATA, encoded[slice(*profile)])
-    for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes), profile], len(encoded)):
+    else:  # runs, which may end before their data do, or skip pixels
+        num_bytes = len(encoded) - pixels
+        yield Piece(Kind.UNKNOWN_CHUNK, num_bytes=num_bytes)
+    for first, last in unclaimed([(0, header), (pixels, pixels + num_bytes)], len(encoded)):
         yield Piece(Kind.TRAILING_DATA if last == len(encoded) else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
@@ -309,35 +300,6 @@ def _skipped(pixels: bytes, width: int, mode: str, row_bytes: int) -> bytes:
         rows = np.frombuffer(pixels[: len(pixels) // row_bytes * row_bytes], np.uint8).reshape(-1, row_bytes)
         return np.packbits(rows[:, 1 : 2 * width : 2] >> 7).tobytes()
     return pixels[mode.index("X") :: 4] if "X" in mode else b""
-
-
-def _end_of_runs(encoded: bytes, offset: int, size: tuple[int, int], is_four_bit: bool) -> int:
-    """Return where Pillow stops reading: after the end mark, or after the last pixel."""
-    width, num_pixels = size[0], size[0] * size[1]
-    column = num_read = 0
-    while num_read < num_pixels and offset + 2 <= len(encoded):
-        count, value = encoded[offset], encoded[offset + 1]
-        offset += 2
-        if count:
-            count = min(count, max(0, width - column))
-            num_read += count
-            column += count
-        elif value == _END_OF_LINE:
-            num_read += -num_read % width
-            column = 0
-        elif value == _END_OF_BITMAP:
-            break
-        elif value == _JUMP:
-            num_read += _number(encoded, offset, 1) + _number(encoded, offset + 1, 1) * width
-            column = num_read % width
-            offset += 2
-        else:
-            num_bare = min(value, num_pixels - num_read)
-            num_read += num_bare
-            column += value
-            offset += (num_bare + 1) // 2 if is_four_bit else num_bare
-            offset += offset % 2
-    return offset
 
 
 def _opened(encoded: bytes) -> ImageFile.ImageFile:
@@ -356,10 +318,9 @@ def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
     mode = str(arguments[0])
     header = encoded[:first]
     num_values = image.width * image.height * Image.getmodebands(image.mode)
-    if decoder == "ppm_plain":
-        yield Piece(Kind.UNKNOWN_CHUNK, b"".join(_COMMENT.findall(encoded, first)))
-        words = _COMMENT.sub(lambda comment: b" " * len(comment[0]), encoded[first:])
-        last = first + _end_of_word(words, num_values, is_digit=image.mode == "1")
+    if decoder == "ppm_plain":  # text, in which comments and spaces say whatever they like
+        last = len(encoded)
+        yield Piece(Kind.UNKNOWN_CHUNK, num_bytes=last - first)
     elif mode.startswith("1"):
         last = first + -(-image.width // 8) * image.height
     else:
@@ -370,13 +331,3 @@ def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
         yield Piece(Kind.UNKNOWN_CHUNK, values[values > arguments[1]].tobytes())  # all shown as the largest
     yield Piece(Kind.UNKNOWN_CHUNK, b"".join(_COMMENT.findall(header)))
     yield Piece(Kind.TRAILING_DATA, encoded[last:])
-
-
-def _end_of_word(words: bytes, number: int, is_digit: bool) -> int:
-    """Return where word `number` ends; each digit of a bitmap is a word, even without spaces."""
-    is_word = np.frombuffer(words.translate(_IS_WORD), np.uint8)
-    is_end = is_word.copy()
-    if not is_digit:
-        is_end[:-1] &= is_word[1:] == 0
-    ends = np.flatnonzero(is_end)
-    return int(ends[number - 1]) + 1 if 0 < number <= len(ends) else len(words)

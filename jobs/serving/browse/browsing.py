@@ -21,6 +21,7 @@ from jobs.serving.shown import Screen
 from reports.report.browsed_rows import BrowsedRows
 from reports.report.opened import OpenRun, open_run
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
+from scoring.runs.source import source_of
 from scoring.sql.expressions import boolean_expression
 from scoring.sql.limits import limits_of_command
 from scoring.table import IMAGE_SCHEMA, LISTED, SCHEMA, Col
@@ -82,7 +83,7 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
             feedback.notice(line)
         feedback.notice(f"{number_of(rows.num_rows, 'row')}{_and_withheld(withheld)}")
         places = [PictureRef(**row) for row in rows.places().to_pylist()]
-        pictures = Pictures(run.record.open_source(), places)
+        pictures = Pictures(source_of(run.record), places)
         thumbnails = Screen(
             pictures, places, run.record, {}, NOTHING, THUMBNAIL_SIDE_PX, KEPT_THUMBNAILS, KEPT_THUMBNAIL_BYTES
         )

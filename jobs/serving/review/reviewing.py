@@ -27,6 +27,7 @@ from scoring.labels.judgements import checked_name
 from scoring.labels.reviews import ReviewAnswers
 from scoring.privacy import follows_taxonomy, private_condition, private_for_people
 from scoring.runs import REVIEWS
+from scoring.runs.source import source_of
 from scoring.table import Col
 
 MAX_PICTURES = 100_000
@@ -120,7 +121,7 @@ def prepared(request: ReviewRequest, feedback: Feedback = SILENT) -> Iterator[Re
     columns = (rows[name].to_pylist() for name in (Col.SHARD, Col.INDEX, Col.SHA256, Col.KEY))
     places = [PictureRef(*row) for row in zip(*columns, strict=True)]
     compared = hash_list if reads_pictures(record, hash_list) else NOTHING
-    screen = Screen(Pictures(record.open_source(), places), places, record, hidden, compared)
+    screen = Screen(Pictures(source_of(record), places), places, record, hidden, compared)
     known = frozenset[str]() if checks is None else frozenset(checks["sha256"].to_pylist())
     try:
         assigned = None

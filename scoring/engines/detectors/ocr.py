@@ -247,12 +247,12 @@ class TextReader:
         height, width = pixels.shape[:2]
         if min(height, width) < 8:
             return []
-        image = np.ascontiguousarray(pixels[:, :, ::-1])
+        image = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), np.uint8)
         return self._lines(image, self.writing.quads(image))
 
     def read_close_up(self, pixels: Pixels, rows: slice, columns: slice) -> list[TextLine]:
         """Read the lines of a part of a view, searched at its own size. rows, columns: pixels of the view."""
-        image = np.ascontiguousarray(pixels[:, :, ::-1])
+        image = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), np.uint8)
         quads = self.writing.quads_close_up(np.ascontiguousarray(image[rows, columns]))
         corner = np.array([columns.start, rows.start], np.float32)
         return self._lines(image, [quad + corner for quad in quads])

@@ -177,13 +177,10 @@ class Card(BaseModel):
 
     train_accuracy: float
     validation_accuracy: float | None
-    share_of_commonest_answer: float
-    share_of_commonest_target: float
     curves: tuple[dict[str, float], ...]
     packages: dict[str, str]
     device: str
     precision: str
-    cautions: tuple[str, ...]
 
 
 def read_card(adapter: Path) -> Card | None:

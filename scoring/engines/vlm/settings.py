@@ -90,20 +90,13 @@ def _refuse_other_weights(options: EngineOptions, model: Checkpoint, given: Adap
     """
     if options.weights_sha256 is None:
         return
-    weights = [(model.name, model.is_fetched, model.digest)]
-    weights += [] if given is None else [(given.name, given.is_fetched, given.digest)]
-    for name, is_fetched, digest in weights:
-        if digest() in options.weights_sha256:
-            continue
-        if is_fetched:
+    for weights in (model, given):
+        if weights is not None and weights.digest() not in options.weights_sha256:
             raise EngineError(
-                f"what this machine fetched as {name} differs from the weights of the run (their SHA-256): they were "
-                "changed meanwhile, or the cache was; privsieve models verify, or hf cache verify, looks through it"
+                f'"{weights.name}" has other files on this machine than where the engine was described (their '
+                "SHA-256): copy the same ones to all machines; for weights that were fetched, see privsieve models "
+                "verify, or hf cache verify"
             )
-        raise EngineError(
-            f'the folder "{name}" has other files here than where the engine was described (their SHA-256): copy the '
-            "same files to all machines, or give a URL"
-        )
 
 
 def _as_tuned(options: EngineOptions, card: Card) -> EngineOptions:
