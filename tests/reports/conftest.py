@@ -4,21 +4,19 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ingest.errors import Fault
+from reports.run.warehouse import Run, open_warehouse
 from scoring.assessment import Assessment, EngineOptions, not_assessed
 from scoring.engines import canned
 from scoring.table import Facts, Verdict, to_table
 from scoring.taxonomy import KEYS
 from tests.making import Folders
 from tests.records import run_record, write_result
-
-if TYPE_CHECKING:
-    from reports.run.warehouse import Run
 
 HOSTILE = ("<script>alert(1)</script>", "[bold]x[/bold]", "a\nb\x1b[31m", '=cmd"', "{{ 7 * 7 }}", "</script>&lt;b>")
 
@@ -82,11 +80,9 @@ def make_run(tmp_path: Path) -> MakeRun:
     return make
 
 
-@pytest.fixture(scope="session")
-def common_run(tmp_path_factory: Folders) -> "Iterator[Run]":
-    """`ROWS`, opened once for all tests that only ask."""
-    from reports.run.warehouse import open_warehouse  # loaded before Hypothesis, DuckDB warns of leaks at exit
-
+@pytest.fixture(scope="module")
+def common_run(tmp_path_factory: Folders) -> Iterator[Run]:
+    """`ROWS`, opened once for all tests of a file that only ask."""
     run = open_warehouse(str(write_run(tmp_path_factory.mktemp("common") / "run")))
     yield run
     run.connection.close()
