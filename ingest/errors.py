@@ -95,10 +95,8 @@ NO_IMAGE_COLUMN = "no_image_column"
 TOO_MANY_ROWS = "too_many_rows"
 
 SHARD_REASONS = frozenset([TRUNCATED_SHARD, CORRUPT_SHARD, NO_IMAGE_COLUMN, TOO_MANY_ROWS])
-"""Reasons of rows that describe a shard or a part of it, not a single image.
-
-How many images the part held is not known, so such a row is counted as no image (`scoring.runs.rows`).
-"""
+"""Reasons of rows that describe a shard or a part of it, not a single image. How many images the part held is not
+known, so such a row is counted as no image (`scoring.runs.rows`)."""
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,7 @@ def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
 
 def _kept_rows(file: pq.ParquetFile, kept: Kept, num_images: int) -> Iterator[tuple[int, int, int]]:
     """Yield each group with kept rows, the index of its first row, and the number of its rows up to the last kept one.
-
-    num_images: of each row.
-    """
+    num_images: of each row."""
     kept_rows, first = {index // num_images for index in kept.sha256}, 0
     for group in range(file.num_row_groups):
         num_rows = file.metadata.row_group(group).num_rows
@@ -135,10 +133,8 @@ class _Rows:
             self.dropped.update({index: fault.message for index in self._kept_of(row) if index is not None})
 
     def _with_released_images(self, table: pa.Table, rows: Sequence[int]) -> tuple[pa.Table, int]:
-        """Return the rows with their images as they are released, without rows that have none, and their number.
-
-        rows: numbers of the rows in the file. IncompleteError if an image has changed since the scan.
-        """
+        """Return the rows with their images as they are released, without rows that have none, and their number. rows:
+        numbers of the rows in the file. IncompleteError if an image has changed since the scan."""
         key = self.columns.key
         keys = None if key is None else table.column(self.choice.indices.index(key)).to_pylist()
         replaced_by = [list[str | None]() for _ in rows]

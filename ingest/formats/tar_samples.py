@@ -1,7 +1,5 @@
-"""The members of a tar as samples: consecutive members with the same key belong together.
-
-A tar that was compressed as a whole is read like a plain one; offsets are in the decompressed content.
-"""
+"""The members of a tar as samples: consecutive members with the same key belong together. A tar that was compressed as
+a whole is read like a plain one; offsets are in the decompressed content."""
 
 import gzip
 import io

@@ -179,9 +179,7 @@ def _checked_frame(
     by_pillow: bool = False,
 ) -> list[jpeg.Stream]:
     """Return where a frame that is about to be decoded is in a JPEG. _RejectionError or TooLargeError above a limit.
-
-    canvas: as in `canvas_of`, with all frames that are decoded. The others: as in `decoding_bytes`.
-    """
+    canvas: as in `canvas_of`, with all frames that are decoded. The others: as in `decoding_bytes`."""
     size = memory.largest_size(image, canvas)
     _check_size(size, memory.format_name(image), limits)
     streams = jpeg.streams(encoded, [getattr(image, "offset", 0)]) if memory.format_name(image) == "jpeg" else []
@@ -393,10 +391,8 @@ def _over(colour: Pixels, opacity: hidden.Plane, ground: int) -> Pixels:
 
 
 def _wide_grey_pixels(image: Image.Image, scale: float) -> list[Pixels]:
-    """Convert 16-bit and float greyscale to 8 bits, from 0 to the largest value; `convert` would clip it to white.
-
-    A second view spreads the values evenly, if that shows more.
-    """
+    """Convert 16-bit and float greyscale to 8 bits, from 0 to the largest value; `convert` would clip it to white. A
+    second view spreads the values evenly, if that shows more."""
     top = 65535.0 if image.mode.startswith("I;16") else max(255.0, _largest(image))
     steps = hidden.steps_of(image)
     shown = _rgb(_resized(_eight_bit(image, np.array([0, top])), scale))

@@ -1,7 +1,5 @@
-"""The number `format` in run.json, release.json, screen.json and in the footers of labels and audits.
-
-The promise from 1.0 on: what 1.x wrote, 1.y reads. So a change that readers of this number cannot take raises it.
-"""
+"""The number `format` in run.json, release.json, screen.json and in the footers of labels and audits. The promise from
+1.0 on: what 1.x wrote, 1.y reads. So a change that readers of this number cannot take raises it."""
 
 from typing import Literal
 

@@ -1,7 +1,5 @@
-"""Paths and fsspec URLs: open, list, and write so that a file is either whole or not there.
-
-Credentials come from the environment only (the fsspec drivers read it); errors name the path, never an option.
-"""
+"""Paths and fsspec URLs: open, list, and write so that a file is either whole or not there. Credentials come from the
+environment only (the fsspec drivers read it); errors name the path, never an option."""
 
 import hashlib
 import io

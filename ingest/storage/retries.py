@@ -108,9 +108,7 @@ def retried(call: Callable[[], Answer]) -> Answer:
 
 def _not_masked(error: Exception) -> Exception:
     """Return the error itself, or what is behind it: fsspec calls a file of a web server missing, whatever failed.
-
-    Where the server refuses to answer, the file stays missing: some servers answer so for a file that is not there.
-    """
+    Where the server refuses to answer, the file stays missing: some servers answer so for a file that is not there."""
     cause = error.__cause__
     if not isinstance(error, FileNotFoundError) or not isinstance(cause, store_errors()):
         return error

@@ -1,7 +1,5 @@
-"""The verb `report`: what a run found, as text, JSON, CSV, and one HTML page.
-
-The text begins with the findings. Then come tables, which fit 80 columns if the names do.
-"""
+"""The verb `report`: what a run found, as text, JSON, CSV, and one HTML page. The text begins with the findings. Then
+come tables, which fit 80 columns if the names do."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,4 @@
-"""`privsieve scan SOURCE --run RUN`: every image becomes one row.
-
-Options and output; the work is `jobs.scanning.run.run_scan`.
-"""
+"""`privsieve scan SOURCE --run RUN`: every image becomes one row (`jobs.scanning.run.run_scan`)."""
 
 from shlex import quote
 

@@ -1,7 +1,5 @@
-"""How the options of engines are spelled on every command that uses one; they are the fields of `EngineOptions`.
-
-Apart from `requests`: commands such as `sql` start faster without engines and protocols.
-"""
+"""How the options of engines are spelled on every command that uses one; they are the fields of `EngineOptions`. Apart
+from `requests`: commands such as `sql` start faster without engines and protocols."""
 
 from typing import Annotated
 

@@ -1,7 +1,5 @@
-"""Options from a YAML file (`--config`) and from variables (`PRIVSIEVE_SCAN_ENGINE`), the same for every command.
-
-The command line wins, then variables, then the file.
-"""
+"""Options from a YAML file (`--config`) and from variables (`PRIVSIEVE_SCAN_ENGINE`), the same for every command. The
+command line wins, then variables, then the file."""
 
 import os
 from collections.abc import Callable, Sequence

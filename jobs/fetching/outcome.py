@@ -1,7 +1,5 @@
-"""What became of each selected URL: img2dataset's rows, counted against the selection, as one table.
-
-img2dataset writes `00000.tar`, `00000.parquet` and, last, `00000_stats.json` for each shard.
-"""
+"""What became of each selected URL: img2dataset's rows, counted against the selection, as one table. img2dataset writes
+`00000.tar`, `00000.parquet` and, last, `00000_stats.json` for each shard."""
 
 import json
 import re
@@ -36,10 +34,8 @@ REASONS = {
     "bad_url": r"control characters|nonnumeric port|no host given|can't encode|label|Invalid|does not appear to be",
     "connection": r"reset|closed|unreachable|BadStatusLine|IncompleteRead|Errno|urlopen",
 }
-"""Why a URL gave no image -> what finds it in img2dataset's message, which is free text and is not kept.
-
-Tried in this order. `http` gets the server's status, as `http_404`; `no_url`: the row has none; else `other`.
-"""
+"""Why a URL gave no image -> what finds it in img2dataset's message, which is free text and is not kept. Tried in this
+order. `http` gets the server's status, as `http_404`; `no_url`: the row has none; else `other`."""
 
 
 def finished_shards(out: Place) -> dict[str, int]:

@@ -1,7 +1,5 @@
 """`privsieve release apply COPY LIST`: removes from an older copy of a release's shards what the release has removed.
-
-The copy may be the shards alone. It may be interrupted at any moment, as a takedown may (`jobs.releases.journal`).
-"""
+The copy may be the shards alone. It may be interrupted at any moment, as a takedown may (`jobs.releases.journal`)."""
 
 import posixpath
 import re

@@ -1,7 +1,5 @@
-"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones.
-
-Of a published copy, which lacks what must not be published, that is checked which its own files say.
-"""
+"""Compares a release with what `filter` wrote: files, counts, pictures, tombstones. Of a published copy, which lacks
+what must not be published, that is checked which its own files say."""
 
 import hashlib
 from collections import Counter

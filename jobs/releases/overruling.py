@@ -1,7 +1,5 @@
 """Decisions over all pictures of a run: near duplicates, and pictures of the same URL, get the strictest one of them.
-
-One pass over the rows goes into a database that spills to disk. What stays in memory is the rows that are overruled.
-"""
+One pass over the rows goes into a database that spills to disk. What stays in memory is the rows that are overruled."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

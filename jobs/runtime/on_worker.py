@@ -1,7 +1,5 @@
-"""Runs a function on a machine of the cluster that has what it needs: packages, weights, a GPU.
-
-The machine where a command is started may be a light head without them. What the function finds comes back as data.
-"""
+"""Runs a function on a machine of the cluster that has what it needs: packages, weights, a GPU. The machine where a
+command is started may be a light head without them. What the function finds comes back as data."""
 
 import pickle
 import platform

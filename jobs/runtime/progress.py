@@ -1,7 +1,5 @@
-"""What a function says while it works: progress and notices. Commands show them, other callers mostly do not.
-
-Progress is a bar on a terminal, lines in a log, and nothing with --quiet.
-"""
+"""What a function says while it works: progress and notices. Commands show them, other callers mostly do not. Progress
+is a bar on a terminal, lines in a log, and nothing with --quiet."""
 
 import os
 import sys

@@ -1,7 +1,5 @@
-"""A server for one page on this machine, for `review` and `browse`.
-
-starlette and uvicorn (extra `review`) are imported inside the functions.
-"""
+"""A server for one page on this machine, for `review` and `browse`. starlette and uvicorn (extra `review`) are imported
+inside the functions."""
 
 import secrets
 import socket

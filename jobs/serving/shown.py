@@ -1,7 +1,5 @@
-"""The picture of a row as the browser gets it: decoded within limits and encoded anew, some ahead of the person.
-
-The file itself never leaves this process. What is on the hash list is found here, before anything is sent.
-"""
+"""The picture of a row as the browser gets it: decoded within limits and encoded anew, some ahead of the person. The
+file itself never leaves this process. What is on the hash list is found here, before anything is sent."""
 
 import threading
 from collections import OrderedDict

@@ -1,7 +1,5 @@
-"""The labelled pictures of a corpus, the first of the two passes of `tune set`.
-
-What the labels say of a picture, what the model should answer about it, and which pictures to leave out of tuning.
-"""
+"""The labelled pictures of a corpus, the first of the two passes of `tune set`. What the labels say of a picture, what
+the model should answer about it, and which pictures to leave out of tuning."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
-"""`privsieve tune set SOURCE --labels FILE --target T --out SET`: a training set for `tune`.
-
-Two passes: the first chooses among the labelled pictures, the second writes the folder of the set.
-"""
+"""`privsieve tune set SOURCE --labels FILE --target T --out SET`: a training set for `tune`. Two passes: the first
+chooses among the labelled pictures, the second writes the folder of the set."""
 
 import hashlib
 import shutil

@@ -1,7 +1,5 @@
-"""The boxes of HEIF, AVIF and JPEG 2000: a length, a name and a content, which may be boxes again.
-
-Source: ISO/IEC 14496-12, 4.2; ISO/IEC 15444-1, annex I.
-"""
+"""The boxes of HEIF, AVIF and JPEG 2000: a length, a name and a content, which may be boxes again. Source: ISO/IEC
+14496-12, 4.2; ISO/IEC 15444-1, annex I."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""GIF: blocks, and data after the trailer.
-
-Source: CompuServe, "Graphics Interchange Format, Version 89a".
-"""
+"""GIF: blocks, and data after the trailer. Source: CompuServe, "Graphics Interchange Format, Version 89a"."""
 
 import re
 from collections.abc import Container, Generator, Iterator

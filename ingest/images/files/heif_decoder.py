@@ -1,7 +1,5 @@
-"""The decoder of HEIF, that of pi-heif (libheif and libde265), where the extra `heic` is installed.
-
-It turns and mirrors pictures as the file says, and takes the orientation out of EXIF and XMP: viewers follow neither.
-"""
+"""The decoder of HEIF, that of pi-heif (libheif and libde265), where the extra `heic` is installed. It turns and
+mirrors pictures as the file says, and takes the orientation out of EXIF and XMP: viewers follow neither."""
 
 from PIL import Image
 

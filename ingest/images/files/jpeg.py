@@ -1,7 +1,5 @@
-"""JPEG: segments, and data after the end. One file may hold several pictures (MPO).
-
-Source of the markers: ITU-T T.81, annex B.
-"""
+"""JPEG: segments, and data after the end. One file may hold several pictures (MPO). Source of the markers: ITU-T T.81,
+annex B."""
 
 import re
 import zlib

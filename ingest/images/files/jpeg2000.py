@@ -1,7 +1,5 @@
-"""JPEG 2000: the boxes of a file, the parts of its codestream, and what it takes to decode that.
-
-Source: ISO/IEC 15444-1, annexes A (codestream) and I (boxes).
-"""
+"""JPEG 2000: the boxes of a file, the parts of its codestream, and what it takes to decode that. Source: ISO/IEC
+15444-1, annexes A (codestream) and I (boxes)."""
 
 from collections import Counter
 from collections.abc import Iterator

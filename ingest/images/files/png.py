@@ -1,7 +1,5 @@
-"""PNG and APNG: chunks, and data after IEND.
-
-Source of the names: W3C, "Portable Network Graphics (PNG) Specification (Third Edition)", and its list of extensions.
-"""
+"""PNG and APNG: chunks, and data after IEND. Source of the names: W3C, "Portable Network Graphics (PNG) Specification
+(Third Edition)", and its list of extensions."""
 
 import zlib
 from collections import Counter

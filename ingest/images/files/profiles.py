@@ -1,7 +1,5 @@
-"""ICC colour profiles: their tags, and a profile of those alone that decide how colours are shown.
-
-Source: ICC.1:2022, sections 7 (header and tags) and 10 (types).
-"""
+"""ICC colour profiles: their tags, and a profile of those alone that decide how colours are shown. Source: ICC.1:2022,
+sections 7 (header and tags) and 10 (types)."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence

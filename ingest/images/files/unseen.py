@@ -42,9 +42,7 @@ _MAGICS: tuple[tuple[bytes, int, str], ...] = (
     (b"JXL \r\n\x87\n", 4, ""),
 )
 """Mark of a picture, its offset from the picture's beginning, and Pillow's name; "" for formats that are not decoded.
-
-Only marks long enough to be searched anywhere; the beginning of a piece is left to `ingest.images.files.magic`.
-"""
+Only marks long enough to be searched anywhere; the beginning of a piece is left to `ingest.images.files.magic`."""
 _IN_PIXELS = _MAGICS[:2]
 _HEADERS = (("BMP", BMP_HEADER),)
 """Patterns of formats whose fixed bytes are too short to be searched for."""

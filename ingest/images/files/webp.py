@@ -1,7 +1,4 @@
-"""WebP: the chunks of a RIFF file, and data after its stated size.
-
-Source: RFC 9649, "WebP Image Format".
-"""
+"""WebP: the chunks of a RIFF file, and data after its stated size. Source: RFC 9649, "WebP Image Format"."""
 
 import io
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
-"""Decides who is asked about which picture next, and keeps what they answered.
-
-What a browser may send is declared here; everything else is refused before it is used.
-"""
+"""Decides who is asked about which picture next, and keeps what they answered. What a browser may send is declared
+here; everything else is refused before it is used."""
 
 import hashlib
 import json
