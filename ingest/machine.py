@@ -27,8 +27,7 @@ def install_command(extra: str) -> str:
 
 
 def _packages(extra: str) -> set[str]:
-    """Return the requirements of an extra and of the extras that it names; its own name if privsieve is not installed,
-    as in a job whose workers only have its files."""
+    """Return the requirements of an extra, with those it names; its own name if privsieve is not installed."""
     from packaging.requirements import Requirement  # only errors need it
 
     try:

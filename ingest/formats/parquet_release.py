@@ -184,7 +184,6 @@ def _of_texts(replaced_by: Sequence[str | None]) -> str | None:
 
 
 def _with_bytes(column: pa.Array, images: Sequence[bytes | None]) -> pa.Array:
-    """Return an image column with other bytes."""
     if not pa.types.is_struct(column.type):
         return pa.array(images, column.type)
     made = pa.array(images, column.field("bytes").type)

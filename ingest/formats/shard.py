@@ -132,7 +132,6 @@ def _size(entry: "os.DirEntry[str]") -> int:
 
 
 def _remote_entries(folder: Place) -> Iterator[tuple[str, int, bool | None]]:
-    """Yield the same as `_local_entries`."""
     for entry in folder.entries():
         path = entry["name"].rstrip("/")
         if path != folder.path.rstrip("/"):  # object stores list a folder in itself

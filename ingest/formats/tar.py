@@ -208,8 +208,7 @@ def _name(stored: str) -> tuple[str, bool]:
 
 
 class _NoGlobals(dict[str, str]):
-    """Python's reader collects the records of pax global headers in here, and they are lost: such a header would set
-    the name or the size of every member after it, and be forgotten behind damage."""
+    """Loses the records of pax global headers, which would set name or size of every member after them."""
 
     def __setitem__(self, key: str, value: str) -> None:
         pass
@@ -226,8 +225,7 @@ def _archive(stream: BinaryIO, offset: int) -> tarfile.TarFile | int:
 
 
 def _after(stream: BinaryIO, offset: int) -> int:
-    """Return where the next header may be if the one at `offset` cannot be read: after all bytes read of it, so
-    that a long chain of headers is read only once."""
+    """Return where the next header may be: after all bytes read, so that a chain of headers is read only once."""
     return max(offset, stream.tell() // BLOCK * BLOCK - BLOCK) + BLOCK
 
 

@@ -193,8 +193,7 @@ class Group:
 
 
 def _is_image(stream: BinaryIO, member: Member) -> bool:
-    """Return whether a member is an image. An image's extension is enough, whatever it holds; other members are judged
-    by their first bytes, which are read only here."""
+    """Return whether a member is an image by its extension, whatever it holds, else by its first bytes."""
     if extension_of(member.name) in IMAGE_EXTENSIONS:
         return True
     if not member.is_plain:

@@ -104,7 +104,6 @@ def _is_still(image: Image.Image) -> bool:
 
 
 def _is_lossless(image: Image.Image, encoded: bytes) -> bool:
-    """Return whether a PNG or WebP is packed without loss."""
     return image.format == "PNG" or (image.format == "WEBP" and webp.is_lossless(encoded))
 
 
@@ -221,7 +220,6 @@ def covered(encoded: bytes, areas: Sequence[Area], method: CoverMethod) -> Remad
 
 
 def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMethod, is_lossless: bool) -> bytes:
-    """Return the file with areas covered."""
     turned, profile = orientation.orientation_of(image), image.info.get("icc_profile")
     stated = turned.stated or 1
     # An area may have been found in either view.
@@ -236,7 +234,6 @@ def _drawn(image: ImageFile.ImageFile, areas: Sequence[Area], method: CoverMetho
 
 
 def _true_colour(image: Image.Image) -> Image.Image:
-    """Return a picture without palette."""
     if image.mode not in ("P", "PA"):
         return image
     return image.convert("RGBA" if image.has_transparency_data else "RGB")

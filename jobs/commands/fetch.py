@@ -36,6 +36,5 @@ def fetch(request: FetchRequest, resources: FetchResources, quiet: bool) -> None
 
 
 def _may_install(what: str) -> bool:
-    """Say what is installed; where somebody can answer, ask."""
     write_line(what, to_stderr=True)
     return not sys.stdin.isatty() or click.confirm("install it now?", default=True, err=True)

@@ -129,8 +129,7 @@ def apply(request: ApplyRemovalsRequest, quiet: bool) -> None:
 
 
 def _write_removed(result: RemovalResult, is_dry_run: bool, done: str, unknown: str) -> None:
-    """Print what was removed, and which lines of the list found what; the lines themselves may name people. done,
-    unknown: words for a removed picture, and for lines that found none."""
+    """Print what was removed, and which lines of the list found it: their numbers, since lines may name people."""
     pictures, shards = number_of(result.num_pictures, "picture"), number_of(result.num_shards, "shard")
     verb = "would be" if is_dry_run else "was" if result.num_pictures == 1 else "were"
     write_line(f"{pictures} in {shards} {verb} {done}; the list has {number_of(result.num_entries, 'line')}")

@@ -142,7 +142,6 @@ def _interval(report: "Report", rate: "Rate") -> tuple[float | None, float | Non
 
 
 def _reasons(report: "Report") -> None:
-    """Write the reasons of the first groups, each on a line."""
     groups: dict[str, list[str]] = {}
     for item in report.evidence:
         groups.setdefault(item.group, []).append(f"{item.kind} {item.num_images:,}")

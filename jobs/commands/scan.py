@@ -50,7 +50,6 @@ def scan(request: ScanRequest, resources: ScanResources, supervision: Supervisio
 
 
 def _pace(result: ScanResult) -> str:
-    """Return how long it took, and how fast it was."""
     if not result.num_images:
         what = "no picture could be read" if result.damage.num_shards else "there is no picture in the source"
         return f"{what} ({duration(result.seconds)})"

@@ -72,8 +72,7 @@ def _write_text(names: Sequence[str], all_rows: Iterable[Sequence[Any]]) -> None
 
 
 def _cell(value: Any) -> str:
-    """Return a value for a screen: fractions with six significant digits, the beginning of a long text; csv and json
-    have all of it."""
+    """Return a value for a screen: six significant digits, the beginning of a long text."""
     if value is None:
         return "null"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)

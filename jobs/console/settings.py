@@ -41,8 +41,7 @@ def add_settings(command: click.Command, words: Sequence[str], examples: Sequenc
 
 
 def _naming(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function of a command, which gets names in place of the queries of URLs (`ingest.storage.web`), since
-    it may write and print them."""
+    """Let a command, which may print them, get names in place of the queries of URLs (`ingest.storage.web`)."""
 
     @wraps(callback)
     def called(*args: Any, **kwargs: Any) -> Any:

@@ -79,8 +79,7 @@ def _template() -> "jinja2.Template":
 
 
 def _paths(release: ReleaseRecord) -> list[str]:
-    """Return which files the hub's viewer and `datasets` read: else they would take other tables for data. Of a tree
-    it is the extensions of its pictures."""
+    """Return the files for the hub's viewer, which else takes other tables for data; of a tree, its extensions."""
     paths = sorted(map(printable, release.sha256))
     if release.file_format != "tree":
         return paths

@@ -147,8 +147,7 @@ def _content_faults(
 
 
 def _compared(root: Place, url: str, release: ReleaseRecord, feedback: Feedback) -> tuple[int, list[str]]:
-    """Compare the decisions with the counts and the tombstones, and the pictures with the decisions. Returns how many
-    pictures were compared, and the faults."""
+    """Compare decisions, counts, tombstones and pictures; return how many pictures were compared, and the faults."""
     try:
         decisions = read_own(root, DECISIONS, url, COLUMNS)
     except IncompleteError:

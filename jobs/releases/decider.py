@@ -163,8 +163,7 @@ def can_be_dropped(decisions: pa.Table) -> pa.ChunkedArray:
 
 
 def _withheld(decider: Decider, rows: pa.Table, decisions: pa.Table) -> pa.Table:
-    """Drop pictures on a hash list, this one or that of the scan, and those that cannot be compared with it. What names
-    them goes, too."""
+    """Drop pictures on a hash list, of now or of the scan, or not comparable with it, and what names them."""
     is_not_compared = pc.is_in(decisions["sha256"], pa.array(sorted(decider.not_compared), pa.string()))
     is_listed = pc.or_(
         pc.is_in(decisions["sha256"], pa.array(sorted(decider.listed), pa.string())),

@@ -311,8 +311,7 @@ def _failures_say_how_to_go_on(url: str, own_lease: Lease) -> Iterator[None]:
 
 
 def _remove_half_written(out: Place, own_lease: Lease) -> None:
-    """Remove what killed filters and killed processes of this one left half-written. IncompleteError if another filter
-    has taken the release over: such files may be its own."""
+    """Remove half-written files. IncompleteError if another filter has taken over: they may be its own."""
     own_lease.confirm()
     if out.is_local:
         remove_half_written(out)

@@ -167,8 +167,7 @@ def _private(rows: LabelledRows, url: str) -> _Private:
 
 
 def _of_audit(labelled: LabelledRows, is_private: Flags, is_undecided: Flags, least: float) -> _Private:
-    """Return the pictures of an audit sample that `evenly_taken` leaves. It does not matter which drawn copy was
-    labelled; if the labels of copies differ, the picture is undecided."""
+    """Return the pictures of an audit sample that `evenly_taken` leaves; undecided if labels of copies differ."""
     assert labelled.sample is not None
     assert labelled.copies is not None
     answers = dict[str, set[str]]()

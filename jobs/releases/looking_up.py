@@ -138,8 +138,7 @@ def _covered(decisions: pa.Table, wanted: Hashes) -> Iterator[PictureMatch]:
 
 
 def _by_records(decisions: pa.Table, column: str, name: str) -> Iterator[PictureMatch]:
-    """Yield what the decisions of a release say of pictures with these bytes, or with this URL. PrivsieveError if they
-    name no URLs."""
+    """Yield what the decisions say of these bytes, or this URL. PrivsieveError if they name no URLs."""
     if column == "url_sha256" and 0 < decisions.num_rows == decisions[column].null_count:
         raise PrivsieveError("the release records no URLs, since its source or its policy gives none; give the picture")
     is_named = pc.equal(decisions[column], name).fill_null(False)

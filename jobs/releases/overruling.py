@@ -183,8 +183,7 @@ def decided_rows(
 def _insert(
     decided: Decided, codes: dict[tuple[str, str, str], int], decisions: pa.Table, hashes: pa.ChunkedArray | None
 ) -> None:
-    """Add decisions for rows of the last shard. codes: decision -> its number, of those so far. hashes: of each row's
-    first frame."""
+    """Add decisions for rows of the last shard. codes: decision -> number. hashes: of each row's first frame."""
     of_rows = zip(*(decisions[name].to_pylist() for name in ("action", "rule", "reason")), strict=True)
     numbers = [codes.setdefault(decision, len(codes)) for decision in of_rows]
     is_withheld = pc.is_in(decisions["rule"], pa.array(WITHHELD))

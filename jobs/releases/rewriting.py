@@ -145,8 +145,7 @@ def boxes_sha256(reviewed: ReviewedBoxes) -> str | None:
 
 
 def _judged(boxes: Sequence[Mapping[str, Any]], reviewed: Sequence[Sequence[ReviewedBox]], rule: Rule) -> Judged:
-    """Return what people say of the boxes of a row. A box is spared if everyone who changed this picture removed it.
-    reviewed: the boxes as each person left them."""
+    """Return what people say of the boxes of a row: one is spared if everyone who changed the picture removed it."""
     named = {*rule.cover} | ({"biometrics"} if "faces" in rule.cover else set())
     covered = [
         (box.x_min, box.y_min, box.x_max, box.y_max)

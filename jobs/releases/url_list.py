@@ -227,8 +227,7 @@ def kind_of(urls: UrlCounts | None) -> ReleaseKind:
 
 
 def _load_released(connection: duckdb.DuckDBPyConnection, run: Place, plan: Plan, decider: Decider) -> None:
-    """Make the table `released`: one row per URL of the list, with its action and the hash of its picture, null if the
-    URL has several."""
+    """Make the table `released`: URL of the list, action, hash of its picture; null if the URL has several."""
     connection.execute("CREATE TABLE picture (url_sha256 VARCHAR, action VARCHAR, sha256 VARCHAR)")
     for share in plan.shares:
         for rows in row_chunks(run, share.rows, decider.columns):

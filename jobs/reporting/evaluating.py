@@ -73,8 +73,7 @@ def run_evaluate(request: EvaluateRequest) -> Evaluation:
 
 
 def _refuse_audit_sample(request: EvaluateRequest, labels: pa.Table) -> None:
-    """Raise LabelsError for labels of the run's audit sample only: it was drawn with unequal probabilities, so that
-    recall and specificity of its pictures are not those of the run."""
+    """Raise LabelsError for labels of the audit sample only: its unequal probabilities skew recall and specificity."""
     root = place(request.run)
     if not has_sample(root):
         return

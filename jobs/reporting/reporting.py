@@ -102,8 +102,7 @@ def _refuse_sizes(report: Report, request: ReportRequest) -> None:
 
 
 def _without_listed(opened: OpenRun, report: Report, hash_list: HashList, feedback: Feedback) -> Report:
-    """Leave out the images that the list does not allow to name. SourceError if pictures must be compared with it and
-    cannot be read."""
+    """Leave out images on the list. SourceError if pictures that it must be compared with cannot be read."""
     from jobs.runtime.pictures import COLUMNS, clear_of  # load the decoders, which no other report needs
 
     listed = ", ".join(literal(image.sha256) for image in report.severest) or "NULL"

@@ -161,9 +161,8 @@ def default_variable(name: str, value: str) -> Iterator[None]:
 
 
 def _start() -> None:
-    """Start a Ray of this process's own. IncompleteError if it does not start, as on a machine that is too busy. Ray
-    gives its node 30 seconds to register, which a busy machine may exceed; the next try finds the programs in the file
-    cache. What a failed try started ends with this process."""
+    """Start a Ray of this process's own; its node has 30 seconds to register, which a busy machine may exceed, so the
+    next try finds the programs in the file cache. IncompleteError if it does not start."""
     num_cpus = max(LOGICAL_CPUS_MIN, 2 * num_cores())
     for tries_left in (2, 1, 0):
         try:
@@ -181,8 +180,7 @@ def _start() -> None:
 
 @contextmanager
 def _loopback_only() -> Iterator[None]:
-    """Make a Ray that is started inside listen on the loopback interface only, as Ray does by itself on macOS. Ray has
-    no public setting for it: its variable is read once, and a later session of this process may join a cluster."""
+    """Make a Ray started inside listen on the loopback interface only, for which Ray has no public setting."""
     from ray._private import ray_constants
 
     before = ray_constants.ENABLE_RAY_CLUSTER
@@ -242,8 +240,7 @@ def _job_config() -> Any:
 
 
 def _runtime_env() -> dict[str, Any] | None:
-    """Return how workers get the taxonomy of this process; None for the published one. It replaces the name of a file
-    that `ray job submit --runtime-env-json` gave, with which Ray would call it a conflict."""
+    """Return how workers get this process's taxonomy, in place of the file of a submitted job; None if published."""
     if not CARRIED_VARIABLES:
         return None
     os.environ["RAY_OVERRIDE_JOB_RUNTIME_ENV"] = "1"

@@ -200,8 +200,7 @@ def _end_of(slice_: SliceFile, table: pa.Table, end: tuple[str, int]) -> tuple[s
 
 
 def _remove_replaced(run: Place, listed: RunListing, own_lease: Lease) -> None:
-    """Remove the small files whose rows the large ones hold, and no others. RunError if these are not what the manifest
-    says."""
+    """Remove the small files whose rows the large ones hold. RunError if they are not those of the manifest."""
     assert listed.manifest is not None
     sizes = {posixpath.basename(entry["name"]): entry["size"] for entry in run.at(COMPACT).entries()}
     wrong = next((file.name for file in listed.manifest.files if sizes.get(file.name) != file.num_bytes), None)

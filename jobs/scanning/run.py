@@ -214,8 +214,7 @@ class _Scan:
             return 0  # the end of the scan says which file is damaged
 
     def _check_guard(self) -> None:
-        """Raise IncompleteError if people's answers about guarded pictures contradict the bound of the screen; say once
-        if only those of the engine do."""
+        """Raise IncompleteError if people's answers contradict the bound of the screen; say once if the engine's do."""
         if self._prepared.screen is None:
             return
         from reports.screening.bounds import broken_bound, doubted_bound
@@ -322,8 +321,7 @@ class _Scan:
     def _reconcile(
         self, shards: list[str], settings_hash: str, num_chosen: int | None, failures: list[str], earlier: Ledger
     ) -> ScanResult:
-        """Count what the run has now. earlier: what the run had before this scan. IncompleteScanError says which shards
-        have slices without a result, and why."""
+        """Count what the run has now, after `earlier`. IncompleteScanError names shards without a result, and why."""
         source, now = self._prepared.source, results(self._run)
         Attempts(self._run.at(ATTEMPTS)).drop_ended(now.listed.names)
         missing = [shard for shard in shards if not finished(shard, now.ledger)]

@@ -179,8 +179,7 @@ def _found(
 
 
 def _drawn(rows: LabelledRows | None, hashes: list[str]) -> tuple[Numbers, Flags]:
-    """Return for each picture its probability of being drawn, and whether it is left once all probabilities are equal.
-    Both have the shape (n,)."""
+    """Return each picture's probability of being drawn, and whether it is left once all are equal; both (n,)."""
     if rows is None or rows.sample is None or rows.copies is None:
         return np.ones(len(hashes)), np.ones(len(hashes), dtype=np.bool_)
     least = rows.sample.design.least_probability

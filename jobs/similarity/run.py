@@ -19,8 +19,7 @@ from scoring.picture_encoders import PictureEncoder, frozen_encoder, trained_enc
 def _pair(
     original: ReadPicture, encoded: EncodedPicture | None, changed: ReadPicture, is_whole: bool, encoder: PictureEncoder
 ) -> tuple[PairState, PairFigures | None]:
-    """Return what became of a pair. encoded: the original; None if it has no pixels. is_whole: whether whole pictures
-    are compared."""
+    """Return what became of a pair. encoded: the original; None if it has no pixels."""
     if original.is_withheld or changed.is_withheld:
         return "withheld", None
     if encoded is None or changed.pixels is None:

@@ -235,8 +235,7 @@ def set_folder(out: str) -> Path:
 
 @contextmanager
 def _new_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder beside `out`, which gets its name at the end, and goes if an error ends the block. StorageError if
-    it cannot be written."""
+    """Yield a folder that is named `out` at the end, and goes after an error. StorageError if it cannot be written."""
     aside = out.with_name(f"{unfinished_stem(out.name)}.{uuid.uuid4().hex[:8]}{PART}")
     try:
         aside.mkdir(parents=True)

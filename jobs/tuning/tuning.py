@@ -151,8 +151,7 @@ def _tuned(
 
 
 def _finished(out: Place, name: str, content: dict[str, object], feedback: Feedback) -> Card | None:
-    """Return the card of an adapter of the same request; None without an adapter. LabelsError if an adapter or a killed
-    run of another request is there, or something else."""
+    """Return the card of an adapter of the same request, or None. LabelsError if something else is there."""
     card = card_at(out, name)
     if card is None:
         _is_begun(out, name, content)

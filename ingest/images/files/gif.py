@@ -73,8 +73,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
 
 
 def _image(head: bytes, packed: bytes, colours: bytes, control: bytes) -> Generator[Piece, None, set[int]]:
-    """Yield the pieces of a frame, and return which entries of the table of the whole file it uses. head: its block
-    before the packed pixels. colours: that table."""
+    """Yield the pieces of a frame, return the colours it uses. head: its block before the pixels."""
     width, height = int.from_bytes(head[5:7], "little"), int.from_bytes(head[7:9], "little")
     is_interlaced = bool(head[9:10] and head[9] & 0x40)
     is_sound = 0 < width * height <= _MAX_PIXELS and 1 <= head[-1] <= _MAX_BITS

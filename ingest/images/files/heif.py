@@ -294,7 +294,6 @@ def _auxiliary(encoded: bytes, contents: _Contents, items: set[int], names: tupl
 
 
 def _made_of(contents: _Contents, items: set[int]) -> set[int]:
-    """Return items and those that they are made of."""
     for _ in range(_MAX_DEPTH):
         derived = {item for item in items if contents.kinds.get(item) in _DERIVED}
         references = ((source, target) for kind, source, target in contents.references if kind == b"dimg")

@@ -229,8 +229,7 @@ def _tables(marker: int, content: bytes) -> list[tuple[int, bytes]]:
 def _used(
     encoded: bytes, stream: Stream, tables_of: Mapping[int, list[tuple[int, bytes]]]
 ) -> tuple[set[tuple[int, int]], set[int]]:
-    """Return the tables that scans use, as numbers of a segment and of a table in it; and the segments of scans that
-    replace what an earlier one has given, so that one of both is not shown."""
+    """Return the tables that scans use (segment, number in it), and segments of scans that replace earlier ones."""
     latest, used, replacing = dict[tuple[int, int], tuple[int, int]](), set[tuple[int, int]](), set[int]()
     quantisation, levels = dict[tuple[int, int], int](), dict[tuple[int, int], list[int]]()
     frame = 0
@@ -300,8 +299,7 @@ def _whole_blocks(scan: memoryview) -> bytes | memoryview:
 
 
 def _colours(marker: int, content: bytes, num_components: int) -> bytes:
-    """Return the part of a JFIF or Adobe segment that decides how colours are decoded, as a segment. Versions and
-    transforms that decoders warn of become those that they assume."""
+    """Return the part of a JFIF or Adobe segment that decides on colours, with values that decoders do not warn of."""
     if marker == _APP0 and content.startswith(b"JFIF\0") and len(content) >= _JFIF_BYTES:
         version = content[5:7] if content[5] == 1 else b"\1\2"
         return _segment(_APP0, content[:5] + version + content[7 : _JFIF_BYTES - 2] + b"\0\0")

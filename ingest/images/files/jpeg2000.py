@@ -105,7 +105,6 @@ def pieces(encoded: bytes) -> Iterator[Piece]:
 
 
 def _is_metadata(name: bytes, content: bytes) -> bool:
-    """Return whether a box holds metadata of a known kind."""
     kind = content[:_ID_BYTES]
     if name == b"xml " or (name == b"uuid" and kind == _XMP):
         return is_text(content[_ID_BYTES * (name == b"uuid") :])
@@ -136,8 +135,7 @@ def _place(encoded: bytes) -> tuple[int, int]:
 
 
 def _segments(encoded: bytes, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the marker of each segment, and where its content begins, with its length, and ends. They end where one is
-    cut or makes no sense. The data of a tile part has no length of its own."""
+    """Yield the marker of each segment, where its content begins, with its length, and ends; up to a cut one."""
     offset, part_ends = first + 2, last
     while offset + 2 <= last and encoded[offset] == 0xFF:
         marker, start = encoded[offset + 1], offset + 2

@@ -302,8 +302,7 @@ def _is_known(entry: TiffEntry, max_bits: int) -> bool:
 
 
 def _pixels(file: TiffFile, directory: Directory, page: int | None = None) -> tuple[list[Range], int]:
-    """Return the strips or tiles that a picture needs, and their number. page: index of one that was scanned.
-    DamagedError if such a page is damaged."""
+    """Return the needed strips or tiles, and their number. DamagedError for a scanned `page` that is damaged."""
     width, height = file.number(directory, _WIDTH, 0), file.number(directory, _HEIGHT, 0)
     compression = file.number(directory, _COMPRESSION, _UNCOMPRESSED)
     is_tiled = _TILE_OFFSETS in directory.by_tag

@@ -96,8 +96,7 @@ def prepared(request: BrowseRequest, feedback: Feedback = SILENT) -> Iterator["B
 
 
 def _hidden(run: OpenRun, hash_list: HashList, feedback: Feedback) -> tuple[pa.Table, Mapping[str, int]]:
-    """Return shard and index of the rows that a list withholds, and why -> how many are withheld. The counts include
-    the rows that the scan withheld. All rows are compared before any is named."""
+    """Return shard and index of withheld rows, and why -> how many, with those that the scan withheld."""
     statement = f"SELECT count(*) AS num_rows FROM images WHERE {Col.REASON} = '{LISTED}'"
     withheld = Counter(listed=run.sql(statement)["num_rows"][0].as_py())
     hidden = [SCHEMA.empty_table().select([Col.SHARD, Col.INDEX])]
