@@ -49,7 +49,6 @@ class ClassList:
     """Hash of the file's bytes, followed by those of the file that names numbered classes."""
 
     num_names: int
-
     classes: tuple[str, ...]
 
     hashes: npt.NDArray[np.uint64] = field(repr=False)

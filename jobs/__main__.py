@@ -40,8 +40,7 @@ def written_help(arguments: Sequence[str]) -> str:
     if shutil.get_terminal_size().columns < FULL_WIDTH or not COMMANDS_PAGE.exists():
         return ""
     begin = f"\n## privsieve {' '.join(arguments[:-1])}\n\n```\n"
-    text = COMMANDS_PAGE.read_text(encoding="utf-8").partition(begin)[2]
-    return text.partition("```\n")[0]
+    return COMMANDS_PAGE.read_text(encoding="utf-8").partition(begin)[2].partition("```\n")[0]
 
 
 if __name__ == "__main__":

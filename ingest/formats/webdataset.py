@@ -271,8 +271,7 @@ class _Release:
     def end(self) -> None:
         """End the tar."""
         self.pictures.num_without_origin = len(self._without_origin)
-        end = END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES)
-        self._target.write(end)
+        self._target.write(END + b"\0" * (-(self._num_bytes + len(END)) % TAR_RECORD_BYTES))
 
     def _fault(self, group: Group) -> str | None:
         if len(group.images) > 1:  # by a policy that keeps what is quarantined

@@ -40,8 +40,7 @@ def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
         colour = 1 - ground
     sign = np.kron(_SIGNS[CLASSES.index(name)], np.ones((SIGN_PX // 4, SIGN_PX // 4)))
     quarter = int(rng.integers(4))
-    plate = np.ones((SIGN_PX, SIGN_PX))
-    _paint(pixels, _corner(quarter), plate, ground)
+    _paint(pixels, _corner(quarter), np.ones((SIGN_PX, SIGN_PX)), ground)
     _paint(pixels, _corner(quarter), sign, colour)
     if name in PRIVATE and name != UNMARKED:
         other = [q for q in range(4) if q != quarter][rng.integers(3)]

@@ -236,14 +236,12 @@ def _is_same(earlier: AuditSample, sample: AuditSample) -> bool:
 
 def _earlier(root: Place, is_replaced: bool) -> AuditSample | None:
     """Read the sample of the run; None if there is none. RunError if it is damaged and not to be replaced."""
-    if not has_sample(root):
-        return None
     try:
-        return read_sample(root)
+        return read_sample(root) if has_sample(root) else None
     except RunError:
-        if is_replaced:
-            return None
-        raise
+        if not is_replaced:
+            raise
+        return None
 
 
 def _pictures(drawn: pa.Table) -> pa.Table:

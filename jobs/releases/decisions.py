@@ -107,15 +107,12 @@ class KeptHash:
         return whole.hexdigest()
 
 
-COPIED_ACTIONS = ("keep", "flag")
-"""A redacted picture loses what was not scanned."""
-
-
 def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
     """Return the index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one
     shard, as many as decisions."""
     has_unseen = pc.greater(pc.list_value_length(rows[Col.UNSEEN]), 0).fill_null(False)
-    kept = rows.filter(pc.and_(has_unseen, pc.is_in(decisions["action"], pa.array(COPIED_ACTIONS))))
+    is_copied = pc.is_in(decisions["action"], pa.array(["keep", "flag"]))  # a redacted picture loses it
+    kept = rows.filter(pc.and_(has_unseen, is_copied))
     kept = kept.select([Col.INDEX, Col.UNSEEN])
     return {row[Col.INDEX]: row[Col.UNSEEN] for row in kept.to_pylist()}
 

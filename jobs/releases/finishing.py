@@ -61,8 +61,7 @@ def finish(
         for name, content in previous.tombstones.items():
             out.at(name).write(content)
             own_sha256[name] = hashlib.sha256(content).hexdigest()
-    where = as_json({"source": record.source})
-    out.at(SOURCE).write(where)
+    out.at(SOURCE).write(as_json({"source": record.source}))
     hashes = {name: sha256 for done in written for name, sha256 in done.files.items()}
     release = ReleaseRecord(
         **identity.model_dump(),

@@ -79,8 +79,7 @@ def guarantee(url: str, run: Place, record: RunRecord, decider: Decider) -> Guar
     """
     promise = decider.policy.guarantee
     assert promise is not None
-    given = read_judged(url)
-    labels = agreed(given)
+    labels = agreed(read_judged(url))
     rows = labelled_rows(run, record, labels, SCHEMA.names, promise.drawn)
     if rows.drawn == "audit" and decider.policy.quarantined != "drop":
         raise PolicyError(

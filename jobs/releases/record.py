@@ -286,7 +286,6 @@ class ReleaseRecord(ReleaseIdentity):
     """Columns of tables that were scanned; empty for all that hold images."""
 
     engine: EngineFacts
-
     takedowns: list[Takedown]
 
     sha256: Annotated[dict[FileName, Sha256], AfterValidator(_not_own)]

@@ -77,11 +77,8 @@ def count_urls(url: str, decided: Decided) -> UrlCounts:
     """
     connection = decided.connection
     metadata = open_metadata(url, connection)
-    failed = (
-        f"lower(CAST(status AS VARCHAR)) IN {_FAILED}"
-        if "status" in {name.lower() for name in metadata.types}
-        else "false"
-    )
+    has_status = "status" in {name.lower() for name in metadata.types}
+    failed = f"lower(CAST(status AS VARCHAR)) IN {_FAILED}" if has_status else "false"
     try:
         connection.execute(
             f"""
@@ -130,7 +127,6 @@ class UrlList:
     """The work on a list of URLs. `Shards` documents the methods."""
 
     has_pictures: ClassVar[bool] = False
-
     counts: UrlCounts
 
     def written_last(self, table: str | None, out: Place, run: Place, plan: Plan, decider: Decider) -> list[Written]:

@@ -112,7 +112,7 @@ class Meter:
     def __init__(self, label: str, num_images: int | None, clock: Callable[[], float]):
         self.label = label
         self.num_done, self.num_kept = 0, 0
-        self._num_images = num_images
+        self.num_images = num_images
         self._num_under_way = 0
         self._projected: int | None = None
         self._phase = ""
@@ -137,7 +137,7 @@ class Meter:
     def resume(self, num_before: int, num_images: int | None) -> None:
         """Set the images done before this work began, which are part of no rate, and those of the whole work."""
         with self._lock:
-            self.num_done, self._num_images = num_before, num_images
+            self.num_done, self.num_images = num_before, num_images
             self._pace = Pace()
             if not self._phase:
                 self._pace.mark(self._clock(), num_before)
@@ -159,22 +159,17 @@ class Meter:
     def expect(self, num_images: int) -> None:
         """Set the number of images of the whole work, once it is known."""
         with self._lock:
-            self._num_images = num_images
+            self.num_images = num_images
             self._show()
 
     def shards(self, num_done: int, num_all: int) -> None:
         """Set how many of all shards are finished."""
         with self._lock:
             if num_done == num_all:
-                self._num_images = self.num_done
+                self.num_images = self.num_done
             elif num_done and self.num_done:
                 self._projected = round(self.num_done * num_all / num_done)
             self._show()
-
-    @property
-    def num_images(self) -> int | None:
-        """Return the number of images of the whole work; None if it is not known for sure."""
-        return self._num_images
 
     @property
     def is_counting(self) -> bool:
@@ -185,12 +180,12 @@ class Meter:
     def num_seen(self) -> int:
         """Return the images done, with those of pieces of work that have not ended."""
         seen = self.num_done + self._num_under_way
-        return seen if self._num_images is None else max(self.num_done, min(seen, self._num_images))
+        return seen if self.num_images is None else max(self.num_done, min(seen, self.num_images))
 
     @property
     def share(self) -> float | None:
         """Return the part of the work that is done, 0 to 1; None if not known. An estimate is never all of it."""
-        most = 0.99 if self._num_images is None else 1.0
+        most = 0.99 if self.num_images is None else 1.0
         return min(most, self.num_seen / self._whole) if self._whole else None
 
     @property
@@ -222,14 +217,14 @@ class Meter:
     @property
     def _whole(self) -> int | None:
         """Return the images of the whole work; None if not known, or if there are more than was estimated."""
-        if self._num_images is not None or self._projected is None:
-            return self._num_images
+        if self.num_images is not None or self._projected is None:
+            return self.num_images
         return self._projected if self._projected > self.num_seen else None
 
     def _counted(self) -> str:
         if self._whole is None:
             return f"{self.num_seen:,} image{'' if self.num_seen == 1 else 's'}"
-        about = "~" if self._num_images is None else ""
+        about = "~" if self.num_images is None else ""
         return f"{self.num_seen:,} of {about}{self._whole:,} image{'' if self._whole == 1 else 's'}"
 
     def _count(self) -> None:

@@ -29,7 +29,6 @@ class FetchedWeights:
     """As run.json has it."""
 
     folder: Path
-
     num_bytes: int
 
 

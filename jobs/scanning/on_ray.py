@@ -54,7 +54,6 @@ class EnginePool:
     """Ray adds actors up to this number while slices wait, and gives idle ones back."""
 
     num_cpus: float = 1
-
     num_gpus: float = 0
 
     is_of_cluster: bool = True

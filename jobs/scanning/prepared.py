@@ -364,9 +364,7 @@ class DryRun:
     """What a scan would do."""
 
     description: EngineDescription
-
     preview: Preview
-
     num_shards: int
 
     pictures: tuple[str, ...]

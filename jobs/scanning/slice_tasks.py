@@ -30,7 +30,6 @@ class ScanSettings:
     """Sent to each worker once."""
 
     source: Source
-
     run: Place
 
     record: RunRecord

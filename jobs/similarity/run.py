@@ -40,8 +40,7 @@ def run_compare(request: CompareRequest, feedback: Feedback = SILENT) -> Similar
     encoder = frozen_encoder() if request.encoder is None else trained_encoder(request.encoder)
     originals = Corpus(request.originals)
     wanted = drawn(originals.places, request.sample, request.seed)
-    corpora = corpora_of(request.changed)
-    sets = [(corpus, SetPairs(name)) for name, corpus in corpora.items()]
+    sets = [(corpus, SetPairs(name)) for name, corpus in corpora_of(request.changed).items()]
     with feedback.meter("compare", len(wanted) * len(sets)) as meter:
         for place_ in wanted:
             picture = read_picture(originals, place_, hash_list)

@@ -133,7 +133,7 @@ def _tuned(
         place(str(out / BEGUN)).write(json.dumps(content, indent=1).encode())
     began = time.monotonic()
     try:
-        trained = _trained(work, request, own_lease, feedback)
+        trained = _trained(work, own_lease, feedback)
     except PrivsieveError as error:
         if error.exit_code == REFUSED and not is_begun and last_checkpoint(out) is None:
             own_lease.stop()
@@ -200,7 +200,7 @@ def _refuse_another(before: dict[str, object], content: dict[str, object], where
         raise LabelsError(f"{where} with another {SAID[name]}; give the same, or name another --out")
 
 
-def _trained(work: "TrainingRequest", request: TuneRequest, own_lease: Lease, feedback: Feedback) -> "Trained":
+def _trained(work: "TrainingRequest", own_lease: Lease, feedback: Feedback) -> "Trained":
     from scoring.tuning.training import train
 
     with feedback.meter("tuning", None) as meter:

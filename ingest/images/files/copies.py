@@ -40,7 +40,6 @@ class Scanned:
     """The views of an image that an engine sees."""
 
     views: Sequence[Pixels]
-
     width: int
     height: int
     """Pixels of the first frame as displayed, before the views were downscaled."""
