@@ -273,18 +273,14 @@ def _copied_sidecar(file: Place, copy: Place, kept: Kept, replaced_by: str | Non
         return None
     with file.open() as stream:
         head = stream.read(members.MAX_LISTED_BYTES + 1)
+        released: ReleasedMember | None = None
         if kept.members == "all":
-            is_released = not members.begins_like_picture(file.name, head)
-        else:
-            is_released = members.is_listed(file.name, len(head)) and members.holds_what_it_says(file.name, head)
-        if not is_released:
+            if not members.begins_like_picture(file.name, head):
+                released = ReleasedMember(head, False, False)
+        elif members.is_listed(file.name, len(head)) and members.holds_what_it_says(file.name, head):
+            released = kept.member(file.name, head, replaced_by)
+        if released is None:
             return None
-        released = ReleasedMember(head, False, False)
-        if kept.members != "all":
-            edited = kept.member(file.name, head, replaced_by)
-            if edited is None:
-                return None
-            released = edited
         with copy.create() as target:
             target.write(released.content)
             while block := stream.read(members.MAX_LISTED_BYTES):

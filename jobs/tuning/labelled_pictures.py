@@ -181,26 +181,21 @@ def evaluation_pictures(urls: Sequence[str], feedback: Feedback = SILENT) -> Eva
             phash |= set(rows[Col.PHASH].drop_null().to_pylist())
         else:
             rows = read_labels(url)
-        if not (num_named := rows.num_rows - rows[Col.SHA256].null_count):
+        num_unnamed = rows[Col.SHA256].null_count
+        if num_unnamed == rows.num_rows:
             raise LabelsError(
                 f"{url}: names no picture by sha256, so none could be left out; give a run over these "
                 "pictures, or import the labels where the pictures lie"
             )
         sha256 |= set(rows[Col.SHA256].drop_null().to_pylist())
-        _say_what_is_missing(url, rows.num_rows - num_named, rows[Col.PHASH].null_count if is_run else None, feedback)
+        if num_unnamed:
+            feedback.notice(f"{url}: {number_of(num_unnamed, 'row')} without sha256 cannot be looked for")
+        if not is_run:
+            feedback.notice(f"{url} is a labels file: only the same files are left out; a run finds copies too")
+        elif num_unhashed := rows[Col.PHASH].null_count:
+            pictures = number_of(num_unhashed, "picture")
+            feedback.notice(f"{url}: {pictures} without a perceptual hash; their resized copies are not found")
     return EvaluationPictures(frozenset(sha256), tuple(sorted(phash)))
-
-
-def _say_what_is_missing(url: str, num_unnamed: int, num_unhashed: int | None, feedback: Feedback) -> None:
-    """Say which rows cannot be found. num_unhashed: rows of a run without a perceptual hash, None for labels."""
-    if num_unnamed:
-        feedback.notice(f"{url}: {number_of(num_unnamed, 'row')} without sha256 cannot be looked for")
-    if num_unhashed is None:
-        feedback.notice(f"{url} is a labels file: only the same files are left out; a run finds copies too")
-    elif num_unhashed:
-        feedback.notice(
-            f"{url}: {number_of(num_unhashed, 'picture')} without a perceptual hash; their resized copies are not found"
-        )
 
 
 @dataclass
