@@ -218,10 +218,8 @@ class KeywordList:
     """Category, and a pattern that matches any of its words."""
 
     def category_of(self, caption: str | None) -> str | None:
-        """Return the first category with a word, or phrase, that is in the caption, or None.
-
-        Whole words count, in any case: `cat` is in "a Cat." and not in "category".
-        """
+        """Return the first category with a word, or phrase, that is in the caption, or None. Whole words count, in any
+        case: `cat` is in "a Cat." and not in "category"."""
         folded = "" if caption is None else " ".join(caption.casefold().split())
         return next((category for category, words in self.words if words.search(folded)), None)
 

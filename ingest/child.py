@@ -141,9 +141,7 @@ class LimitedChild:
 
     def answer(self, tell: Ask | None = None) -> bytes:
         """Return the answer. LimitError; or the PrivsieveError that the work raises, after which the child goes on.
-
-        tell: answers what the child asks meanwhile. If it raises, the child is closed.
-        """
+        tell: answers what the child asks meanwhile. If it raises, the child is closed."""
         with self._closed_on_error():
             kind, content = self._received()
             while tell is not None and kind == _QUESTION:

@@ -13,10 +13,8 @@ GPU_EXTRAS = ("vllm", "tune")
 
 
 def install_command(extra: str) -> str:
-    """Return a command line that installs the packages of an extra into the environment that runs privsieve.
-
-    It names the packages themselves: `privsieve[extra]` would be looked up in a package index, which may not have it.
-    """
+    """Return a command line that installs the packages of an extra into the environment that runs privsieve. It names
+    the packages themselves: `privsieve[extra]` would be looked up in a package index, which may not have it."""
     packages = shlex.join(sorted(_packages(extra)))
     # A checkout has the tested versions next to the rooms; an installed package does not.
     tested = Path(__file__).parents[1] / ("constraints-gpu.txt" if extra in GPU_EXTRAS else "constraints.txt")
@@ -104,10 +102,8 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def keep_pandas_away() -> None:
-    """Let pyarrow find no pandas, which it would import to make its first array of a list.
-
-    That takes longer than most commands, and Ctrl-C has no effect meanwhile. Who imports pandas later gets it.
-    """
+    """Let pyarrow find no pandas, which it would import to make its first array of a list. That takes longer than most
+    commands, and Ctrl-C has no effect meanwhile. Who imports pandas later gets it."""
     import pyarrow as pa
 
     finder = _WithoutPandas()

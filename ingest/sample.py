@@ -263,10 +263,8 @@ class Slice:
 
 
 def cut(shard: str, samples: Iterable[tuple[Locator, int]]) -> Iterator[Slice]:
-    """Cut the samples of one shard, in order, into slices. samples: (locator, encoded size in bytes).
-
-    An empty shard gives one empty slice, so that every shard leaves a trace.
-    """
+    """Cut the samples of one shard, in order, into slices. samples: (locator, encoded size in bytes). An empty shard
+    gives one empty slice, so that every shard leaves a trace."""
     number, locators, num_bytes = 0, list[Locator](), 0
     for locator, size in samples:
         if locators and (len(locators) >= MAX_SAMPLES or num_bytes + size > MAX_BYTES):

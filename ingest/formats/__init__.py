@@ -49,9 +49,7 @@ class Format(Protocol):
         self, root: Place, shard: str, category: str | None, image_names: Sequence[str] = ()
     ) -> Iterator[tuple[str, str | None]]:
         """Yield key and category of each sample of a shard, in order, as `read` gives them, without reading an image.
-
-        SourceError or StorageError as in `slices`.
-        """
+        SourceError or StorageError as in `slices`."""
         ...
 
     def captions(self, root: Place, shard: str, image_names: Sequence[str] = ()) -> Iterator[str | None]:
@@ -143,10 +141,8 @@ class Source:
         return self.class_list.class_of(posixpath.join(shard, key) if self.format == "tree" else key)
 
     def picture_indices(self, shard: str) -> list[int] | None:
-        """Return the index of each sample of a released shard that is a picture; None if all are.
-
-        A table with several columns of images has empty cells for those that are not released.
-        """
+        """Return the index of each sample of a released shard that is a picture; None if all are. A table with several
+        columns of images has empty cells for those that are not released."""
         if self.format != "parquet":
             return None
         samples = (sample for slice_ in self.slices(shard) for sample in self.read(slice_))
@@ -154,9 +150,7 @@ class Source:
 
     def version_mark(self, shard: str) -> str:
         """Return a text that differs if the shard has changed. Fast: it lists no folder and reads no remote file.
-
-        StorageError if the storage fails.
-        """
+        StorageError if the storage fails."""
         with storage_faults(shard):
             return FORMATS[self.format].version_mark(self.root, shard)
 

@@ -83,9 +83,7 @@ def leads_to_origin(name: str) -> bool:
 
 def without_origins(value: Any, released_sha256: str = "") -> Any:
     """Return a value of JSON, of a text or of a cell without what leads to the scanned file, at any depth.
-
-    released_sha256: stands in place of a text in a field `sha256` at the top; empty removes this field, too.
-    """
+    released_sha256: stands in place of a text in a field `sha256` at the top; empty removes this field, too."""
     if isinstance(value, str):
         return _POINTER.sub(REMOVED_ORIGIN, value)
     if isinstance(value, tuple):  # an entry of an Arrow map, whose entries stay

@@ -58,10 +58,8 @@ def shards(root: Place) -> list[str]:
 def check(
     root: Place, names: Sequence[str], category: str | None, image_names: Sequence[str]
 ) -> tuple[UnreadColumn, ...]:
-    """Return what is not read of the first shard with an image column.
-
-    SourceError if no shard has one, or that shard lacks the category column.
-    """
+    """Return what is not read of the first shard with an image column. SourceError if no shard has one, or that shard
+    lacks the category column."""
     without = list[tuple[pa.Schema, str]]()
     for shard in names:
         try:

@@ -149,9 +149,7 @@ def masked_rows(
 
 def rows_without_origins(rows: pa.Table, choice: Choice, replaced_by: Sequence[str | None]) -> tuple[pa.Table, int]:
     """Return plain rows without what leads to the scanned files, and the number of rows that have lost something.
-
-    replaced_by: for each row the hash of its released picture, empty for several; None if the row stays as it is.
-    """
+    replaced_by: for each row the hash of its released picture, empty for several; None if the row stays as it is."""
     lost = set[int]()
     for number, field in enumerate(rows.schema):
         column = rows.column(number).combine_chunks()

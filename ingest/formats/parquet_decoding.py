@@ -96,10 +96,8 @@ class Request:
 
 
 def decoded(request: Request) -> Iterator[pa.RecordBatch | LostRow]:
-    """Yield the rows in order, several at once, or one that is too large.
-
-    GroupFaultError if the rest cannot be decoded; StorageError.
-    """
+    """Yield the rows in order, several at once, or one that is too large. GroupFaultError if the rest cannot be
+    decoded; StorageError."""
     try:
         child = _idle.pop()
     except IndexError:

@@ -23,10 +23,8 @@ from ingest.storage.place import Place
 
 
 def write(root: Place, shard: str, kept: Kept, out: Place) -> Written:
-    """Write the kept rows, group by group, with the columns that `ingest.formats.parquet_columns` chooses.
-
-    Of a row with several images, those that are not released are null; a row without any is left out.
-    """
+    """Write the kept rows, group by group, with the columns that `ingest.formats.parquet_columns` chooses. Of a row
+    with several images, those that are not released are null; a row without any is left out."""
     num_written, writer, nulled, dropped, pictures = 0, None, Counter[str](), dict[int, str](), RewriteRecord()
     num_masked = 0
     file = footer(root, shard)

@@ -137,10 +137,8 @@ def no_image_column(schema: pa.Schema, shard: str, image_names: Sequence[str]) -
 
 
 def category_column(schema: pa.Schema, shard: str, category: str | None) -> int | None:
-    """Return the number of the category column, of several of one name the last.
-
-    SourceError if it does not exist or is not suitable.
-    """
+    """Return the number of the category column, of several of one name the last. SourceError if it does not exist or is
+    not suitable."""
     if category is not None and category not in schema.names:
         close = did_you_mean(category, map(printable, schema.names))
         raise SourceError(f'{printable(shard)} has no column "{printable(category)}" for --category{close}')
@@ -159,9 +157,7 @@ def category_column(schema: pa.Schema, shard: str, category: str | None) -> int 
 
 def leaves(schema: pa.Schema, wanted: Mapping[int, pa.DataType]) -> list[int]:
     """Return the numbers of the columns of a file that have no columns below them, below the wanted ones, ascending.
-
-    wanted: number of a column -> its type, which of a struct may have fewer fields.
-    """
+    wanted: number of a column -> its type, which of a struct may have fewer fields."""
     numbers, first = list[int](), 0
     for number, field in enumerate(schema):
         is_struct = pa.types.is_struct(field.type)
@@ -216,10 +212,8 @@ def bytes_of(cell: Any) -> bytes | None:
 
 
 def sample_of(shard: str, index: int, row: Mapping[int, Any], columns: Columns, image: int, name: str) -> Sample:
-    """Return the sample of a row. row: number of a column -> value; a column that was not read is missing.
-
-    name: of the image column, for the key, if the file has several; else empty.
-    """
+    """Return the sample of a row. row: number of a column -> value; a column that was not read is missing. name: of the
+    image column, for the key, if the file has several; else empty."""
     cell = row.get(image)
     path = cell.get("path") if isinstance(cell, dict) else None
     encoded = bytes_of(cell)

@@ -195,10 +195,8 @@ class Kept:
         return None if self.origins == "kept" or sha256 == self.sha256[index] else sha256
 
     def member(self, name: str, content: bytes, replaced_by: str | None) -> ReleasedMember | None:
-        """Return a listed member as it is released; None if it cannot be.
-
-        content: one that `holds_what_it_says`. replaced_by: as the method gives it; empty for several pictures.
-        """
+        """Return a listed member as it is released; None if it cannot be. content: one that `holds_what_it_says`.
+        replaced_by: as the method gives it; empty for several pictures."""
         edits = [
             None if replaced_by is None else partial(without_origins, released_sha256=replaced_by),
             None if self.mask is None else partial(masked_value, mask=self.mask),

@@ -71,10 +71,8 @@ def category_of(root: Place, shard: str) -> str | None:
 
 
 def shards(root: Place) -> list[str]:
-    """Return every folder that holds a sample, as paths relative to the root ("." is the root itself), sorted.
-
-    Logs a line with the number of hidden entries.
-    """
+    """Return every folder that holds a sample, as paths relative to the root ("." is the root itself), sorted. Logs a
+    line with the number of hidden entries."""
     folders, hidden = list[str](), list[str]()
     for folder, listing in folders_below(root):
         folders += [folder or ROOT] if _samples(listing) else []

@@ -61,10 +61,8 @@ def hashes_of(texts: Iterable[str]) -> Hashes:
 
 
 def turned(hashes: Hashes) -> npt.NDArray[np.uint64]:
-    """Return the hashes of each picture as it is, mirrored, and turned by each quarter; shape (8, hashes, 4).
-
-    A coefficient that changes its sign changes its bit; this misses the few that are near the median.
-    """
+    """Return the hashes of each picture as it is, mirrored, and turned by each quarter; shape (8, hashes, 4). A
+    coefficient that changes its sign changes its bit; this misses the few that are near the median."""
     bits = np.unpackbits(hashes.view(np.uint8), axis=1)[:, ::-1].reshape(-1, _NUM_FREQUENCIES, _NUM_FREQUENCIES)
     both = np.stack([hashes, _packed(bits.transpose(0, 2, 1))])
     return (both[:, None] ^ _MIRRORING[:, None]).reshape(8, -1, 4)
@@ -87,11 +85,8 @@ def distances(listed: Hashes, pictures: Hashes) -> npt.NDArray[np.uint16]:
 
 
 def near(ways: Hashes, pictures: Hashes) -> npt.NDArray[np.bool_]:
-    """Return whether each picture differs in at most 31 bits from a hash; shape (pictures,).
-
-    ways: those of `turned`, as one list. Every pair is compared: 1,000 hashes with a million pictures take about half a
-    minute of CPU time.
-    """
+    """Return whether each picture differs in at most 31 bits from a hash; shape (pictures,). ways: those of `turned`,
+    as one list. Every pair is compared: 1,000 hashes with a million pictures take about half a minute of CPU time."""
     num_at_once = max(1, _PAIRS_AT_ONCE // max(1, len(ways)))
     parts = [pictures[first : first + num_at_once] for first in range(0, len(pictures), num_at_once)]
     nearest = [_differing(ways, part).min(axis=1, initial=NUM_BITS) for part in parts]

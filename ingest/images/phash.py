@@ -57,10 +57,8 @@ Groups = npt.NDArray[np.int64]
 
 
 def phash(pixels: Pixels) -> str:
-    """Return the 64-bit perceptual hash of a picture in displayed orientation, as 16 hex digits.
-
-    pixels: RGB, shape (height, width, 3), uint8.
-    """
+    """Return the 64-bit perceptual hash of a picture in displayed orientation, as 16 hex digits. pixels: RGB, shape
+    (height, width, 3), uint8."""
     from PIL import Image
 
     rows = Image.fromarray(_fewer_rows(pixels))

@@ -12,10 +12,8 @@ from ingest.storage.retries import is_of_storage, reason_of
 
 
 def write_table(file: Place, table: pa.Table, footer: Mapping[bytes, str] = {}) -> None:
-    """Write a table, whole or not at all. StorageError if it cannot be written.
-
-    footer: key -> JSON text. Metadata that the table has itself are not written.
-    """
+    """Write a table, whole or not at all. StorageError if it cannot be written. footer: key -> JSON text. Metadata that
+    the table has itself are not written."""
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(footer or None), sink)
     file.write(sink.getvalue().to_pybytes())
@@ -29,10 +27,8 @@ def write_checked(file: Place, table: pa.Table, rows_per_group: int | None = Non
 
 
 def read_table(file: Place, key: bytes) -> tuple[pa.Table, bytes]:
-    """Read a table, without metadata, and the JSON text that its footer has under a key.
-
-    Read within `refuse_damage`: damage is a pyarrow.ArrowException, OSError, ValueError or, without the key, KeyError.
-    """
+    """Read a table, without metadata, and the JSON text that its footer has under a key. Read within `refuse_damage`:
+    damage is a pyarrow.ArrowException, OSError, ValueError or, without the key, KeyError."""
     with file.open() as stream:
         table = pq.read_table(stream, page_checksum_verification=False)
     table.validate(full=True)  # else a text that is not UTF-8 is an error where it is looked at
@@ -40,10 +36,8 @@ def read_table(file: Place, key: bytes) -> tuple[pa.Table, bytes]:
 
 
 def read_checked(file: Place, wanted: Collection[str] | None = None) -> pa.Table:
-    """Read a table whose pages must have their checksums. pyarrow.ArrowException if it is damaged.
-
-    wanted: those of these columns that the file has; None for all.
-    """
+    """Read a table whose pages must have their checksums. pyarrow.ArrowException if it is damaged. wanted: those of
+    these columns that the file has; None for all."""
     with file.open() as stream:
         # Without threads: those of pyarrow abort the process if it ends while they start.
         parquet = pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True)
@@ -55,9 +49,7 @@ def read_checked(file: Place, wanted: Collection[str] | None = None) -> pa.Table
 
 def in_row_groups(tables: Iterable[pa.Table], rows_per_group: int) -> Iterator[pa.Table]:
     """Yield the same rows, in order, in tables of `rows_per_group` rows; the last one may be shorter. No row: nothing.
-
-    Few rows are in memory at once. tables: of one schema.
-    """
+    Few rows are in memory at once. tables: of one schema."""
     waiting, num_rows = list[pa.Table](), 0
     for table in tables:
         waiting.append(table)
@@ -73,9 +65,7 @@ def in_row_groups(tables: Iterable[pa.Table], rows_per_group: int) -> Iterator[p
 @contextmanager
 def refuse_damage(name: str, what: str, kind: type[PrivsieveError] = RunError) -> Iterator[None]:
     """Turn any error of a damaged file into one line, "<name> <what>", since errors of Parquet may quote its content.
-
-    StorageError if the store failed to read an existing file.
-    """
+    StorageError if the store failed to read an existing file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:

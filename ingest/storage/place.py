@@ -141,10 +141,8 @@ class Place:
         return int(self._asked("read", lambda: self.fs.info(self.path))["size"])
 
     def read_range(self, start: int, end: int) -> bytes:
-        """Read bytes `start` to `end`; a remote file by a request of its own, so that threads are independent.
-
-        A local file gives OSError on failure, and fewer bytes if it ends before; a remote one StorageError.
-        """
+        """Read bytes `start` to `end`; a remote file by a request of its own, so that threads are independent. A local
+        file gives OSError on failure, and fewer bytes if it ends before; a remote one StorageError."""
         if self.is_local:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
@@ -219,18 +217,14 @@ class Place:
             yield stream
 
     def version_mark(self) -> str:
-        """Return size, and time or hash of the last change, as one text: it differs if the content has changed.
-
-        Empty for a folder of an object store. Errors as in `open`.
-        """
+        """Return size, and time or hash of the last change, as one text: it differs if the content has changed. Empty
+        for a folder of an object store. Errors as in `open`."""
         info = self._asked("read", lambda: self.fs.info(self.path))
         return "" if info["type"] == "directory" and not self.is_local else version_mark_of(info)
 
     def blocks_sha256(self) -> str:
-        """Hash a few blocks of the content (`ingest.storage.streams`). Errors as in `open`.
-
-        Empty for a folder, and on object stores that give a hash of the content with the version mark.
-        """
+        """Hash a few blocks of the content (`ingest.storage.streams`). Errors as in `open`. Empty for a folder, and on
+        object stores that give a hash of the content with the version mark."""
         if self.is_local:
             size = self.size()
         else:
@@ -324,10 +318,8 @@ def is_local(url: str) -> bool:
 
 
 def place(url: str) -> Place:
-    """Return the place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver.
-
-    A URL with a password or a query in it is refused, since it would end in run.json and in logs.
-    """
+    """Return the place that a path or an fsspec URL names. StorageError for an unknown protocol or a missing driver. A
+    URL with a password or a query in it is refused, since it would end in run.json and in logs."""
     if not url.strip():
         raise StorageError("an empty path was given; give a path or URL")
     if len(url) > MAX_URL_CHARS:

@@ -19,10 +19,8 @@ from ingest.storage.retries import retried, storage_error, store_errors
 
 
 def refuse_links(folder: Place) -> None:
-    """Raise StorageError if anything below a folder is a link, through which files elsewhere would be changed.
-
-    The folder may be a link itself. Object stores have no links.
-    """
+    """Raise StorageError if anything below a folder is a link, through which files elsewhere would be changed. The
+    folder may be a link itself. Object stores have no links."""
     if not folder.is_local:
         return
     try:
@@ -40,10 +38,8 @@ def refuse_links(folder: Place) -> None:
 
 
 def remove_tree(folder: Place, last: Collection[str] = ()) -> None:
-    """Remove the folder with its content, if it exists. StorageError if that fails.
-
-    last: names of files in it that are removed after all others, so that an interruption leaves them.
-    """
+    """Remove the folder with its content, if it exists. StorageError if that fails. last: names of files in it that are
+    removed after all others, so that an interruption leaves them."""
     try:
         if folder.is_local:
             if os.path.islink(folder.path):

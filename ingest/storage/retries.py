@@ -72,10 +72,8 @@ Answer = TypeVar("Answer")
 
 
 def retry_bound_s() -> float:
-    """Return the seconds after which no attempt starts: `PRIVSIEVE_RETRY_S`, by default 60; 0 tries once.
-
-    The last attempt may still take as long as the driver lets it. StorageError if the value is not a number.
-    """
+    """Return the seconds after which no attempt starts: `PRIVSIEVE_RETRY_S`, by default 60; 0 tries once. The last
+    attempt may still take as long as the driver lets it. StorageError if the value is not a number."""
     text = os.environ.get(RETRY_VARIABLE, "")
     try:
         bound = float(text or DEFAULT_RETRY_S)

@@ -10,9 +10,7 @@ SENTENCE_LENGTH = 300
 
 class Command(click.Command):
     """A command (`cls=` of `click.command`) whose `--help` puts options under the headings of its requests (`takes`).
-
-    Options without a heading come first, below "Options".
-    """
+    Options without a heading come first, below "Options"."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         headings: dict[str, list[str]] = getattr(self.callback, "headings", {})

@@ -40,10 +40,8 @@ def checked_request(cls: type[R]) -> type[R]:
 
 @dataclass(frozen=True)
 class Option:
-    """How a field is spelled on the command line, if that does not follow from the field. Metadata of `Annotated`.
-
-    If a field has several, each attribute is taken from the first that sets it.
-    """
+    """How a field is spelled on the command line, if that does not follow from the field. Metadata of `Annotated`. If a
+    field has several, each attribute is taken from the first that sets it."""
 
     name: str | None = None
     """Such as `--n`; by default the field's name. `--blur/--clear` for a flag with an opposite."""

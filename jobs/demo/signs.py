@@ -53,10 +53,8 @@ def picture(rng: np.random.Generator, name: str) -> npt.NDArray[np.uint8]:
 
 
 def drawn(num_per_class: int, seed: int, grain: float = 0.0) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
-    """Yield (file name, pixels): as many public pictures as private ones.
-
-    grain: standard deviation of noise over each picture, of pixels from 0 to 1; more of it makes signs harder to read.
-    """
+    """Yield (file name, pixels): as many public pictures as private ones. grain: standard deviation of noise over each
+    picture, of pixels from 0 to 1; more of it makes signs harder to read."""
     rng = np.random.default_rng(seed)
     for name in PRIVATE:
         for n in range(num_per_class):

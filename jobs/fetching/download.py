@@ -114,10 +114,8 @@ class Selection(BaseModel):
 def download(
     python: Path, out: Place, selection: Selection, num_done: int, resources: FetchResources, feedback: Feedback
 ) -> None:
-    """Download all shards that are not finished.
-
-    IncompleteError if the program failed; the shards that it finished before stay.
-    """
+    """Download all shards that are not finished. IncompleteError if the program failed; the shards that it finished
+    before stay."""
     num_rows, num_per_shard = selection.num_rows, selection.settings["images_per_shard"]
     with tempfile.TemporaryFile() as errors:
         stderr = None if resources.verbose else errors

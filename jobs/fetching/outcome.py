@@ -39,10 +39,8 @@ order. `http` gets the server's status, as `http_404`; `no_url`: the row has non
 
 
 def finished_shards(out: Place) -> dict[str, int]:
-    """Return shard name -> rows, for shards that img2dataset finished.
-
-    Removes the mark of a damaged shard, so that it is fetched again.
-    """
+    """Return shard name -> rows, for shards that img2dataset finished. Removes the mark of a damaged shard, so that it
+    is fetched again."""
     finished: dict[str, int] = {}
     for name in out.names():
         if match := re.fullmatch(r"(\d{5,})" + re.escape(STATS), name):
@@ -62,9 +60,7 @@ def finished_shards(out: Place) -> dict[str, int]:
 
 def write_outcomes(out: Place, num_selected: int) -> Counter[str]:
     """Write fetch.parquet with exactly one row per selected URL. Return reason -> URLs, "" for downloaded.
-
-    IncompleteError, and no table, if a URL has no row.
-    """
+    IncompleteError, and no table, if a URL has no row."""
     finished = finished_shards(out)
     with duckdb.connect() as connection:
         if not out.is_local:

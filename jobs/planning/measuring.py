@@ -49,9 +49,7 @@ class Pace:
     @contextmanager
     def ending_scan(self) -> Iterator[None]:
         """End the block after `SCAN_S`, as Ctrl-C would: what a scan has not finished then is left to the next one.
-
-        PrivsieveError outside of the main thread, which alone can be interrupted.
-        """
+        PrivsieveError outside of the main thread, which alone can be interrupted."""
         if threading.current_thread() is not threading.main_thread():
             raise PrivsieveError("a plan ends its scan as Ctrl-C does, so it must be asked for in the main thread")
         try:

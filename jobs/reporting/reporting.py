@@ -174,10 +174,8 @@ def _in_words(kind: str) -> str:
 
 
 def digest_of(lines: Mapping[str, Sequence[str]], endpoint: str, model: str, given: str) -> Digest | None:
-    """Ask about each group; None if there is none. EngineError or StorageError if the endpoint does not answer.
-
-    lines: by group, what the model is given. given: the same in words, for readers.
-    """
+    """Ask about each group; None if there is none. EngineError or StorageError if the endpoint does not answer. lines:
+    by group, what the model is given. given: the same in words, for readers."""
     if not lines:
         return None
     server = Endpoint(checked_url(endpoint, OPTION), model, num_connections=1, option=OPTION)

@@ -37,10 +37,8 @@ WHERE = Option(heading="Where it runs")
 
 @checked_request
 class ScanRequest:
-    """What makes rows comparable: scans into one run must agree in all of it.
-
-    PrivsieveError where it contradicts itself.
-    """
+    """What makes rows comparable: scans into one run must agree in all of it. PrivsieveError where it contradicts
+    itself."""
 
     source: Annotated[Url, Option(argument="SOURCE")]
     """Folder, tar, Parquet file, picture, glob, brace range, or fsspec URL."""

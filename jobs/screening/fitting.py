@@ -64,11 +64,8 @@ class _Labels:
 def labelled_pictures(
     request: LookRequest, modalities: Mapping[ModalityName, Modality], feedback: Feedback
 ) -> tuple[LabelledFeatures, Drawn]:
-    """Return the labelled pictures with their features, and how the labels were drawn.
-
-    LabelsError if no labelled picture is found, or labels contradict each other; SourceError, StorageError and RunError
-    of corpus and run.
-    """
+    """Return the labelled pictures with their features, and how the labels were drawn. LabelsError if no labelled
+    picture is found, or labels contradict each other; SourceError, StorageError and RunError of corpus and run."""
     labels = _labels(request)
     source = open_source(request.source, request.source_format, None)
     hash_list = hash_list_of(request.hash_list)

@@ -44,9 +44,7 @@ PixelBox = tuple[int, int, int, int]
 
 def changed_areas(a: Pixels, b: Pixels) -> list[PixelBox]:
     """Return rectangles around what differs; the whole picture if nearly all of it differs, or all of it only a little.
-
-    a, b: of the same shape. Empty if they are equal.
-    """
+    a, b: of the same shape. Empty if they are equal."""
     from scipy.ndimage import find_objects, label
 
     if np.array_equal(a, b):
@@ -245,9 +243,7 @@ def read_picture(corpus: Corpus, place: PicturePlace, hash_list: HashList) -> Re
 
 def corpora_of(urls: Sequence[str]) -> dict[str, Corpus]:
     """Return a corpus for each URL, by its name: the end of the URL, as long as it takes to tell it from the others.
-
-    SourceError or StorageError if a corpus cannot be listed, or is given twice.
-    """
+    SourceError or StorageError if a corpus cannot be listed, or is given twice."""
     parts = [url.rstrip("/").split("/") for url in urls]
     depth = 1
     while len({tuple(each[-depth:]) for each in parts}) < len(urls) and depth < max(map(len, parts)):

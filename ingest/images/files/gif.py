@@ -30,10 +30,8 @@ _FED_BYTES = 32
 
 
 def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
-    """Yield the parts of a GIF, the header last. num_seen: frames that are scanned.
-
-    Bytes between blocks are skipped, as in Pillow.
-    """
+    """Yield the parts of a GIF, the header last. num_seen: frames that are scanned. Bytes between blocks are skipped,
+    as in Pillow."""
     offset = _SCREEN_BYTES + _table_bytes(encoded, 10)
     colours = encoded[_SCREEN_BYTES:offset]
     used = set(encoded[_BACKGROUND : _BACKGROUND + 1])

@@ -28,10 +28,8 @@ _VALUES = np.arange(256)
 
 
 def tiles(shape: Sequence[int]) -> Iterator[tuple[slice, slice]]:
-    """Yield rows and columns of parts of a plane, each of whole blocks: copies of a part take little memory.
-
-    shape: height and width.
-    """
+    """Yield rows and columns of parts of a plane, each of whole blocks: copies of a part take little memory. shape:
+    height and width."""
     across = min(max(1, shape[1]), _TILE_PX // _BLOCK_PX)
     down = _TILE_PX // across // _BLOCK_PX * _BLOCK_PX
     for top in range(0, shape[0], down):

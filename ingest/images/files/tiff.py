@@ -139,10 +139,8 @@ class TiffFile:
 
 
 def num_pages(encoded: bytes) -> int:
-    """Count the pages of the file; Pillow's own count takes quadratic time.
-
-    A page beyond the end of the file is counted, so that decoding reports it as missing.
-    """
+    """Count the pages of the file; Pillow's own count takes quadratic time. A page beyond the end of the file is
+    counted, so that decoding reports it as missing."""
     file, visited = TiffFile(encoded), set[int]()
     with suppress(struct.error):
         page = file.first_page

@@ -104,11 +104,8 @@ class PictureSearch:
         self._compared_left = _MAX_COMPARED
 
     def look(self, content: bytes, is_pixels: bool) -> tuple[int | None, list[Range]]:
-        """Judge the pictures of `inner_pictures`.
-
-        Return the offset of the first that shows anything but what was scanned, and no ranges. If there is none, return
-        None and the ranges of copies of what was scanned.
-        """
+        """Judge the pictures of `inner_pictures`. Return the offset of the first that shows anything but what was
+        scanned, and no ranges. If there is none, return None and the ranges of copies of what was scanned."""
         copies = list[Range]()
         for inner in inner_pictures(content, is_pixels):
             outcome = self._judged(inner)
