@@ -171,9 +171,7 @@ class Group:
     @property
     def image(self) -> Member | None:
         """Member of the image, or None if the sample has none that can be read."""
-        if len(self.images) != 1 or self.fault() is not None:
-            return None
-        return self.images[0]
+        return self.images[0] if self.fault() is None else None
 
     def fault(self) -> Fault | None:
         """Return why the sample has no image to decode, as in `Sample`."""

@@ -90,10 +90,6 @@ def one_colour(image: Image.Image, format_name: str) -> bytes:
     return encoded(indices, format_name)
 
 
-def behind_lzw(content: bytes) -> bytes:
-    return gif()[:-2] + sub_blocks(content) + b";"
-
-
 def behind_chunk(name: bytes, content: bytes, whole: bytes) -> bytes:
     """A WebP with more behind the pixels in a chunk."""
     at = whole.index(name)
@@ -556,7 +552,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "one_colour.png": (lambda: one_colour(card(), "PNG"), ("hidden_pixels",)),
     "one_colour.gif": (lambda: one_colour(card(), "GIF"), ("hidden_pixels",)),
     "one_colour.bmp": (lambda: one_colour(card(), "BMP"), ("hidden_pixels",)),
-    "behind_pixels.gif": (lambda: behind_lzw(CARD), PICTURE_BEHIND),
+    "behind_pixels.gif": (lambda: gif()[:-2] + sub_blocks(CARD) + b";", PICTURE_BEHIND),
     "behind_lossy.webp": (lambda: behind_chunk(b"VP8 ", CARD, webp()), PICTURE),
     "behind_frame.webp": (
         lambda: behind_chunk(b"ANMF", riff_chunk(b"PRVT", TEXT), frames(2, "WEBP", lossless=True)),

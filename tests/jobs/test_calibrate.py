@@ -46,10 +46,6 @@ def truth_of(number: int) -> float:
     return float([False, turn % 4 == 0, turn % 4 == 0, turn % 4 != 0, True][step])
 
 
-def rare_truth(number: int) -> float:
-    return float(number % 50 == 0)
-
-
 @pytest.fixture
 def run(make_run: MakeRun) -> Path:
     rows = []
@@ -62,7 +58,9 @@ def run(make_run: MakeRun) -> Path:
 
 
 def columns_of(numbers: Sequence[int]) -> dict[str, list[float]]:
-    return {key: [truth_of(n) if key == COMMON else rare_truth(n) for n in numbers] for key in (COMMON, RARE, RARE_TOO)}
+    return {
+        key: [truth_of(n) if key == COMMON else float(n % 50 == 0) for n in numbers] for key in (COMMON, RARE, RARE_TOO)
+    }
 
 
 def labels_file(folder: Path, numbers: Sequence[int]) -> Path:

@@ -152,18 +152,12 @@ def test_other_settings_into_the_same_folder_are_refused(downloaded: tuple[objec
     assert privsieve(*downloaded, "--threads", 2, "--quiet") == 0
 
 
-def _held_elsewhere(out: Path) -> Path:
-    """The lease of a fetch at work on another machine."""
-    held = out / "fetch.lease"
-    held.write_text(json.dumps({"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}))
-    return held
-
-
 def test_a_second_fetch_leaves_alone_what_the_first_selects(tmp_path: Path, foreign: Path, capsys: Capture) -> None:
     pq.write_table(LAION, tmp_path / "part.parquet")
     selected = tmp_path / "out" / "selected"
     selected.mkdir(parents=True)
-    held = _held_elsewhere(tmp_path / "out")
+    held = tmp_path / "out" / "fetch.lease"
+    held.write_text(json.dumps({"id": "x", "host": "elsewhere", "pid": 7, "renewed": time.time()}))
     (selected / "00000.parquet").write_bytes(b"being written")
     args = ("fetch", tmp_path / "part.parquet", "--out", tmp_path / "out", "--where", "punsafe > 3")
     assert privsieve(*args) == 2
