@@ -23,7 +23,7 @@ from scoring.taxonomy import ATTRIBUTES
 ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
 """Answers of a scored picture. OPEN: it has no answer to this question. In lists of counts OPEN is the last."""
 
-ANSWERED = (ABSENT, DOUBT, PRESENT)
+ANSWERED, NOT_PRESENT = (ABSENT, DOUBT, PRESENT), (ABSENT, DOUBT)
 
 Cells = Mapping[tuple[int | None, int | None], int]
 """Answers of both runs -> number of pictures. None: the engine was not asked or could not answer."""
@@ -72,8 +72,7 @@ def attribute_changes(
         )
         for attribute in ATTRIBUTES
     }
-    not_present = (ABSENT, DOUBT)
-    ways = (([PRESENT], not_present), ([PRESENT], [OPEN]), (not_present, [OPEN]))
+    ways = (([PRESENT], NOT_PRESENT), ([PRESENT], [OPEN]), (NOT_PRESENT, [OPEN]))
     counts = [[_num(cells, *answers) for way in ways for answers in (way, way[::-1])] for cells in cells_of.values()]
     has_test = np.array([is_tested and not item.seldom_denied_in for item in change_of.values()])
     p_values = adjusted_p_values(np.array(counts), has_test)
@@ -104,8 +103,7 @@ def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared
         if (is_declared and sum(counts[:OPEN]) > 0)
         or seldom_denies(counts[DOUBT] + counts[PRESENT], counts[ABSENT], counts[OPEN])
     )
-    not_present = (ABSENT, DOUBT)
-    both, vanished, appeared = num([PRESENT], [PRESENT]), num([PRESENT], not_present), num(not_present, [PRESENT])
+    both, vanished, appeared = num([PRESENT], [PRESENT]), num([PRESENT], NOT_PRESENT), num(NOT_PRESENT, [PRESENT])
     return AttributeChange(
         level=level,
         num_assessed=num(ANSWERED, ANSWERED),
@@ -119,7 +117,7 @@ def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared
         num_present_a_open_b=num([PRESENT], [OPEN]),
         num_present_b_open_a=num([OPEN], [PRESENT]),
         seldom_denied_in=one_sided,
-        kappa=None if one_sided else kappa_of(both, vanished, appeared, num(not_present, not_present)),
+        kappa=None if one_sided else kappa_of(both, vanished, appeared, num(NOT_PRESENT, NOT_PRESENT)),
         p_value=None,
         p_holm=None,
     )

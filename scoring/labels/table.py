@@ -290,8 +290,7 @@ def _as_labels(table: pa.Table, name: str, num_before: int = 0) -> pa.Table:
     labels = pa.Table.from_arrays(
         [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)], schema=LABELS_SCHEMA
     )
-    lower = pc.utf8_lower(labels["sha256"])
-    labels = labels.set_column(0, LABELS_SCHEMA.field(0), lower)
+    labels = labels.set_column(0, LABELS_SCHEMA.field(0), pc.utf8_lower(labels["sha256"]))
     return check_cells(with_private_of_votes(labels, name, num_before), name, num_before)
 
 
@@ -308,9 +307,8 @@ def _origin(footer: bytes, url: str) -> LabelsOrigin:
 
 def labels_sha256(url: str) -> str:
     """Return the hex hash of a labels file, or of the labels of a folder of reviews. Errors as in `read_labels`."""
-    if place(url).is_dir():
-        return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
-    return hashlib.sha256(labels_content(url)).hexdigest()
+    content = as_csv(read_labels(url)) if place(url).is_dir() else labels_content(url)
+    return hashlib.sha256(content).hexdigest()
 
 
 def labels_content(url: str) -> bytes:
