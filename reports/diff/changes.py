@@ -128,16 +128,14 @@ def private_shares(
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
     """Compare the private shares of all pictures, with Cohen's κ, and of each group."""
     counts = ", ".join(f"count(*) FILTER ({condition})" for condition in _COUNTED.values())
-    rows = database.execute(
-        f"SELECT a_category, count(*), {counts} FROM compared GROUP BY ALL ORDER BY a_category"
-    ).fetchall()
+    question = f"SELECT a_category, count(*), {counts} FROM compared GROUP BY ALL ORDER BY a_category"
+    rows = database.execute(question).fetchall()
     table = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), len(_COUNTED))
     ((whole, _),) = _paired(dict(zip(_COUNTED, table.sum(axis=0)[:, None], strict=True)), is_tested)
+    of_groups = _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested)
     groups = [
         GroupChange(**vars(paired), group=printable(row[0]), num_pairs=row[1], p_holm=p_holm)
-        for row, (paired, p_holm) in zip(
-            rows, _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested), strict=True
-        )
+        for row, (paired, p_holm) in zip(rows, of_groups, strict=True)
     ]
     groups.sort(key=lambda group: (_last(group.p_holm), _last(group.p_value), -abs(group.change or 0), group.group))
     kappa = None if whole.seldom_denied_in else kappa_of(*table[:, :4].sum(axis=0).tolist())

@@ -101,16 +101,12 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             )
         ],
     )
-    if (sides_of := private.classwise) is not None:
+    if private.classwise is not None:
+        sides_of = {name: getattr(private.classwise, name) for name in ("private", "public", "overall")}
         yield table(
             "Precision, recall and F1 of both sides (overall: weighted by support)",
             ["side", "precision", "recall", "F1", "support"],
-            [
-                [name, side.precision, side.recall, side.f1, side.support]
-                for name, side in zip(
-                    ("private", "public", "overall"), (sides_of.private, sides_of.public, sides_of.overall), strict=True
-                )
-            ],
+            [[name, side.precision, side.recall, side.f1, side.support] for name, side in sides_of.items()],
         )
     if private.per_class:
         yield table(

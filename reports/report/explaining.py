@@ -213,21 +213,17 @@ def _ways(name: str) -> Iterator[str]:
 
 def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:
     """Return what a policy decides about the image. rows: the image's one row of the view `all_rows`."""
-    refusal = policy.refusal(run.unanswered(policy.asked), run.record.engine)
+    name, refusal = policy.name, policy.refusal(run.unanswered(policy.asked), run.record.engine)
     if refusal is not None:
-        return Decision(policy.name, "none", "(none)", f"filter refuses this policy for the run: {refusal}")
+        return Decision(name, "none", "(none)", f"filter refuses this policy for the run: {refusal}")
     decided = policy.decide(rows.select(SCHEMA.names), run.record.engine).to_pylist()[0]
     row = rows.to_pylist()[0]
     if row[Col.REASON] in SHARD_REASONS:
-        return Decision(
-            policy.name, "drop", ReservedRule.DAMAGED_SHARD, "it is a part of a damaged shard, not an image"
-        )
+        return Decision(name, "drop", ReservedRule.DAMAGED_SHARD, "it is a part of a damaged shard, not an image")
     if row[Col.SHA256] is None and decided["action"] != "drop":
-        return Decision(
-            policy.name, "drop", ReservedRule.UNREADABLE, "it has no readable bytes, so it cannot be copied"
-        )
+        return Decision(name, "drop", ReservedRule.UNREADABLE, "it has no readable bytes, so it cannot be copied")
     rule = next((named_rule for named_rule in policy.rules if named_rule.name == decided["rule"]), None)
-    decision = Decision(policy.name, decided["action"], decided["rule"], str(decided["reason"] or ""))
+    decision = Decision(name, decided["action"], decided["rule"], str(decided["reason"] or ""))
     if rule is None:
         return decision
     used = columns_of(rule.when, rows.schema)

@@ -366,9 +366,8 @@ def bounds_of_all(report: Report) -> str | None:
     left_out = _images((total.num_quarantined,), ("quarantined",))
     them = "it" if total.num_quarantined == 1 else "them"
     return (
-        f"The corrected rate leaves out {left_out}. With {them} it is between "
-        f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
-        f"{percent_within(high, low, high)} (all of them, high end)."
+        f"The corrected rate leaves out {left_out}. With {them} it is between {percent_within(low, low, high)} (none "
+        f"of them private, low end of the interval) and {percent_within(high, low, high)} (all of them, high end)."
     )
 
 

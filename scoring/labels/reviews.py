@@ -162,9 +162,8 @@ def caution_of_chosen(folder: Place) -> str | None:
     if not folder.is_dir() or not is_reviews(folder):
         return None
     answers = standing(read_reviews(folder))
-    answers = answers.filter(
-        pc.is_in(answers["answer"], pa.array(["private", "public", OF_VOTE, OF_CLASS, OF_ATTRIBUTES]))
-    )
+    judgements = pa.array(["private", "public", OF_VOTE, OF_CLASS, OF_ATTRIBUTES])
+    answers = answers.filter(pc.is_in(answers["answer"], judgements))
     is_drawn = pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"]))
     drawn = set(answers.filter(is_drawn)["sha256"].to_pylist())
     chosen = {  # for a picture that was chosen twice, the last reason
