@@ -24,7 +24,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import cleaned, covered
 from tests.nasty import chunk
 
-WIDTH, HEIGHT = 3_000, 2_000
+WIDTH, HEIGHT = 2_000, 1_500
 TURNED = b'<rdf:RDF><rdf:Description tiff:Orientation="6"/></rdf:RDF>'
 PICTURES = (
     *("JPEG RGB", "JPEG RGB progressive", "JPEG CMYK", "JPEG CMYK progressive", "JPEG L", "MPO RGB animated"),
