@@ -174,12 +174,11 @@ def first_frame_boxes(boxes: Iterable[Mapping[str, Any]] | None) -> list[dict[st
     run holds.
     """
     shown = [box for box in boxes or () if box["view"] in (0, None)]
-    return [_box(box) for box in shown[:MAX_SHOWN_BOXES]]
-
-
-def _box(box: Mapping[str, Any]) -> dict[str, Any]:
-    attribute = box["attribute"] if box["attribute"] in KEYS else None
-    return {"attribute": attribute} | {name: _within(box[name]) for name in SIDES}
+    return [
+        {"attribute": box["attribute"] if box["attribute"] in KEYS else None}
+        | {name: _within(box[name]) for name in SIDES}
+        for box in shown[:MAX_SHOWN_BOXES]
+    ]
 
 
 def _within(side: float | None) -> float:

@@ -171,7 +171,6 @@ class Endpoint:
                 )
 
     def _sent(self, body: bytes) -> tuple[int, bytes]:
-        """Send a request; return status and content."""
         retry_policy = self._retry_policy
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "privsieve"}
         if self._key is not None:

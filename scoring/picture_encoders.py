@@ -40,9 +40,8 @@ class PictureEncoder:
 def frozen_encoder() -> PictureEncoder:
     """Return the features that are installed with the detectors. EngineError if they are not installed."""
     features = PictureFeatures()
-    return PictureEncoder(
-        f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})", lambda pixels: unit(features.of(pixels))
-    )
+    name = f"frozen features of open_nsfw ({FROZEN_SHA256[:12]})"
+    return PictureEncoder(name, lambda pixels: unit(features.of(pixels)))
 
 
 def trained_encoder(path: Path) -> PictureEncoder:

@@ -303,11 +303,8 @@ def _probabilities(assessments: Sequence[Assessment | None]) -> dict[str, object
     stacked = np.array(
         [unknown if a is None or a.probabilities is None else a.probabilities for a in assessments], dtype=np.float32
     ).reshape(len(assessments), len(KEYS), 3)
-    columns: dict[str, object] = {}
-    for i, key in enumerate(KEYS):
-        columns[Col.prob(key)] = stacked[:, i, 2]
-        columns[Col.prob_ambiguous(key)] = stacked[:, i, 1]
-    return columns
+    columns: dict[str, object] = {Col.prob(key): stacked[:, i, 2] for i, key in enumerate(KEYS)}
+    return columns | {Col.prob_ambiguous(key): stacked[:, i, 1] for i, key in enumerate(KEYS)}
 
 
 def presence_only(engine: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from ingest.storage.place import Place, place
 from jobs.releases.decider import Decider, ScoreThreshold, can_be_dropped, readable, scores_of
 from jobs.releases.record import GuaranteeRecord
 from reports.evaluation.answers import truth_of
-from reports.labels.agreed import agreed
-from reports.labels.joining import Drawn, LabelledRows, Places, labelled_rows
+from reports.labels.agreed import Places, agreed
+from reports.labels.joining import Drawn, LabelledRows, labelled_rows
 from reports.statistics.binary import Flags, Numbers
 from reports.statistics.shares import Bound, Row, bound_of, evenly_taken, num_needed
 from scoring.labels.table import labels_content, read_judged

@@ -72,11 +72,8 @@ def audit_of_sample(
     if kind == "shards" and run.record.shard_draw is not None:
         shards = DrawnShards(run.record.shard_draw, *counts_by(run, sql, "shard"))
     basis = Basis(sample, labels, counts, kind, of_source, shards)
-    subjects, categories = list[SubjectRates](), list[SubjectRates]()
-    for subject in SUBJECTS:
-        rates, of_categories = _corrected(subject, basis)
-        subjects.append(rates)
-        categories += of_categories
+    corrected = [_corrected(subject, basis) for subject in SUBJECTS]
+    categories = [rates for _, of_categories in corrected for rates in of_categories]
     in_source = f"{IN_SOURCE}{' that could be read' if run.damage.num_parts else ''}"
     return Audit(
         run=run.url,
@@ -87,7 +84,7 @@ def audit_of_sample(
         population=(SCREENED if sql.num_screened else SCORED) + (in_source if basis.is_of_source else ""),
         category_population=SCORED + (in_source if kind in SAMPLES and kind != "shards" else ""),
         labels=labels.counts,
-        subjects=tuple(subjects),
+        subjects=tuple(rates for rates, _ in corrected),
         categories=tuple(categories),
         cautions=cautions,
         notes=_notes(run, basis, categories),

@@ -185,14 +185,13 @@ def _names(run: Run, rows: list[dict[str, Any]]) -> list[str | None]:
     keys = sorted({row["key"] for row in rows})
     listed = f"[{', '.join(map(literal, keys))}]::VARCHAR[]"
     shared = {row["key"]: row["num_images"] == row["num_shards"] for row in run.ask("audit_names", listed=listed)}
-    names: list[str | None] = []
-    for row in rows:
-        is_one_per_shard = shared.get(row["key"])
-        if is_one_per_shard is None:
-            names.append(row["key"])
-        else:
-            names.append(f"{row['shard']}/{row['key']}" if is_one_per_shard else None)
-    return names
+
+    def name(shard: str, key: str) -> str | None:
+        if key not in shared:
+            return key
+        return f"{shard}/{key}" if shared[key] else None
+
+    return [name(row["shard"], row["key"]) for row in rows]
 
 
 def densities(num_images: Mapping[str, Numbers], purpose: Purpose, guard_mass: float = 1.0) -> dict[str, Numbers]:
@@ -227,8 +226,6 @@ def scale_of(num_wanted: int, num_images: int, histogram: Numbers) -> float:
         return num_wanted - float((count * np.minimum(1, scale * total / count)).sum())
 
     plain = num_wanted / num_images
-    return (
-        float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15))
-        if missing(plain) > 1e-9 * num_wanted
-        else plain
-    )
+    if missing(plain) <= 1e-9 * num_wanted:
+        return plain
+    return float(brentq(missing, plain, num_images / EVEN_SHARE, xtol=1e-15))

@@ -89,10 +89,8 @@ def tables(audit: Audit) -> Iterator[Table]:
     with_rate = [each for each in audit.categories if each.subject == PRIVATE and each.corrected.value is not None]
     if with_rate:
         ranked = sorted(with_rate, key=lambda category: (-(category.corrected.low or 0), category.category))
-        shown = ranked[:20]
-        more = (
-            f"; the first {len(shown)} of {len(ranked):,}, --format csv gives all" if len(ranked) > len(shown) else ""
-        )
+        shown, rest = ranked[:20], ranked[20:]
+        more = f"; the first {len(shown)} of {len(ranked):,}, --format csv gives all" if rest else ""
         title = f"Private share of the {audit.category_population} by category, highest lower end first{more}"
         heads = ["category", "scored", "labels", "raw", "corrected", "sensitivity", "note"]
         yield table(title, heads, [_category(item) for item in shown], (0, heads.index("note")))

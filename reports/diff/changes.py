@@ -23,7 +23,7 @@ from scoring.taxonomy import ATTRIBUTES
 ABSENT, DOUBT, PRESENT, OPEN = 0, 1, 2, -1
 """Answers of a scored picture. OPEN: it has no answer to this question. In lists of counts OPEN is the last."""
 
-ANSWERED = (ABSENT, DOUBT, PRESENT)
+ANSWERED, NOT_PRESENT = (ABSENT, DOUBT, PRESENT), (ABSENT, DOUBT)
 
 Cells = Mapping[tuple[int | None, int | None], int]
 """Answers of both runs -> number of pictures. None: the engine was not asked or could not answer."""
@@ -72,8 +72,7 @@ def attribute_changes(
         )
         for attribute in ATTRIBUTES
     }
-    not_present = (ABSENT, DOUBT)
-    ways = (([PRESENT], not_present), ([PRESENT], [OPEN]), (not_present, [OPEN]))
+    ways = (([PRESENT], NOT_PRESENT), ([PRESENT], [OPEN]), (NOT_PRESENT, [OPEN]))
     counts = [[_num(cells, *answers) for way in ways for answers in (way, way[::-1])] for cells in cells_of.values()]
     has_test = np.array([is_tested and not item.seldom_denied_in for item in change_of.values()])
     p_values = adjusted_p_values(np.array(counts), has_test)
@@ -104,8 +103,7 @@ def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared
         if (is_declared and sum(counts[:OPEN]) > 0)
         or seldom_denies(counts[DOUBT] + counts[PRESENT], counts[ABSENT], counts[OPEN])
     )
-    not_present = (ABSENT, DOUBT)
-    both, vanished, appeared = num([PRESENT], [PRESENT]), num([PRESENT], not_present), num(not_present, [PRESENT])
+    both, vanished, appeared = num([PRESENT], [PRESENT]), num([PRESENT], NOT_PRESENT), num(NOT_PRESENT, [PRESENT])
     return AttributeChange(
         level=level,
         num_assessed=num(ANSWERED, ANSWERED),
@@ -119,7 +117,7 @@ def _attribute_change(level: int, cells: Cells, is_declared_a: bool, is_declared
         num_present_a_open_b=num([PRESENT], [OPEN]),
         num_present_b_open_a=num([OPEN], [PRESENT]),
         seldom_denied_in=one_sided,
-        kappa=None if one_sided else kappa_of(both, vanished, appeared, num(not_present, not_present)),
+        kappa=None if one_sided else kappa_of(both, vanished, appeared, num(NOT_PRESENT, NOT_PRESENT)),
         p_value=None,
         p_holm=None,
     )
@@ -130,16 +128,14 @@ def private_shares(
 ) -> tuple[PairedRate, float | None, tuple[GroupChange, ...]]:
     """Compare the private shares of all pictures, with Cohen's κ, and of each group."""
     counts = ", ".join(f"count(*) FILTER ({condition})" for condition in _COUNTED.values())
-    rows = database.execute(
-        f"SELECT a_category, count(*), {counts} FROM compared GROUP BY ALL ORDER BY a_category"
-    ).fetchall()
+    question = f"SELECT a_category, count(*), {counts} FROM compared GROUP BY ALL ORDER BY a_category"
+    rows = database.execute(question).fetchall()
     table = np.array([row[2:] for row in rows], dtype=np.int64).reshape(len(rows), len(_COUNTED))
     ((whole, _),) = _paired(dict(zip(_COUNTED, table.sum(axis=0)[:, None], strict=True)), is_tested)
+    of_groups = _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested)
     groups = [
         GroupChange(**vars(paired), group=printable(row[0]), num_pairs=row[1], p_holm=p_holm)
-        for row, (paired, p_holm) in zip(
-            rows, _paired(dict(zip(_COUNTED, table.T, strict=True)), is_tested), strict=True
-        )
+        for row, (paired, p_holm) in zip(rows, of_groups, strict=True)
     ]
     groups.sort(key=lambda group: (_last(group.p_holm), _last(group.p_value), -abs(group.change or 0), group.group))
     kappa = None if whole.seldom_denied_in else kappa_of(*table[:, :4].sum(axis=0).tolist())

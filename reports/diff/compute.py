@@ -83,9 +83,8 @@ def _compared(database: duckdb.DuckDBPyConnection, a: OpenRun, b: OpenRun, by: s
 
 
 def _side(database: duckdb.DuckDBPyConnection, name: SideName, run: OpenRun, private_from: str, pairs: Pairs) -> Side:
-    ((num_quarantined, num_private, num_known),) = database.execute(
-        f"SELECT count(*) FILTER (is_quarantined), count(*) FILTER (is_private), count(is_private) FROM {name}"
-    ).fetchall()
+    counts = "count(*) FILTER (is_quarantined), count(*) FILTER (is_private), count(is_private)"
+    ((num_quarantined, num_private, num_known),) = database.execute(f"SELECT {counts} FROM {name}").fetchall()
     return Side(
         run=printable(run.url),
         source=printable(run.record.source),

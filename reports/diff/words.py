@@ -91,9 +91,8 @@ def _private(difference: RunDifference) -> str:
     tested = "not tested" if difference.shards_drawn_in else "no picture changed, so there is nothing to test"
     if private.p_value is not None:
         tested = f"McNemar's exact test p = {p_text(private.p_value)}".replace("= <", "<")
-    more = f" {only_known[0].upper()}{only_known[1:]}." * bool(
-        private.num_private_a_open_b + private.num_private_b_open_a
-    )
+    num_open = private.num_private_a_open_b + private.num_private_b_open_a
+    more = f" {only_known[0].upper()}{only_known[1:]}." if num_open else ""
     return f"Private: {rates}; {tested}, κ {number(difference.private_kappa)}.{more}"
 
 

@@ -101,16 +101,12 @@ def _private(private: PrivateResult) -> Iterator[Table]:
             )
         ],
     )
-    if (sides_of := private.classwise) is not None:
+    if private.classwise is not None:
+        sides_of = {name: getattr(private.classwise, name) for name in ("private", "public", "overall")}
         yield table(
             "Precision, recall and F1 of both sides (overall: weighted by support)",
             ["side", "precision", "recall", "F1", "support"],
-            [
-                [name, side.precision, side.recall, side.f1, side.support]
-                for name, side in zip(
-                    ("private", "public", "overall"), (sides_of.private, sides_of.public, sides_of.overall), strict=True
-                )
-            ],
+            [[name, side.precision, side.recall, side.f1, side.support] for name, side in sides_of.items()],
         )
     if private.per_class:
         yield table(
@@ -198,9 +194,7 @@ def _comparison(comparison: Comparison) -> Iterator[Table]:
     pictures = number_of(comparison.num_pictures, "picture")
     if comparison.mcnemar:
         test = comparison.mcnemar
-        tested = "there is nothing to test"
-        if test.p_value is not None:
-            tested = f"McNemar's exact test p = {test.p_value:.3g}"
+        tested = "there is nothing to test" if test.p_value is None else f"McNemar's exact test p = {test.p_value:.3g}"
         yield table(
             f"After (this run) against before ({shortened(comparison.run)}), on {pictures} of both: only after is "
             f"right in {test.num_only_after_right:,}, only before in {test.num_only_before_right:,}; {tested}",
@@ -235,9 +229,7 @@ def _name(metric: str) -> str:
 
 def findings(evaluation: Evaluation) -> tuple[str, ...]:
     """Return what was found, one sentence each; findings without figures are left out."""
-    sentences = []
-    if evaluation.private:
-        sentences += _of_private(evaluation.private)
+    sentences = _of_private(evaluation.private) if evaluation.private else []
     if evaluation.score and evaluation.score.mae is not None:
         off = evaluation.score.bias or 0
         side = "right" if abs(off) < 0.005 else f"too {'high' if off > 0 else 'low'}"
@@ -275,12 +267,10 @@ def _of_comparison(comparison: Comparison) -> list[str]:
     if mcc is None or mcc.difference is None or mcc.before is None or mcc.after is None:
         return []
     where = f"on the {number_of(comparison.num_pictures, 'picture')} of both runs"
-    if mcc.interval is None:
-        sure = ""
-    elif mcc.interval.low > 0 or mcc.interval.high < 0:
-        sure = ", more than chance explains"
-    else:
-        sure = ", which may be chance"
+    sure = ""
+    if mcc.interval is not None:
+        is_sure = mcc.interval.low > 0 or mcc.interval.high < 0
+        sure = ", more than chance explains" if is_sure else ", which may be chance"
     way = "better" if mcc.difference > 0 else "worse" if mcc.difference < 0 else "neither better nor worse"
     return [
         f"It is {way} than {shortened(comparison.run)}{sure}: MCC {number(mcc.before)} before, {number(mcc.after)} "

@@ -115,16 +115,14 @@ def _joined(labels: pa.Table, first_rows: Places, pictures: Places, answers: Num
     for index, subject in enumerate(SUBJECTS):
         changed[subject] = _replaced(joined, subject, several, answers[:, index])
     for name, values in changed.items():
-        field = joined.schema.field(name)
-        joined = joined.set_column(joined.schema.get_field_index(name), field, values)
+        joined = joined.set_column(joined.schema.get_field_index(name), joined.schema.field(name), values)
     return joined
 
 
 def _replaced(labels: pa.Table, name: str, members: Flags, values: Numbers) -> pa.Array:
     """Return the column with other values for the members. NaN is null."""
-    return pa.array(np.where(members, values, numbers_of(labels, name)), from_pandas=True).cast(
-        labels.schema.field(name).type
-    )
+    changed = pa.array(np.where(members, values, numbers_of(labels, name)), from_pandas=True)
+    return changed.cast(labels.schema.field(name).type)
 
 
 def num_undecided_of(undecided: Flags) -> dict[str, int]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ingest.errors import LabelsError, number_of
 from reports.statistics.agreement import coefficients, share_of_same_pairs
 from reports.statistics.intervals import Interval
+from scoring.labels.consensus import numbered
 from scoring.labels.judgements import Judgements
 from scoring.taxonomy import ATTRIBUTES, LEVELS
 
@@ -85,12 +86,10 @@ def agreement_table(judged: Judgements) -> AgreementTable:
 
     LabelsError if there are fewer than two annotators, or one shares no picture with the others.
     """
-    if len(judged.annotators) < 2:
-        raise LabelsError(
-            f"the inputs have {number_of(len(judged.annotators), 'annotator')}; agreement needs at least two"
-        )
-    judged.refuse_strangers()
     num_annotators = len(judged.annotators)
+    if num_annotators < 2:
+        raise LabelsError(f"the inputs have {number_of(num_annotators, 'annotator')}; agreement needs at least two")
+    judged.refuse_strangers()
     rows = [agreement(a.key, judged.values[:, :, i]) for i, a in enumerate(ATTRIBUTES)]
     for level in (1, 2, 3, 4):
         places = [i for i, attribute in enumerate(ATTRIBUTES) if attribute.level == level]
@@ -104,7 +103,7 @@ def agreement_table(judged: Judgements) -> AgreementTable:
     rows.append(agreement("level", levels))
     rows.append(agreement("private", judged.private))
     rows.append(agreement("vote", judged.vote))
-    rows.append(agreement("class", _numbered(judged.texts["class"]), has_order=False))
+    rows.append(agreement("class", numbered(judged.texts["class"])[1], has_order=False))
     num_pictures = int((judged.is_listed.sum(axis=0) >= 2).sum())
     return AgreementTable(judged.annotators, num_pictures, tuple(row for row in rows if row.num_items))
 
@@ -137,8 +136,3 @@ def agreement(name: str, answers: Floats, has_order: bool = True, num_per_pictur
         **values,
         intervals=intervals,
     )
-
-
-def _numbered(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
-    known = {text: float(i) for i, text in enumerate(sorted({text for text in texts.ravel() if text is not None}))}
-    return np.array([[known.get(text, np.nan) for text in row] for row in texts], np.float64).reshape(texts.shape)

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.errors import LabelsError, RunError, number_of
 from ingest.sample import printable
 from ingest.storage.place import Place
-from reports.labels.agreed import AgreedLabels
+from reports.labels.agreed import AgreedLabels, Places
 from reports.statistics.binary import Flags, Numbers
 from scoring.labels.picture_index import PictureIndex, are_named, shared_keys
 from scoring.runs.audit_files import AuditSample, has_sample, read_sample
@@ -27,8 +26,6 @@ from scoring.runs.results import listing, row_ranges
 from scoring.runs.rows import images_only, rows_at
 from scoring.sql.expressions import shown
 from scoring.table import Col
-
-Places = npt.NDArray[np.int64]
 
 Drawn = Literal["audit", "evenly"]
 """`audit`: the labelled pictures are those that `audit sample` drew, with known unequal probabilities. `evenly`: every
@@ -157,7 +154,7 @@ class LabelledRows:
         return 1 / self.probabilities
 
     @property
-    def one_per_picture(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def one_per_picture(self) -> Places:
         """Return the places of the rows to count.
 
         If they were drawn evenly, copies of a labelled picture count once. An audit draws rows, so each of its rows
@@ -186,9 +183,8 @@ def labelled_rows(
     num_images = found_rows.num_images
     joined = join(found_rows.table, labels)
     num_joined = joined.counts.num_joined_rows
-    joined = replace(
-        joined, counts=replace(joined.counts, num_rows=num_images, num_rows_without_label=num_images - num_joined)
-    )
+    counts = replace(joined.counts, num_rows=num_images, num_rows_without_label=num_images - num_joined)
+    joined = replace(joined, counts=counts)
     undecided = agreed.undecided[joined.label_places]
     evenly = LabelledRows(joined, undecided, "evenly", np.ones(num_joined), None)
     if sample is None:
@@ -248,9 +244,8 @@ def _candidates(
     run: Place, record: RunRecord, labels: pa.Table, sample: AuditSample | None, columns: Sequence[str]
 ) -> _Candidates:
     keys = labels["key"].combine_chunks().drop_null()
-    hashes = pa.array(
-        {*labels["sha256"].to_pylist(), *(sample.table["sha256"].to_pylist() if sample else ())} - {None}, pa.string()
-    )
+    drawn = sample.table["sha256"].to_pylist() if sample else []
+    hashes = pa.array({*labels["sha256"].to_pylist(), *drawn} - {None}, pa.string())
     listed = listing(run)
     checked = refuse_foreign(run, record.settings_hash(), listed)
     parts, num_images, num_rows = [rows_at(run, [], columns)], 0, 0

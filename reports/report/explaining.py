@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -40,10 +40,10 @@ class Decision:
 
     reason: str
 
-    condition: str | None
+    condition: str | None = None
     """SQL of the rule; None where no rule decided."""
 
-    values: tuple[tuple[str, str], ...]
+    values: tuple[tuple[str, str], ...] = ()
     """Columns of the condition and what this image has there, those that are 0 left out."""
 
     @property
@@ -213,30 +213,24 @@ def _ways(name: str) -> Iterator[str]:
 
 def _decision(policy: Policy, rows: pa.Table, run: OpenRun) -> Decision:
     """Return what a policy decides about the image. rows: the image's one row of the view `all_rows`."""
-    refusal = policy.refusal(run.unanswered(policy.asked), run.record.engine)
+    name, refusal = policy.name, policy.refusal(run.unanswered(policy.asked), run.record.engine)
     if refusal is not None:
-        return Decision(policy.name, "none", "(none)", f"filter refuses this policy for the run: {refusal}", None, ())
+        return Decision(name, "none", "(none)", f"filter refuses this policy for the run: {refusal}")
     decided = policy.decide(rows.select(SCHEMA.names), run.record.engine).to_pylist()[0]
     row = rows.to_pylist()[0]
     if row[Col.REASON] in SHARD_REASONS:
-        return Decision(
-            policy.name, "drop", ReservedRule.DAMAGED_SHARD, "it is a part of a damaged shard, not an image", None, ()
-        )
+        return Decision(name, "drop", ReservedRule.DAMAGED_SHARD, "it is a part of a damaged shard, not an image")
     if row[Col.SHA256] is None and decided["action"] != "drop":
-        return Decision(
-            policy.name, "drop", ReservedRule.UNREADABLE, "it has no readable bytes, so it cannot be copied", None, ()
-        )
+        return Decision(name, "drop", ReservedRule.UNREADABLE, "it has no readable bytes, so it cannot be copied")
     rule = next((named_rule for named_rule in policy.rules if named_rule.name == decided["rule"]), None)
-    values: list[tuple[str, str]] = []
-    if rule is not None:
-        used = columns_of(rule.when, rows.schema)
-        # A 0 or null makes no condition of the shipped kind true.
-        held = [name for name in rows.column_names if name in used and row[name] not in (None, 0)]
-        values = [(name, _value(row[name])) for name in held[:MAX_VALUES]]
-    condition = None if rule is None else " ".join(rule.when.split())
-    return Decision(
-        policy.name, decided["action"], decided["rule"], str(decided["reason"] or ""), condition, tuple(values)
-    )
+    decision = Decision(name, decided["action"], decided["rule"], str(decided["reason"] or ""))
+    if rule is None:
+        return decision
+    used = columns_of(rule.when, rows.schema)
+    # A 0 or null makes no condition of the shipped kind true.
+    held = [name for name in rows.column_names if name in used and row[name] not in (None, 0)]
+    values = tuple((name, _value(row[name])) for name in held[:MAX_VALUES])
+    return replace(decision, condition=" ".join(rule.when.split()), values=values)
 
 
 def _value(value: object) -> str:

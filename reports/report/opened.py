@@ -165,10 +165,9 @@ class OpenRun:
             yield pa.Table.from_batches(waiting, reader.schema)
 
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        needed = list(dict.fromkeys([*columns, Col.REASON]))
         for part in row_ranges(self._run.listed):
-            rows = images_only(rows_at(self._run.root, [part], [*dict.fromkeys([*columns, Col.REASON])])).select(
-                columns
-            )
+            rows = images_only(rows_at(self._run.root, [part], needed)).select(columns)
             yield from (batch for batch in rows.to_batches() if batch.num_rows)
 
     def rates(self, by: str = "category", private: str | None = None) -> "tuple[Rate, ...]":

@@ -72,9 +72,7 @@ def _how_much(report: Report) -> str:
 def says(figure: Figure) -> str:
     """Say a rate with its population, its basis and its interval."""
     rate = percent_within(figure.rate, figure.low, figure.high)
-    interval = ""
-    if has_interval(figure.low, figure.high):
-        interval = f"; 95 % interval {spread(figure.low, figure.high)}"
+    interval = f"; 95 % interval {spread(figure.low, figure.high)}" if has_interval(figure.low, figure.high) else ""
     estimated = "An estimated " if figure.is_of_source else ""
     found = "are" if figure.is_corrected else "were found"
     assumption = f", {figure.assumption}" if figure.assumption else ""
@@ -324,9 +322,8 @@ def first_of(words: Sequence[str], most: int) -> str:
 
 def small_groups_note(rates: Iterable[Rate]) -> str | None:
     """Say what the mark of groups with few images means; None if no group has it."""
-    if not any(rate.is_small for rate in rates):
-        return None
-    return f"fewer than {SMALL_GROUP} images were judged: the rate says little."
+    note = f"fewer than {SMALL_GROUP} images were judged: the rate says little."
+    return note if any(rate.is_small for rate in rates) else None
 
 
 def bounds(rate: Rate, images: str) -> str | None:
@@ -369,9 +366,8 @@ def bounds_of_all(report: Report) -> str | None:
     left_out = _images((total.num_quarantined,), ("quarantined",))
     them = "it" if total.num_quarantined == 1 else "them"
     return (
-        f"The corrected rate leaves out {left_out}. With {them} it is between "
-        f"{percent_within(low, low, high)} (none of them private, low end of the interval) and "
-        f"{percent_within(high, low, high)} (all of them, high end)."
+        f"The corrected rate leaves out {left_out}. With {them} it is between {percent_within(low, low, high)} (none "
+        f"of them private, low end of the interval) and {percent_within(high, low, high)} (all of them, high end)."
     )
 
 

@@ -29,6 +29,7 @@ VIEWS = (
     "corrected_rates",
 )
 _NO_FUNCTION = re.compile(r'Function with name "?(.+?)"? does not exist(?:.*?Did you mean "(.+?)")?', re.DOTALL)
+_NO_COLUMN = re.compile(r'(?:Referenced column|column named) "(.+?)"')
 
 
 class RunFiles(ReadOnlyFiles):
@@ -85,17 +86,14 @@ def check_is_select(connection: duckdb.DuckDBPyConnection, statement: str) -> No
 def refuse(error: duckdb.Error, statement: str) -> NoReturn:
     """Raise QueryError in one line, with names that are similar to a misspelt one."""
     message, whole = first_line(error), str(error)
-    if isinstance(error, duckdb.CatalogException) and (
-        match := re.match(r"Table with name (.+?) does not exist", message)
-    ):
+    is_of_catalog = isinstance(error, duckdb.CatalogException)
+    if is_of_catalog and (match := re.match(r"Table with name (.+?) does not exist", message)):
         name = match[1].strip('"')
         message = f'no view "{shown(name)}"{did_you_mean(name, VIEWS)}; there are: {", ".join(VIEWS)}'
-    elif isinstance(error, duckdb.CatalogException) and (match := _NO_FUNCTION.search(whole)):
+    elif is_of_catalog and (match := _NO_FUNCTION.search(whole)):
         meant = f' (did you mean "{match[2]}"?)' if match[2] else ""
         message = f'no function "{match[1]}"{meant}; DuckDB\'s documentation lists them'
-    elif isinstance(error, duckdb.BinderException) and (
-        match := re.search(r'(?:Referenced column|column named) "(.+?)"', message)
-    ):
+    elif isinstance(error, duckdb.BinderException) and (match := _NO_COLUMN.search(message)):
         candidates = re.findall('"(.+?)"', whole.partition("Candidate bindings:")[2].partition("\n")[0])
         others = [name for name in IMAGE_SCHEMA.names if name != match[1]]  # DuckDB offers few of many columns
         meant = did_you_mean(match[1], candidates) or did_you_mean(match[1], others)

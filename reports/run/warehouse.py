@@ -332,8 +332,7 @@ def _statements(
         f"CREATE OR REPLACE VIEW attributes AS SELECT {place}, {Col.CATEGORY}, answer.attribute, "
         f"answer.attribute_level, answer.value, {Col.STATUS}\n"
         f"FROM (SELECT {place}, {Col.CATEGORY}, {Col.STATUS}, unnest(answers) AS answer FROM answers)",
-        "CREATE OR REPLACE VIEW rates AS "
-        f"SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(hidden)})\n"
+        f"CREATE OR REPLACE VIEW rates AS SELECT group_name AS category, * EXCLUDE (group_name, {', '.join(hidden)})\n"
         f"FROM (\n{rates.strip().rstrip(';')}\n)",
         f"CREATE OR REPLACE VIEW corrected_rates AS {_corrected_rates(root, described, checked, corrected)}",
     )

@@ -52,11 +52,10 @@ def miss_bound(
             return None
         threshold = min(threshold, of_level_1.threshold)
     threshold = min(threshold, 1.0)  # +inf: no private picture has a score
-    missed = int((scores < threshold).sum())
     return MissBound(
         threshold=threshold,
         num_private=bound.num_private,
-        num_missed=missed,
+        num_missed=int((scores < threshold).sum()),
         miss_high=miss_high(bound.num_missed_allowed, bound.num_private, confidence),
     )
 
@@ -152,10 +151,9 @@ def drifted_share(counts: GuardCounts, record: ScreenRecord) -> str | None:
     if not counts.num_seen or not labelled.num_pictures:
         return None
     low, high = (float(end) for end in clopper_pearson(labelled.num_screened, labelled.num_pictures, PASS_LEVEL))
-    share = (counts.num_screened + counts.num_guarded) / counts.num_seen
-    few_low, few_high = (
-        float(end) for end in clopper_pearson(counts.num_screened + counts.num_guarded, counts.num_seen, PASS_LEVEL)
-    )
+    num_left_out = counts.num_screened + counts.num_guarded
+    share = num_left_out / counts.num_seen
+    few_low, few_high = (float(end) for end in clopper_pearson(num_left_out, counts.num_seen, PASS_LEVEL))
     if few_low <= high and few_high >= low:
         return None
     return (

@@ -73,9 +73,8 @@ def _fitted_predictor(
     singles = np.full((len(validation), len(identities)), np.nan)
     for column, (name, identity) in enumerate(identities.items()):
         penalty, heads[name], curve, meant = _best_head(name, pictures, part, lengths[name])
-        records.append(
-            ModalityRecord(name=name, identity=dict(identity), length=lengths[name], penalty=penalty, curve=curve)
-        )
+        length = lengths[name]
+        records.append(ModalityRecord(name=name, identity=dict(identity), length=length, penalty=penalty, curve=curve))
         has = ~np.isnan(meant)
         of_these = validation[has]
         singles[:, column] = meant

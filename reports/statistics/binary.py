@@ -55,9 +55,8 @@ class BinaryMetrics:
 
 def cells(truth: Flags, predicted: Flags) -> Numbers:
     """Return for each picture a 1 in its cell of the confusion table (TP, FP, FN, TN). Shape (n, 4)."""
-    return np.stack([truth & predicted, ~truth & predicted, truth & ~predicted, ~truth & ~predicted], axis=-1).astype(
-        np.float64
-    )
+    flags = [truth & predicted, ~truth & predicted, truth & ~predicted, ~truth & ~predicted]
+    return np.stack(flags, axis=-1).astype(np.float64)
 
 
 def rates(counts: Numbers) -> Mapping[str, Numbers]:

@@ -212,9 +212,8 @@ def evidence(num_images: Counts | Numbers, labels: Labels, guard_mass: float = 1
     np.maximum.at(largest, cells, weights)
     usual = np.zeros(NUM_CELLS)
     for members, others in ((labels.is_there, 1 - shares), (1 - labels.is_there, shares)):
-        usual += others * _per(
-            _sums(cells, weights**2 * members) + largest**2, _sums(cells, weights * members) + largest
-        )
+        squared, plain = _sums(cells, weights**2 * members), _sums(cells, weights * members)
+        usual += others * _per(squared + largest**2, plain + largest)
     sizes = np.minimum(_per(totals**2, squares), _per(totals, usual))
     counted = np.asarray(num_images, np.float64)
     guess = guesses(counted)

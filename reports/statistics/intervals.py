@@ -173,8 +173,7 @@ def of_shares(counted: Numbers, draws: Draws) -> dict[str, Interval]:
     intervals = {}
     for name, (right, wrong) in _RIGHT_AND_WRONG.items():
         is_right, is_counted = _in(counted, *right), _in(counted, *right, *wrong)
-        interval = of_share(is_right[is_counted], draws.of(is_counted))
-        if interval is not None:
+        if (interval := of_share(is_right[is_counted], draws.of(is_counted))) is not None:
             intervals[name] = interval
     if (share := intervals.get("f1")) is not None:
         intervals["f1"] = Interval(2 * share.low / (1 + share.low), 2 * share.high / (1 + share.high), share.is_few)
@@ -209,9 +208,9 @@ def of_macro_f1(counted: Numbers, draws: Draws) -> Interval | None:
 def of_scores(truth: Numbers, predicted: Numbers, is_level_right: Flags, draws: Draws) -> dict[str, Interval]:
     """Return the intervals of those metrics of severity that are defined. All of shape (n,), scores in [0, 1]."""
     level = of_share(is_level_right, draws)
-    intervals = {} if level is None else {"level_accuracy": level}
     if level is None:
-        return intervals
+        return {}
+    intervals = {"level_accuracy": level}
     errors = predicted - truth
     for name, values, least in (("mae", np.abs(errors), 0.0), ("bias", errors, -1.0)):
         pictures = np.stack([values, np.ones(len(values))], axis=1)[:, None]

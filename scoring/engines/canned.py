@@ -83,9 +83,8 @@ class CannedEngine:
         in 32 null."""
         self._practise(sha256)
         random_bytes = np.frombuffer(hashlib.sha512(sha256.encode()).digest(), dtype=np.uint8)[: len(KEYS)]
-        values = np.select([random_bytes < 32, random_bytes < 48, random_bytes < 56], [1.0, 0.5, np.nan], 0.0).astype(
-            np.float32
-        )
+        conditions = [random_bytes < 32, random_bytes < 48, random_bytes < 56]
+        values = np.select(conditions, [1.0, 0.5, np.nan], 0.0).astype(np.float32)
         rows = {0.0: (0.9, 0.07, 0.03), 0.5: (0.2, 0.6, 0.2), 1.0: (0.03, 0.07, 0.9)}
         present = [key for key, value in zip(KEYS, values, strict=True) if value == 1]
         return Assessment(

@@ -86,8 +86,6 @@ _RULE_OF_PAPER = (
     "1 where both annotators say 1, else 0, null where either did not judge; "
     "private and class are null where they differ."
 )
-
-
 _MAJORITY = "The answer that more annotators gave than any other; null where two answers tie."
 _MAJORITY_OF_PAPER = (
     "An attribute is 1 where more than half of those who judged it say 1, else 0; private and class are the answer "
@@ -122,7 +120,7 @@ def _same_text(texts: npt.NDArray[np.object_], ignores_missing: bool = False) ->
     return joined
 
 
-def _numbered(texts: npt.NDArray[np.object_]) -> tuple[list[str], Floats]:
+def numbered(texts: npt.NDArray[np.object_]) -> tuple[list[str], Floats]:
     """Return the different texts, sorted, and the number of each cell among them, NaN for None; shape as `texts`."""
     known = sorted({text for text in texts.ravel() if text is not None})
     number = {text: index for index, text in enumerate(known)} | {None: np.nan}
@@ -168,5 +166,5 @@ def yes_of_most(answers: Floats) -> Floats:
 
 def most_common_text(texts: npt.NDArray[np.object_]) -> list[str | None]:
     """Return the most common text per picture, shape (A, P); None if two tie, or if there is none."""
-    known, numbers = _numbered(texts)
+    known, numbers = numbered(texts)
     return [None if np.isnan(index) else known[int(index)] for index in most_common(numbers)]

@@ -127,7 +127,6 @@ BLOCK_BYTES = 2**20
 NULL_NUMBERS = ["null", "NULL", "nan", "NaN"]
 """Words of other tools for a missing number. In text columns only the empty cell is null: a class can be `null`."""
 
-
 WORDS_OF_PRIVATE = {"private": "1", "public": "0"}
 """Words in the column `private`, in any case, for its numbers."""
 

@@ -162,9 +162,8 @@ def caution_of_chosen(folder: Place) -> str | None:
     if not folder.is_dir() or not is_reviews(folder):
         return None
     answers = standing(read_reviews(folder))
-    answers = answers.filter(
-        pc.is_in(answers["answer"], pa.array(["private", "public", OF_VOTE, OF_CLASS, OF_ATTRIBUTES]))
-    )
+    judgements = pa.array(["private", "public", OF_VOTE, OF_CLASS, OF_ATTRIBUTES])
+    answers = answers.filter(pc.is_in(answers["answer"], judgements))
     is_drawn = pc.and_(pc.equal(answers["queue"], "audit"), pc.invert(answers["is_gold"]))
     drawn = set(answers.filter(is_drawn)["sha256"].to_pylist())
     chosen = {  # for a picture that was chosen twice, the last reason
@@ -258,8 +257,7 @@ class ReviewAnswers:
     def refresh(self) -> None:
         """Read what other processes have written. LabelsError names a damaged part."""
         with self._lock:
-            marks = _marks(self._folder)
-            for name, mark in marks.items():
+            for name, mark in _marks(self._folder).items():
                 if f"-{self._writer}-" not in name and self._others.get(name, ("",))[0] != mark:
                     part = _part(self._folder.at(name))
                     self._others[name] = (mark, part)
@@ -286,8 +284,7 @@ def _part(file: Place) -> pa.Table:
     with refuse_damage(f"{file.path}:", "is a damaged part of a review; remove it, or restore it", LabelsError):
         footer = (pq.read_metadata(pa.BufferReader(content)).metadata or {})[FOOTER_KEY]
         refuse_other_format(from_json(footer), file.path, "remove it", LabelsError)
-        table = bounded_table(content, file.path, schema.names)
-        table = table.select(schema.names).cast(schema)
+        table = bounded_table(content, file.path, schema.names).select(schema.names).cast(schema)
     required = {c for c in schema.names if not schema.field(c).nullable} | {"sha256"}
     is_whole = not any(table[column].null_count for column in required)
     if table.num_rows and not (is_whole and _is_known(table)):

@@ -133,10 +133,7 @@ def read_judged(url: str) -> JudgedLabels:
         )
     says = np.array(answers["answer"].to_pylist(), dtype=object)
     labels = _as_labels(answers.select(LABELS_SCHEMA.names), url)
-    is_unclear, is_complete, is_skipped = (
-        np.asarray(says == answer, np.bool_) for answer in (UNCLEAR, OF_ATTRIBUTES, SKIP)
-    )
-    return JudgedLabels(labels, is_unclear, is_complete, is_skipped)
+    return JudgedLabels(labels, *(np.asarray(says == answer, np.bool_) for answer in (UNCLEAR, OF_ATTRIBUTES, SKIP)))
 
 
 def as_judged(labels: pa.Table) -> JudgedLabels:
@@ -239,10 +236,8 @@ def check_cells(labels: pa.Table, name: str, num_before: int = 0) -> pa.Table:
 
 
 def _refuse_labelled_twice(labels: pa.Table, name: str) -> None:
-    rows = pa.table({"name": picture_names(labels), "annotator": labels["annotator"]}).group_by(
-        ["name", "annotator"], use_threads=False
-    )
-    counts = rows.aggregate([([], "count_all")])
+    rows = pa.table({"name": picture_names(labels), "annotator": labels["annotator"]})
+    counts = rows.group_by(["name", "annotator"], use_threads=False).aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1))
     if twice.num_rows:
         first = twice.slice(0, 1).to_pylist()[0]
@@ -287,11 +282,9 @@ def _as_labels(table: pa.Table, name: str, num_before: int = 0) -> pa.Table:
     private = LABELS_SCHEMA.names.index("private")
     wrong = pc.invert(pc.is_in(columns[private].fill_null(0), pa.array([0.0, 1.0])))
     refuse_rows(wrong, name, num_before, '"private" is {}; allowed are 0 and 1, or null', columns[private])
-    labels = pa.Table.from_arrays(
-        [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)], schema=LABELS_SCHEMA
-    )
-    lower = pc.utf8_lower(labels["sha256"])
-    labels = labels.set_column(0, LABELS_SCHEMA.field(0), lower)
+    narrow = [column.cast(f.type) for column, f in zip(columns, LABELS_SCHEMA, strict=True)]
+    labels = pa.Table.from_arrays(narrow, schema=LABELS_SCHEMA)
+    labels = labels.set_column(0, LABELS_SCHEMA.field(0), pc.utf8_lower(labels["sha256"]))
     return check_cells(with_private_of_votes(labels, name, num_before), name, num_before)
 
 
@@ -308,9 +301,8 @@ def _origin(footer: bytes, url: str) -> LabelsOrigin:
 
 def labels_sha256(url: str) -> str:
     """Return the hex hash of a labels file, or of the labels of a folder of reviews. Errors as in `read_labels`."""
-    if place(url).is_dir():
-        return hashlib.sha256(as_csv(read_labels(url))).hexdigest()
-    return hashlib.sha256(labels_content(url)).hexdigest()
+    content = as_csv(read_labels(url)) if place(url).is_dir() else labels_content(url)
+    return hashlib.sha256(content).hexdigest()
 
 
 def labels_content(url: str) -> bytes:

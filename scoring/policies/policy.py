@@ -98,7 +98,6 @@ _WHOLE_PICTURE = (SEVERITY_NAMES - {UNKNOWN_LEVEL.name}) | {
 }
 """Columns that judge a picture as a whole."""
 
-
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 """What is read from a policy's file has no other keys and no other types than declared."""
 
@@ -227,7 +226,7 @@ class Policy(PolicyFile):
     @cached_property
     def asked(self) -> frozenset[str]:
         """The columns of `IMAGE_SCHEMA` in the conditions."""
-        return frozenset[str]().union(*map(_columns_of, self.rules))
+        return frozenset[str]().union(*(columns_of(rule.when, IMAGE_SCHEMA) for rule in self.rules))
 
     @property
     def _asks_computed(self) -> bool:
@@ -251,8 +250,9 @@ class Policy(PolicyFile):
             remedy = "write simpler conditions, above all simpler regular expressions"
             raise PolicyError(f"{self.file}: {what}; {remedy}") from None
         except duckdb.Error as error:
-            message = f"{self._failing(connection, engine)}: {without_values(error, '')}"
-            raise PolicyError(f"{self.file}: {message}") from None
+            raise PolicyError(
+                f"{self.file}: {self._failing(connection, engine)}: {without_values(error, '')}"
+            ) from None
 
     def _failing(self, connection: duckdb.DuckDBPyConnection, engine: Engine) -> str:
         """Name the first rule that fails. Each rule sees only the rows that no rule before it matched."""
@@ -270,7 +270,7 @@ class Policy(PolicyFile):
         """
         connection = row_cursor()
         connection.register("score_rows", pa.table({field.name: pa.nulls(1, field.type) for field in IMAGE_SCHEMA}))
-        null_in = {rule.name: _columns_of(rule) & frozenset(unanswered) for rule in self.rules}
+        null_in = {rule.name: columns_of(rule.when, IMAGE_SCHEMA) & frozenset(unanswered) for rule in self.rules}
         return {
             rule.name: sorted(null)
             for rule, sql in zip(self.rules, self.sql, strict=True)
@@ -311,8 +311,6 @@ class Policy(PolicyFile):
             )
 
     def _statement(self, num_rules: int, engine: Engine) -> str:
-        """Build the statement that decides by the first rules."""
-
         def case(results: list[str], quarantined: str, screened: str, default: str) -> str:
             pairs = list(zip(self.sql, results, strict=True))[:num_rules]
             whens = " ".join(f"WHEN {sql} THEN {literal(v)}" for sql, v in pairs)
@@ -327,10 +325,6 @@ class Policy(PolicyFile):
         columns = f'shard, "index", "key", sha256, {action} AS action, {rule} AS rule, {reason} AS reason'
         source = f"(SELECT *, {computed_sql(engine)} FROM score_rows)" if self._asks_computed else "score_rows"
         return f"SELECT {columns} FROM {source}"
-
-
-def _columns_of(rule: Rule) -> frozenset[str]:
-    return columns_of(rule.when, IMAGE_SCHEMA)
 
 
 def _subjects(columns: Collection[str], is_judged: bool) -> frozenset[str]:

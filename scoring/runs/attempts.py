@@ -81,10 +81,8 @@ class Attempts:
 
     def keep(self, name: str, rows: pa.Table, mark: str) -> None:
         """Store the first rows of a slice. mark: text of all that they depend on. StorageError."""
-        buffer = io.BytesIO()
-        pq.write_table(
-            rows.replace_schema_metadata({_MARK: mark}), buffer, compression="zstd", write_page_checksum=True
-        )
+        buffer, marked = io.BytesIO(), rows.replace_schema_metadata({_MARK: mark})
+        pq.write_table(marked, buffer, compression="zstd", write_page_checksum=True)
         self._rows(name).write(buffer.getvalue())
 
     def kept(self, name: str, mark: str) -> pa.Table:

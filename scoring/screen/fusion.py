@@ -98,10 +98,7 @@ def _shapes(num_modalities: int) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def _inputs(probabilities: Numbers) -> Numbers:
     """Return, shape (n, 2 M), p and 1 − p of each modality, both 0 where missing."""
-    is_missing = np.isnan(probabilities)
-    return np.concatenate(
-        [np.where(is_missing, 0.0, probabilities), np.where(is_missing, 0.0, 1 - probabilities)], axis=1
-    )
+    return np.asarray(np.nan_to_num(np.concatenate([probabilities, 1 - probabilities], axis=1)), dtype=np.float64)
 
 
 def _shares(inputs: Numbers, is_missing: Flags, gate: Gate) -> tuple[Numbers, Numbers]:

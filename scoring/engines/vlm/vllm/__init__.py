@@ -51,9 +51,8 @@ def requirements(options: EngineOptions) -> Requirements:
     num_gpus = options.tensor_parallel_size or 1
     without_gpu = None if installed_version(CPU_BUILD) else "install the NVIDIA driver, or use --engine transformers"
     extra = CPU_BUILD if installed_version(CPU_BUILD) and not installed_version(NAME) else NAME
-    return Requirements(
-        extra, LocalModel(num_gpus, weight_bytes(options.model), cpu_memory_bytes=0, without_gpu=without_gpu)
-    )
+    model = LocalModel(num_gpus, weight_bytes(options.model), cpu_memory_bytes=0, without_gpu=without_gpu)
+    return Requirements(extra, model)
 
 
 def preview(options: EngineOptions) -> Preview:

@@ -55,9 +55,8 @@ class InputMaker:
         if key not in self._patterns:
             rendered = self._input_by_vllm(tokens, image, name)
             item = rendered["mm_kwargs"]["image"][0]
-            is_pattern = set(item) == {PIXELS, GRID} and _is_same(
-                rendered, self._input(item, pixels, key, tokens, name)
-            )
+            is_plain = set(item) == {PIXELS, GRID}
+            is_pattern = is_plain and _is_same(rendered, self._input(item, pixels, key, tokens, name))
             # Without its pixels, which would fill the memory.
             self._patterns[key] = _with_pixels(item, torch.empty(0)) if is_pattern else None
             return rendered
