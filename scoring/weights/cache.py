@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -192,6 +191,8 @@ def _fetch(source: Place, slot: Path, entry: CacheEntry, wanted: list[str]) -> N
             part.parent.mkdir(exist_ok=True)
             sha256 = _download(source.at(name), entry.num_bytes[name], part, on_bytes)
             os.replace(part, whole)
+        except FileNotFoundError:
+            raise StorageError(f"{entry.source}: {name} was removed after it was listed") from None
         except OSError as error:
             raise StorageError(f"cannot write {part}: {reason_of(error)}") from None
         entry = entry.model_copy(update={"sha256": entry.sha256 | {name: sha256}})
@@ -202,9 +203,9 @@ def _download(source: Place, num_bytes: int, part: Path, on_bytes: Callable[[int
     """Write the file, and return its SHA-256 in hex."""
     digest = hashlib.sha256()
     spans = ((start, min(start + REQUEST_BYTES, num_bytes)) for start in range(0, num_bytes, REQUEST_BYTES))
-    with part.open("wb") as stream, ThreadPoolExecutor(NUM_REQUESTS) as threads:
+    with part.open("wb") as stream:
         while some := list(itertools.islice(spans, NUM_REQUESTS)):
-            for content in threads.map(lambda span: source.read_range(*span), some):
+            for content in source.read_ranges(some):
                 stream.write(content)
                 digest.update(content)
                 on_bytes(len(content))
