@@ -192,10 +192,11 @@ def _edited_cell(kind: pa.DataType, cell: pa.Scalar, edit: Callable[[Any], Any])
     """Return an array of one cell, null where the edit fails or has another type, and whether it is changed."""
     is_json = isinstance(kind, pa.JsonType)
     try:
+        cell = cell.cast(_rebuilt(kind, _without_times))  # Python's own times have no nanoseconds
         value = json.loads(cell.as_py()) if is_json and cell.is_valid else cell.as_py()
         made = edit(value)
         return pa.array([json.dumps(made) if is_json and made is not None else made], kind), made != value
-    except (ValueError, RecursionError, pa.ArrowException):  # such as nanoseconds, or two fields of one name
+    except (ValueError, RecursionError, pa.ArrowException):  # such as two fields of one name
         return pa.nulls(1, kind), cell.is_valid
 
 
@@ -220,6 +221,12 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
     if types.is_string_view(kind):
         return pa.large_string()
     return pa.large_binary() if types.is_binary_view(kind) else kind
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    """Return the type of whole numbers that times of this type are stored as; another type as it is."""
+    is_time = types.is_temporal(kind) and kind.bit_width <= 64
+    return (pa.int32() if kind.bit_width == 32 else pa.int64()) if is_time else kind
 
 
 def _rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:

@@ -134,7 +134,10 @@ class _Rows:
         """Return the rows with their images as they are released, without rows that have none, and their number. rows:
         numbers of the rows in the file. IncompleteError if an image has changed since the scan."""
         key = self.columns.key
-        keys = None if key is None else table.column(self.choice.indices.index(key)).to_pylist()
+        keys = None
+        if key is not None:  # as the scan reads them
+            names = table.column(self.choice.indices.index(key))
+            keys = names.cast(untexted_type(names.type)).to_pylist()
         replaced_by = [list[str | None]() for _ in rows]
         of_rows, num_images, has_image = [self._kept_of(row) for row in rows], 0, np.zeros(len(rows), dtype=np.bool_)
         for n, position in enumerate(self.choice.images):

@@ -198,7 +198,7 @@ def untexted_type(kind: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(f.name, untexted_type(f.type)) for f in kind])
     if is_text(kind) or is_bytes(kind):
         return pa.large_binary()
-    return pa.string() if pa.types.is_temporal(kind) else kind
+    return pa.string() if pa.types.is_temporal(value_type(kind)) else kind
 
 
 def _text(value: object) -> str:

@@ -78,7 +78,11 @@ def test_texts_of_every_layout_are_masked(tmp_path: Path) -> None:
             for name, content in {"a.jpg": jpeg(), "a.txt": CAPTION.encode(), "a.json": facts}.items():
                 (source / name).write_bytes(content)
         else:
+            time = pa.time64("ns")
+            visit = pa.struct([("by", pa.string()), ("at", pa.list_(time))])
             table = {
+                "key": pa.array([1], time),
+                "visit": pa.array([{"by": "a dog", "at": [1, None]}], visit),
                 "image": [{"bytes": jpeg(), "path": "a.jpg"}],
                 "caption": pa.array([CAPTION]).dictionary_encode(),
                 "author": [{"name": "John Smith", "tags": ["a dog", None]}],
@@ -92,7 +96,10 @@ def test_texts_of_every_layout_are_masked(tmp_path: Path) -> None:
         scan_in_process(source, run)
         assert privsieve("filter", run, "--policy", with_policy(tmp_path, MASKED), "--out", out, "--quiet") == 0
         if layout == "parquet":
-            [row] = pq.read_table(out / "0.parquet").to_pylist()
+            released = pq.read_table(out / "0.parquet")
+            assert released.select(["key", "visit"]).equals(made.select(["key", "visit"])), "Python's times have no ns"
+            assert [*decided(out)] == ["00:00:00.000000001"]
+            [row] = released.drop_columns(["key", "visit"]).to_pylist()
             assert row["caption"] == "[full_name] today."
             assert row["author"] == {"name": "[full_name]", "tags": ["a dog", None]}
             assert row["facts"] == [("by", "[full_name]"), ("of", "a dog")]
