@@ -122,10 +122,12 @@ def may_pass(error: BaseException) -> bool:
     """Return whether the same call may work a moment later. Not found, forbidden and wrong credentials never do."""
     if isinstance(error, (*_LASTING, *_loaded(_LASTING_DRIVER_ERRORS))):
         return False
+    if isinstance(error, _loaded(_PASSING_DRIVER_ERRORS)):  # aiohttp gives an answer that breaks off the status 400
+        return True
     status = http_status(error)
     if status is not None:
         return status in _PASSING_STATUS
-    if isinstance(error, (ConnectionError, TimeoutError, *_loaded(_PASSING_DRIVER_ERRORS))):
+    if isinstance(error, (ConnectionError, TimeoutError)):
         return True
     return isinstance(error, OSError) and error.errno in _PASSING_ERRNOS
 

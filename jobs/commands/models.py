@@ -10,7 +10,7 @@ from jobs.console.request_options import QUIET
 from jobs.console.terminal import write_line, write_rows, write_table
 from jobs.runtime.cluster import command_session
 from jobs.runtime.progress import on_terminal
-from jobs.runtime.weights import cached_weights, fetch_weights, remove_weights, verify_weights
+from jobs.runtime.weights import cached_weights, damaged_weights, fetch_weights, remove_weights, verify_weights
 from scoring.weights.files import in_bytes
 
 
@@ -46,6 +46,8 @@ def fetch(weights: tuple[str, ...], quiet: bool) -> None:
 def list_(output: str) -> None:
     """List what this machine holds of URLs, the last used first."""
     cached = cached_weights()
+    if damaged := damaged_weights():
+        write_line(damaged, to_stderr=True)
     states = ["whole" if weights.is_whole else "a part" for weights in cached]
     if output != "table":
         heads = ("weights", "folder", "num_bytes", "state", "last_used")
@@ -72,7 +74,8 @@ def verify(weights: str | None) -> None:
     if there are any.
     """
     verified = verify_weights(weights)
-    if not verified:
+    damaged = damaged_weights() if weights is None else None
+    if not verified and damaged is None:
         write_line("there are no weights on this machine")
     for cached, changed in verified:
         if changed:
@@ -82,6 +85,8 @@ def verify(weights: str | None) -> None:
     num_changed = sum(bool(changed) for _, changed in verified)
     if num_changed:
         raise IncompleteError(f"{num_changed} of {len(verified)} were changed; they will be fetched again")
+    if damaged is not None:
+        raise IncompleteError(damaged)
 
 
 @models.command()

@@ -11,7 +11,7 @@ from ingest.storage.web import named
 from jobs.runtime.progress import SILENT, Feedback, weights_shown
 from scoring.engines.vlm.adapter import adapter_in
 from scoring.engines.vlm.checkpoint import ADAPTER_CONFIG, checkpoint_in
-from scoring.weights.cache import ENTRY, CacheEntry, changed, entries, locked, missing
+from scoring.weights.cache import ENTRY, CacheEntry, changed, damaged_slots, entries, locked, missing
 from scoring.weights.sources import find_weights
 
 
@@ -64,6 +64,12 @@ def fetch_weights(asked: str, feedback: Feedback = SILENT) -> FetchedWeights:
 def cached_weights() -> list[CachedWeights]:
     """Return what our cache holds, the last used first. Names of the hub are in its own: hf cache ls."""
     return [_cached(slot, entry) for slot, entry in entries()]
+
+
+def damaged_weights() -> str | None:
+    """Return a line that names the folders of our cache that cannot be used; None if there are none."""
+    slots = damaged_slots()
+    return f"{ENTRY} is damaged in these folders; delete them: {', '.join(map(str, slots))}" if slots else None
 
 
 def verify_weights(asked: str | None = None) -> list[tuple[CachedWeights, list[str]]]:

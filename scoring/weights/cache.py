@@ -66,6 +66,11 @@ def entries(source: str | None = None) -> list[tuple[Path, CacheEntry]]:
     return [(slot, entry) for slot, entry in known if source in (None, entry.source)]
 
 
+def damaged_slots() -> list[Path]:
+    """Return the folders of the entries whose URL is unknown, since their entry.json is damaged."""
+    return [file.parent for file in sorted(cache_root().glob(f"*/{ENTRY}")) if _read_entry(file.parent) is None]
+
+
 def _read_entry(slot: Path) -> CacheEntry | None:
     """Read the entry; None if it does not exist or is damaged."""
     try:

@@ -1,4 +1,4 @@
-"""Web servers that send more than was asked for, or lead elsewhere."""
+"""Web servers that send more than was asked for or less, or lead elsewhere."""
 
 import gzip
 import threading
@@ -19,6 +19,7 @@ ZIPPED_ZEROS = gzip.compress(bytes(400 * 2**20), 1)
 @contextmanager
 def serving(elsewhere: str = "") -> Iterator[str]:
     """The address of a server; the name that is asked for says how it answers."""
+    broken = list[str]()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
@@ -36,6 +37,9 @@ def serving(elsewhere: str = "") -> Iterator[str]:
                         self.wfile.write(bytes(2**20))
                 elif name == "zipped":
                     self.wfile.write(ZIPPED_ZEROS)
+                elif name == "broken" and not broken:
+                    broken.append(name)
+                    self.wfile.write(CONTENT[:10])
                 elif "redirected" not in name:
                     self.wfile.write(CONTENT)
 
@@ -45,7 +49,7 @@ def serving(elsewhere: str = "") -> Iterator[str]:
                 self.send_response(302)
                 self.send_header("Location", "/plain" if name == "redirected_here" else f"{elsewhere}/plain")
                 self.send_header("Content-Length", "0")
-            elif self.command == "GET" and name != "plain":
+            elif self.command == "GET" and name not in ("plain", "broken"):
                 self.send_response(206 if name.endswith("part") else 200)
                 if name == "zipped":
                     self.send_header("Content-Encoding", "gzip")
@@ -57,10 +61,12 @@ def serving(elsewhere: str = "") -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.mark.parametrize("name", ["endless_part", "endless", "zipped"])
@@ -85,3 +91,8 @@ def test_a_redirection_stays_on_its_machine_and_port() -> None:
             place(f"{address}/redirected_there").content()
         with pytest.raises(StorageError, match=r": the server leads to another address; give that one, if it is the"):
             place(f"{address}/redirected_there").size()
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+    with serving() as address:
+        assert place(f"{address}/broken").content() == CONTENT

@@ -78,10 +78,9 @@ def test_texts_of_every_layout_are_masked(tmp_path: Path) -> None:
             for name, content in {"a.jpg": jpeg(), "a.txt": CAPTION.encode(), "a.json": facts}.items():
                 (source / name).write_bytes(content)
         else:
-            time = pa.time64("ns")
-            visit = pa.struct([("by", pa.string()), ("at", pa.list_(time))])
+            visit = pa.struct([("by", pa.string()), ("at", pa.list_(pa.time64("ns")))])
             table = {
-                "key": pa.array([1], time),
+                "key": pa.array([4 * 10**6], pa.date32()),
                 "visit": pa.array([{"by": "a dog", "at": [1, None]}], visit),
                 "image": [{"bytes": jpeg(), "path": "a.jpg"}],
                 "caption": pa.array([CAPTION]).dictionary_encode(),
@@ -97,8 +96,8 @@ def test_texts_of_every_layout_are_masked(tmp_path: Path) -> None:
         assert privsieve("filter", run, "--policy", with_policy(tmp_path, MASKED), "--out", out, "--quiet") == 0
         if layout == "parquet":
             released = pq.read_table(out / "0.parquet")
-            assert released.select(["key", "visit"]).equals(made.select(["key", "visit"])), "Python's times have no ns"
-            assert [*decided(out)] == ["00:00:00.000000001"]
+            assert released.select(["key", "visit"]).equals(made.select(["key", "visit"])), "Python has no such times"
+            assert [*decided(out)] == ["12921-08-18"]
             [row] = released.drop_columns(["key", "visit"]).to_pylist()
             assert row["caption"] == "[full_name] today."
             assert row["author"] == {"name": "[full_name]", "tags": ["a dog", None]}

@@ -161,7 +161,7 @@ def test_verify_finds_changed_files_fetch_mends_them_and_rm_removes_all(
     assert said("fetch", url, "--quiet")[0] == 0
     assert said("verify") == (0, f"ok       {url}\n", "")
     file = _cached(cache, "model.safetensors")
-    content = file.read_bytes()
+    slot, content = file.parents[1], file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert said("verify", url) == (
         1,
@@ -181,6 +181,11 @@ def test_verify_finds_changed_files_fetch_mends_them_and_rm_removes_all(
     assert not list(cache.glob("weights/*/micro"))
     assert said("rm", url)[0] == 2
     assert said("list") == (0, "0 folders, 0 bytes\n", "")
+    slot.mkdir()
+    (slot / "entry.json").write_text("{")
+    problem = f"entry.json is damaged in these folders; delete them: {slot}\n"
+    assert said("list") == (0, "0 folders, 0 bytes\n", problem)
+    assert said("verify") == (1, "", f"privsieve: {problem}")
 
 
 def test_offline_uses_only_the_cache(served: Served, cache: Path, monkeypatch: Patch) -> None:
