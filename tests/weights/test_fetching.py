@@ -133,13 +133,16 @@ def test_two_processes_at_once_fetch_each_file_once(served: Served, cache: Path)
 
 
 @pytest.mark.slow
-def test_a_killed_fetch_keeps_the_files_that_came_whole(served: Served, cache: Path) -> None:
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_fetch_ends_at_a_signal_and_keeps_the_files_that_came_whole(
+    sent: signal.Signals, served: Served, cache: Path
+) -> None:
     served.stalled = "model.safetensors"
     killed = _started("models", "fetch", served.url("micro"))
     while "model.safetensors" not in served.num_gets():
         time.sleep(0.05)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate()
+    os.kill(killed.pid, sent)
+    killed.communicate(timeout=30)
     (listed,) = privsieve_api.cached_weights()
     assert (listed.source, listed.is_whole) == (served.url("micro"), False)
     served.released.set()
