@@ -427,7 +427,6 @@ CARD = card_file()
 SMALL_CARD = encoded(card(48), "JPEG", quality=20)
 TEXT = b"Anna Maria Smith 4111 1111 1111 1111 " * 20
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><text y="9">4111 1111 1111 1111</text></svg>'
-TEXT_PPM = b"P3 20 10 255\n" + b"4 111 111 " * 200
 PICTURE, CHUNK = ("embedded_image",), ("unknown_chunk",)
 PICTURE_IN_CHUNK, PICTURE_BEHIND = ("embedded_image", "unknown_chunk"), ("embedded_image", "trailing_data")
 
@@ -463,7 +462,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "comment.jpg": (lambda: with_segments(segment(0xFE, CARD)), PICTURE_IN_CHUNK),
     "bmp_in_comment.jpg": (lambda: with_segments(segment(0xFE, card_file("BMP"))), PICTURE_IN_CHUNK),
     "ppm_in_comment.jpg": (lambda: with_segments(segment(0xFE, card_file("PPM"))), PICTURE_IN_CHUNK),
-    "text_ppm_in_comment.jpg": (lambda: with_segments(segment(0xFE, TEXT_PPM)), PICTURE),
+    "text_ppm_in_comment.jpg": (lambda: with_segments(segment(0xFE, b"P3 20 10 255\n" + b"4 111 111 " * 200)), PICTURE),
     "svg_in_comment.jpg": (lambda: with_segments(segment(0xFE, SVG)), PICTURE),
     "jxl_in_comment.jpg": (lambda: with_segments(segment(0xFE, b"\xff\x0a" + bytes(range(256)))), PICTURE_IN_CHUNK),
     "packed_in_comment.jpg": (lambda: with_segments(segment(0xFE, zlib.compress(CARD))), CHUNK),
@@ -571,7 +570,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "sub_directory.tiff": (lambda: tiff_with_pointer(330, card().tobytes()), PICTURE),
     "sub_directory_in_xmp.tiff": (lambda: tiff_with_pointer(330, b"", card().tobytes()), PICTURE),
     "sub_directories.tiff": (lambda: tiff_with_tag(330, card().tobytes()), PICTURE),
-    "gps_directory.tiff": (lambda: tiff_with_pointer(34853, struct.pack("<H", 167) + TEXT_PPM), PICTURE),
+    "gps_directory.tiff": (lambda: tiff_with_pointer(34853, struct.pack("<H", 216) + base64.b64encode(CARD)), PICTURE),
     "exif_pointer.tiff": (lambda: tiff_with_tag(34665, CARD), PICTURE_IN_CHUNK),
     "gps_pointer.tiff": (lambda: tiff_with_tag(34853, CARD), PICTURE_IN_CHUNK),
     "private_tag.tiff": (lambda: tiff(tiffinfo={65000: CARD}), PICTURE_IN_CHUNK),
