@@ -74,7 +74,7 @@ SAMPLE_COLUMNS: tuple[Column, ...] = (
         SampleCol.UNSEEN,
         pa.list_(pa.string()),
         "",
-        "kinds of content in the file that were not scanned, sorted; empty if there is none, null if unknown",
+        "kinds of content in the file that may not have been scanned, sorted; empty if there is none, null if unknown",
     ),
     Column(
         SampleCol.UNSEEN_BYTES,

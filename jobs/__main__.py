@@ -5,6 +5,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from jobs import hidden_room
@@ -28,7 +29,14 @@ def main() -> None:
         os.environ.setdefault("PYTHONWARNINGS", "ignore")  # for the processes that a command starts
     from jobs.cli import main as run_command
 
-    run_command()
+    try:
+        run_command()
+    except SystemExit as end:
+        # An interpreter that ends aborts if a thread of pyarrow frees memory meanwhile, and waits for threads at work.
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(end.code if isinstance(end.code, int) else 0)
 
 
 def written_help(arguments: Sequence[str]) -> str:

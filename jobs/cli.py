@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from types import ModuleType
 
 import click
@@ -16,7 +16,6 @@ from ingest.storage.web import without_credentials
 from jobs.console.commands import Commands
 from jobs.console.settings import add_settings
 from jobs.console.terminal import write_line
-from scoring.sql.limits import is_left_behind
 
 VERBS: dict[str, str] = {
     "fetch": "Download images named by metadata into shards.",
@@ -162,8 +161,4 @@ def main(args: list[str] | None = None) -> None:
         else:
             sys.exit(code if isinstance(code, int) else 0)
         write_line(f"privsieve: {without_credentials(message)}", to_stderr=True)
-        if is_left_behind():  # at its end, an interpreter would wait for it or complain about it
-            with suppress(OSError):
-                sys.stdout.flush()
-            os._exit(code)
         sys.exit(code)

@@ -1,22 +1,27 @@
 """HTTP with one server that speaks OpenAI's chat completions.
 
-Temporary errors are retried, errors of all requests end the scan, others cost one view. Answers are limited in size.
-The key comes from the environment of the machine that asks and is not stored.
+Temporary errors are retried, errors of all requests end the scan, others cost one view. Answers are limited in time
+and size, however they are sent. The key comes from the environment of the machine that asks and is not stored.
 """
 
+import http.client
+import io
 import json
 import logging
 import math
 import os
 import re
+import socket
 import threading
-from contextlib import closing
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -188,31 +193,22 @@ class Endpoint:
             retry_after_max=math.ceil(retry_policy.max_delay_s),
             raise_on_status=False,
         )
-        broken: HTTPError | None = None
-        for _ in range(1 + retry_policy.num_timeouts):
-            try:
-                response = self._pool.request(
-                    "POST",
-                    self.url + "/chat/completions",
-                    body=body,
-                    headers=headers,
-                    redirect=False,
-                    timeout=urllib3.Timeout(connect=retry_policy.connect_s, read=retry_policy.read_s),
-                    retries=retries,
-                    preload_content=False,
-                    decode_content=False,  # it would be unpacked without a bound, and no packing was asked for
-                )
-                with closing(response):  # a connection whose answer was read to its end is used again
-                    content, more = response.read(MAX_ANSWER_BYTES), response.read(1)
-            except MaxRetryError as error:
-                raise self._without_answer(error.reason) from None
-            except HTTPError as error:  # the answer broke off
-                broken = error
-                continue
-            if more:
-                raise NoAnswerError(ENGINE_ERROR, f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
-            return response.status, content
-        raise self._without_answer(broken)
+        try:
+            response = self._pool.request(
+                "POST",
+                self.url + "/chat/completions",
+                body=body,
+                headers=headers,
+                redirect=False,
+                timeout=urllib3.Timeout(connect=retry_policy.connect_s, read=retry_policy.read_s),
+                retries=retries,
+                decode_content=False,  # it would be unpacked without a bound, and no packing was asked for
+            )
+            return response.status, response.data
+        except MaxRetryError as error:
+            raise self._without_answer(error.reason) from None
+        except HTTPError as error:
+            raise self._without_answer(error) from None
 
     def _without_answer(self, reason: Exception | None) -> EngineError | NoAnswerError:
         name = type(reason).__name__
@@ -222,6 +218,8 @@ class Endpoint:
             return EngineError(f"{self.url} cannot be reached ({name}); check {self._option} and that the server runs")
         if isinstance(reason, ReadTimeoutError):
             return NoAnswerError(TOO_MANY_RETRIES, f"no answer within {self._retry_policy.read_s:g} s, tried again")
+        if isinstance(reason, TooLongError):
+            return NoAnswerError(ENGINE_ERROR, f"the endpoint sent more than {MAX_ANSWER_BYTES // 2**20} MiB")
         return NoAnswerError(TOO_MANY_RETRIES, f"the connection broke ({name})")
 
     def _check(self, status: int, content: bytes) -> None:
@@ -261,20 +259,87 @@ class _Retry(urllib3.Retry):
             return None
 
 
+class TooLongError(HTTPError):
+    """The answer has more than `MAX_ANSWER_BYTES`."""
+
+
+class _Bounded(io.RawIOBase):
+    """An answer from a connection, limited in size and in time.
+
+    The connection's timeout limits the whole answer; by default it would start again with each byte.
+    """
+
+    def __init__(self, raw: io.RawIOBase, connection: socket.socket):
+        self._raw, self._connection = raw, connection
+        self._limit_s = connection.gettimeout()
+        self._began_s = time.monotonic()
+        self._left_bytes = MAX_ANSWER_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        if self._limit_s is None:
+            return self._counted(self._raw.readinto(buffer))
+        left_s = self._began_s + self._limit_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("timed out")
+        self._connection.settimeout(left_s)
+        try:
+            return self._counted(self._raw.readinto(buffer))
+        finally:
+            self._connection.settimeout(self._limit_s)  # for the next request
+
+    def _counted(self, num_bytes: int | None) -> int | None:
+        self._left_bytes -= num_bytes or 0
+        if self._left_bytes < 0:
+            raise TooLongError
+        return num_bytes
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **rest: Any):
+        super().__init__(sock, *args, **rest)
+        self.fp = io.BufferedReader(_Bounded(self.fp.detach(), sock))
+
+
+class _Http(HTTPConnection):
+    response_class = _Response
+
+
+class _Https(HTTPSConnection):
+    response_class = _Response
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _Http
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _Https
+
+
 def connections(url: str, num_connections: int) -> urllib3.PoolManager:
     """Make a pool with proxies of the environment (HTTPS_PROXY, NO_PROXY) and the system's certificates
     (SSL_CERT_FILE)."""
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
     if not proxy or proxy_bypass(parts.hostname or ""):
-        return urllib3.PoolManager(maxsize=num_connections, block=True)
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    try:
-        account = urllib3.util.parse_url(proxy).auth
-        headers = urllib3.make_headers(proxy_basic_auth=unquote(account)) if account else None
-        return urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
-    except (HTTPError, UnicodeEncodeError):  # its text may hold the account
-        variable = f"{parts.scheme.upper()}_PROXY"
-        raise EngineError(
-            f"{variable} names no http proxy, or its account is not in Latin-1; correct it, or set NO_PROXY"
-        ) from None
+        manager = urllib3.PoolManager(maxsize=num_connections, block=True)
+    else:
+        proxy = proxy if "://" in proxy else f"http://{proxy}"
+        try:
+            account = urllib3.util.parse_url(proxy).auth
+            headers = urllib3.make_headers(proxy_basic_auth=unquote(account)) if account else None
+            manager = urllib3.ProxyManager(proxy, maxsize=num_connections, block=True, proxy_headers=headers)
+        except (HTTPError, UnicodeEncodeError):  # its text may hold the account
+            variable = f"{parts.scheme.upper()}_PROXY"
+            raise EngineError(
+                f"{variable} names no http proxy, or its account is not in Latin-1; correct it, or set NO_PROXY"
+            ) from None
+    manager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    return manager

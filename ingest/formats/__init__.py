@@ -236,8 +236,10 @@ def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Pla
         return "tree", Place(location.fs, scheme + folder), [posixpath.basename(location.path)]
     if name is None and all(map(_is_table, paths)):
         raise SourceError(f"{url} is a table and holds no pictures; {_fetch_first(url)}")
-    if name == "tree" or (name is None and all(extension_of(p) in IMAGE_EXTENSIONS for p in paths)):
+    if name in (None, "tree") and all(extension_of(p) in IMAGE_EXTENSIONS for p in paths):
         raise SourceError(f"{url}: pictures are read by the folder; give the folder that holds them, or one picture")
+    if name == "tree":
+        raise SourceError(f"{url} is no folder; give one, or leave out --source-format tree")
     if name is None and len(paths) == 1:
         raise SourceError(
             f"{url} is no picture, tar or Parquet file; give a folder of pictures, or give --source-format too"

@@ -147,7 +147,7 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
         rule = "" if "unseen" in policy.asked else "; rule: len(unseen) > 0"
         hold = "hold" if counts.num_unseen > 1 else "holds"
         images = number_of(counts.num_unseen, "kept image")
-        write_line(f"{images} {hold} content that was not scanned ({kinds}){rule}")
+        write_line(f"{images} {hold} content that may not have been scanned ({kinds}){rule}")
 
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:

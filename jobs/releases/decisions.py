@@ -108,8 +108,8 @@ class KeptHash:
 
 
 def unseen_in(rows: pa.Table, decisions: pa.Table) -> dict[int, list[str]]:
-    """Return the index of each image that is kept and holds content that was not scanned -> its kinds. rows: of one
-    shard, as many as decisions."""
+    """Return the index of each image that is kept and holds content that may not have been scanned -> its kinds.
+    rows: of one shard, as many as decisions."""
     has_unseen = pc.greater(pc.list_value_length(rows[Col.UNSEEN]), 0).fill_null(False)
     is_copied = pc.is_in(decisions["action"], pa.array(["keep", "flag"]))  # a redacted picture loses it
     kept = rows.filter(pc.and_(has_unseen, is_copied))

@@ -53,7 +53,7 @@ DECISIONS_SCHEMA = pa.schema(
 )
 """`released_sha256`: of the picture in the release, null if it is dropped. `url_sha256`, `domain`: as in the row. Null
 if the picture is dropped, since a URL with a reason would lead to it; null with `members: image-only` too, since
-nothing else in the release says them then. `unseen`: kinds of content in the scanned picture that were not scanned;
+nothing else in the release says them then. `unseen`: kinds of content in the file that may not have been scanned;
 null if there are none, or if it is dropped or covered. `pdq`: PDQ hashes of a covered picture as it was scanned, as
 `jobs.releases.matching` gives them, so that its owner finds it by another copy; null for other pictures. `colours`:
 removed, if `ingest.images.rewriting` could not keep the colour profile; else null."""

@@ -61,7 +61,7 @@ class Counts:
     """Rows of the run that are about a part of a damaged shard, and no images. They have decisions too."""
 
     num_unseen: int = 0
-    """Kept and flagged images that hold content that was not scanned."""
+    """Kept and flagged images that hold content that may not have been scanned."""
 
     unseen_kinds: Counter[str] = field(default_factory=Counter)
     """Kind of such content -> how many of these images hold it."""

@@ -257,7 +257,7 @@ class ReleaseRecord(ReleaseIdentity):
     """Rule -> action -> images."""
 
     num_unseen_kept: Count
-    """Released images that hold content that was not scanned."""
+    """Released images that hold content that may not have been scanned."""
 
     unseen_kept: dict[Text, Count]
     """Kind of this content -> images."""

@@ -2,21 +2,19 @@
 chooses among the labelled pictures, the second writes the folder of the set."""
 
 import hashlib
-import shutil
-import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from ingest import __version__
-from ingest.errors import EngineError, LabelsError, StorageError
+from ingest.errors import EngineError, LabelsError, StorageError, number_of
 from ingest.formats import Source, open_source
 from ingest.machine import install_command
-from ingest.storage.place import PART, place, reason_of, unfinished_stem
+from ingest.storage.place import place, reason_of
 from jobs.console.requests import HashListUrl, Option, Url, Urls, checked_request
 from jobs.runtime.hash_list import hash_list_of
 from jobs.runtime.progress import SILENT, Feedback
@@ -33,7 +31,7 @@ from scoring.protocols import protocol
 from scoring.protocols.interface import Protocol
 from scoring.taxonomy import KEYS
 from scoring.tuning.targets import PROTOCOLS, WITHOUT, Candidate, TargetKind, differ, drawn, splits
-from scoring.tuning.training_set import RECORD, SPLITS, SetRecord, described, file_sha256
+from scoring.tuning.training_set import RECORD, SHARD_NAME, SPLITS, UNFINISHED, SetRecord, described, file_sha256
 
 PICTURES_PER_SHARD = 1_000
 
@@ -113,6 +111,7 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRec
     chosen = drawn(usable, request.num_pictures, request.seed)
     parts = splits(chosen, request.validation_share, request.seed)
     _refuse_useless(chosen, parts["train"], request)
+    files = write_shards(source, parts, out, feedback)
     record = SetRecord(
         privsieve_version=__version__,
         target=request.target,
@@ -137,14 +136,10 @@ def run_tune_set(request: TuneSetRequest, feedback: Feedback = SILENT) -> SetRec
         num_groups=len({c.group for c in chosen}),
         counts={split: _counts(parts[split]) for split in SPLITS},
         num_values=_num_values(parts["train"]) if request.target == "slots" else {},
-        files={},
+        files=files,
     )
-    with _new_folder(out) as folder:
-        _write(source, parts, folder, feedback)
-        record = record.model_copy(
-            update={"files": {file.name: file_sha256(file) for file in sorted(folder.glob("*.tar"))}}
-        )
-        place(str(folder / RECORD)).write(record.model_dump_json(indent=1).encode())
+    place(str(out / RECORD)).write(record.model_dump_json(indent=1).encode())
+    (out / UNFINISHED).unlink(missing_ok=True)
     return record
 
 
@@ -220,36 +215,46 @@ def _num_values(chosen: Sequence[Candidate]) -> dict[str, dict[str, int]]:
 
 
 def set_folder(out: str) -> Path:
-    """Return the folder. LabelsError if there is anything in it."""
+    """Return the folder. LabelsError if it holds anything but what an interrupted tune set left."""
     where = place(out)
     if not where.is_local:
         raise StorageError(f"{out}: a training set is written to a folder of this machine; copy it from there")
     folder = Path(where.path)
     try:
-        if folder.exists() and any(folder.iterdir()):
-            raise LabelsError(f"{out} already exists and is not empty; name another --out, or remove it")
+        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     except OSError as error:
         raise StorageError(f"--out {out}: {reason_of(error)}; name another folder") from None
-    return folder
+    if not names or (UNFINISHED in names and all(map(SHARD_NAME.fullmatch, names - {UNFINISHED}))):
+        return folder
+    raise LabelsError(f"{out} already exists and is not empty; name another --out, or remove it")
 
 
-@contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder that is named `out` at the end, and goes after an error. StorageError if it cannot be written."""
-    aside = out.with_name(f"{unfinished_stem(out.name)}.{uuid.uuid4().hex[:8]}{PART}")
+def write_shards(
+    source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, feedback: Feedback
+) -> dict[str, str]:
+    """Write the shards in the order of the corpus. Return shard -> sha256. The mark `UNFINISHED` stays in the folder.
+
+    LabelsError if the corpus changed meanwhile, StorageError if the shards cannot be written; then none is left.
+    """
+    if num_removed := _remove_shards(out):
+        feedback.notice(f"{out}: {number_of(num_removed, 'shard')} of an interrupted tune set removed")
+    existed = out.exists()
+    place(str(out / UNFINISHED)).write(b"")
     try:
-        aside.mkdir(parents=True)
-        yield aside
-        aside.rename(out)
+        _write(source, parts, out, feedback)
+        return {file.name: file_sha256(file) for file in sorted(out.glob("*.tar"))}
     except BaseException as error:
-        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):
+            _remove_shards(out)
+            (out / UNFINISHED).unlink()
+            if not existed:
+                out.rmdir()
         if isinstance(error, OSError):
             raise StorageError(f"cannot write {out}: {reason_of(error)}") from None
         raise
 
 
 def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, feedback: Feedback) -> None:
-    """Write the shards in the order of the corpus. LabelsError if the corpus changed meanwhile."""
     try:
         from webdataset import ShardWriter
     except ImportError:
@@ -281,3 +286,13 @@ def _write(source: Source, parts: Mapping[str, Sequence[Candidate]], out: Path, 
             writer.close()
     if sum(numbers.values()) != len(where):
         raise LabelsError("pictures of the source have gone while the set was made; start again")
+
+
+def _remove_shards(out: Path) -> int:
+    """Remove shards, only if the mark says that they are of an interrupted tune set. Return how many."""
+    if not (out / UNFINISHED).exists():
+        return 0
+    shards = [file for file in out.iterdir() if SHARD_NAME.fullmatch(file.name)]
+    for file in shards:
+        file.unlink()
+    return len(shards)

@@ -174,7 +174,7 @@ def facts_in_words(explained: Explanation) -> list[tuple[str, str]]:
         ("category", explained.category),
         ("file", ", ".join(filter(None, (explained.format, size, num_bytes)))),
         ("sha256", explained.sha256),
-        ("not scanned", ", ".join(explained.unseen)),
+        ("maybe unseen", ", ".join(explained.unseen)),
         ("quarantined", explained.reason),
         ("screened", explained.screened),
         ("counted", explained.private and f"{explained.private}; private is: {explained.private_is}"),

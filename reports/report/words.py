@@ -440,8 +440,8 @@ def interval_note(report: Report) -> str:
 
 
 def unseen_note(report: Report) -> str | None:
-    """Say how many files hold more than was scanned; None if it is known that none does."""
+    """Say how many files may hold more than was scanned; None if it is known that none does."""
     if not report.left_out.num_unseen:
         return None
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in report.left_out.unseen.items() if count)
-    return f"{report.left_out.num_unseen:,} images hold content that was not scanned ({kinds})."
+    return f"{report.left_out.num_unseen:,} images hold content that may not have been scanned ({kinds})."

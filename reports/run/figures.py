@@ -257,7 +257,7 @@ class LeftOut:
     """Parts of shards: each holds an unknown number of images that were not seen."""
 
     unseen: dict[str, int]
-    """Kinds of content that was not scanned -> scored images that hold it."""
+    """Kinds of content that may not have been scanned -> scored images that hold it."""
 
     num_unseen: int
     """Images with any of these."""

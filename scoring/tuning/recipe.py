@@ -91,7 +91,7 @@ def recipe(name_or_file: str) -> Recipe:
     fields = load_yaml(content, f"the recipe {name_or_file}", LabelsError)
     if not isinstance(fields, dict):
         raise LabelsError(
-            f"the recipe {name_or_file} must map names of fields to values; privsieve help tuning has an example"
+            f"the recipe {name_or_file} must map names of fields to values; privsieve help tuning lists the fields"
         )
     for field in fields:
         if field not in Recipe.model_fields:

@@ -1,10 +1,10 @@
-"""The folder that `tune set` writes: WebDataset shards, and set.json.
+"""The folder that `tune set` writes: WebDataset shards, and set.json, which is written last.
 
     SET/set.json                 description of the set: `SetRecord`
     SET/train-000000.tar         per picture its original file, and a JSON with the expected answer
     SET/validation-000000.tar    the same, for pictures that are held back
 
-A folder without set.json is refused.
+A folder without set.json is incomplete and is refused.
 """
 
 import hashlib
@@ -28,6 +28,9 @@ from scoring.taxonomy import KEYS
 from scoring.tuning.targets import Target, TargetKind
 
 RECORD = "set.json"
+UNFINISHED = "unfinished"
+"""Name of a file that is in the folder while the set is made."""
+
 SPLITS = ("train", "validation")
 SHARD_NAME = re.compile(r"(train|validation)-[0-9]{6,9}\.tar")
 
@@ -211,6 +214,8 @@ def open_set(folder: str) -> TrainingSet:
         raise LabelsError(f"{folder}: a training set is read from a folder of this machine; copy it here")
     root = Path(root_place.path)
     if not (root / RECORD).is_file():
+        if (root / UNFINISHED).is_file():
+            raise LabelsError(f"{folder}: its tune set was interrupted; run the same command again")
         raise LabelsError(f"{folder}: holds no training set ({RECORD} is missing); make one with tune set")
     try:
         if (root / RECORD).stat().st_size > MAX_RECORD_BYTES:

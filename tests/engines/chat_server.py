@@ -20,8 +20,7 @@ SECRET = "sk-test-0123456789"
 class Reply:
     """What a picture gets: statuses of its first requests, then 200 (the last one stays if `for_ever`).
 
-    packing: the header that names how `raw` is packed. num_cut: the bytes of `raw` after which the first connection
-    ends; None for none.
+    packing: the header that names how `raw` is packed. byte_s: the wait before each byte of it.
     """
 
     statuses: tuple[int, ...] = ()
@@ -33,7 +32,7 @@ class Reply:
     error: dict[str, Any] = field(default_factory=dict)
     raw: bytes | None = None
     packing: str = ""
-    num_cut: int | None = None
+    byte_s: float = 0.0
 
 
 class ChatServer(ThreadingHTTPServer):
@@ -127,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             status = reply.statuses[min(number, len(reply.statuses) - 1)]
             self._send(status, {"error": {"message": "the picture shows a secret"} | reply.error})
         elif reply.raw is not None:
-            self._send_bytes(200, reply.raw, reply.packing, None if number else reply.num_cut)
+            self._send_bytes(200, reply.raw, reply.packing, reply.byte_s)
         else:
             message = {"role": "assistant", "content": reply.text} | reply.message
             choice = {"index": 0, "message": message, "finish_reason": reply.finish}
@@ -138,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, content: object) -> None:
         self._send_bytes(status, json.dumps(content).encode())
 
-    def _send_bytes(self, status: int, content: bytes, packing: str = "", num_cut: int | None = None) -> None:
+    def _send_bytes(self, status: int, content: bytes, packing: str = "", byte_s: float = 0.0) -> None:
         self.send_response(status)
         if packing:
             self.send_header("Content-Encoding", packing)
@@ -147,8 +146,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.retry_after and status in (429, 503):
             self.send_header("Retry-After", self.server.retry_after)
         self.end_headers()
-        self.wfile.write(content[:num_cut])
-        self.close_connection = num_cut is not None
+        for start in range(0, len(content) if byte_s else 0):
+            time.sleep(byte_s)
+            self.wfile.write(content[start : start + 1])
+        if not byte_s:
+            self.wfile.write(content)
 
 
 def _sha256_of_picture(body: dict[str, Any]) -> str:

@@ -152,10 +152,14 @@ def test_a_slow_answer_is_waited_for_twice(server: ChatServer) -> None:
     assert judged(good)
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(server: ChatServer) -> None:
-    server.script[sent(view(1))] = Reply(raw=completion(FORM), num_cut=20)
-    assert judged(engine(server).assess([view(1)])[0])
-    assert server.requests[sent(view(1))] == 2
+@pytest.mark.slow
+def test_an_answer_that_trickles_is_given_up_as_one_that_does_not_come(server: ChatServer) -> None:
+    views = [view(1), view(2)]
+    server.script[sent(views[0])] = Reply(raw=completion(FORM), byte_s=0.3)
+    lost, good = engine(server, dataclasses.replace(QUICK, read_s=3)).assess(views)
+    assert unscored(lost) == Unscored("too_many_retries", "no answer within 3 s, tried again")
+    assert server.requests[sent(views[0])] == 2
+    assert judged(good)
 
 
 def test_an_answer_without_end_or_packed_costs_its_view_only(server: ChatServer) -> None:

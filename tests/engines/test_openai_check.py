@@ -1,5 +1,7 @@
 """The endpoint is asked once before a scan begins: what would fail for every picture stops it before there is a run."""
 
+import time
+
 import pytest
 
 from ingest.errors import EngineError
@@ -39,7 +41,7 @@ def test_an_answer_that_cannot_be_used_is_one(server: ChatServer) -> None:
     assert asked(server).startswith("answers (for a made picture: the model refused to answer); ")
 
 
-def test_what_would_fail_for_every_picture_is_reported(server: ChatServer) -> None:
+def test_what_would_fail_for_every_picture_is_reported(server: ChatServer, monkeypatch: Patch) -> None:
     assert refused(server, "tiny-lv").startswith('does not know the model "tiny-lv", or is not a chat endpoint (404)')
     server.refuses = {"temperature": "temperature"}
     assert "refuses temperature 0" in refused(server)
@@ -47,3 +49,14 @@ def test_what_would_fail_for_every_picture_is_reported(server: ChatServer) -> No
     assert refused(server) == "has no answer for a made picture: the endpoint refuses the messages (HTTP 400)"
     server.default, server.refuses = Reply((413,), for_ever=True), {}
     assert refused(server) == "has no answer for a made picture: the endpoint answered HTTP 413"
+    server.keys = frozenset(["Bearer right"])
+    assert refused(server).startswith("refuses access (401): no key is set; set PRIVSIEVE_OPENAI_API_KEY or ")
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    assert refused(server).startswith("refuses access (401): the key is not accepted; ")
+
+
+def test_a_server_that_is_down_is_reported_in_seconds(server: ChatServer) -> None:
+    server.close()
+    began = time.monotonic()
+    assert refused(server).startswith("cannot be reached (NewConnectionError); check --endpoint and that the server ")
+    assert time.monotonic() - began < 300

@@ -1,4 +1,4 @@
-"""`scan --engine openai` end to end: to a server on this machine, to rows."""
+"""`scan --engine openai` end to end: through Ray to a server on this machine, to rows and reports."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ def texts_below(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_every_picture_is_a_row_and_a_scan_that_is_done_asks_nobody(
+def test_every_picture_is_a_row(
     server: ChatServer, corpus: Path, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -60,7 +60,7 @@ def test_every_picture_is_a_row_and_a_scan_that_is_done_asks_nobody(
     }
     run = tmp_path / "run"
     arguments = ("--engine", "openai", "--endpoint", server.url, "--model", "tiny-vl", "--concurrency", 3)
-    assert privsieve("scan", corpus, "--run", run, *arguments, "--executor", "inline") == 0
+    assert privsieve("scan", corpus, "--run", run, *arguments, "--num-engines", 1) == 0
     found = {str(row["key"]): row for row in rows(run)}
     assert sorted(found) == [f"{shard}{n}" for shard in range(2) for n in range(5)]
     assert {key: row["reason"] for key, row in found.items() if row["status"] == "quarantined"} == {
@@ -79,10 +79,6 @@ def test_every_picture_is_a_row_and_a_scan_that_is_done_asks_nobody(
     for text in (output.out, output.err, texts_below(run)):
         assert SECRET not in text
         assert "secret" not in text
-    server.keys = frozenset(["Bearer of another key"])
-    asked = len(server.bodies)
-    assert privsieve("scan", corpus, "--run", run, *arguments, "--executor", "inline") == 0
-    assert len(server.bodies) == asked, "a scan that is done asks nobody"
 
 
 def test_a_wrong_key_stops_the_scan_in_one_line_before_there_is_a_run(
@@ -99,3 +95,17 @@ def test_a_wrong_key_stops_the_scan_in_one_line_before_there_is_a_run(
     assert "refuses access (401): the key is not accepted; set PRIVSIEVE_OPENAI_API_KEY or OPENAI_API_KEY" in line
     assert wrong not in line
     assert not run.exists()
+
+
+def test_a_scan_that_is_done_asks_nobody(
+    server: ChatServer, corpus: Path, tmp_path: Path, monkeypatch: Patch, capfd: Capture
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    scan = ("scan", corpus, "--run", tmp_path / "run", "--engine", "openai", "--endpoint", server.url)
+    assert privsieve(*scan, "--model", "tiny-vl", "--num-engines", 1, "--quiet") == 0
+    server.keys = frozenset(["Bearer of another key"])
+    asked = len(server.bodies)
+    assert privsieve(*scan, "--model", "tiny-vl", "--num-engines", 1, "--quiet") == 0
+    assert len(server.bodies) == asked
+    assert "10 images in 2 of 2 shards: 10 scored" in capfd.readouterr().out

@@ -404,12 +404,14 @@ def tiff_with_tag(tag: int, content: bytes) -> bytes:
     return tiff(tiffinfo=tags)
 
 
-def tiff_with_sub_directory(content: bytes) -> bytes:
-    """The page points to it."""
+def tiff_with_pointer(tag: int, content: bytes, xmp: bytes = b"") -> bytes:
+    """The page points to the XMP, or to the content behind the picture if there is none."""
     tags = TiffImagePlugin.ImageFileDirectory_v2()
-    tags[TiffImagePlugin.SUBIFD], tags.tagtype[TiffImagePlugin.SUBIFD] = 0xFFFFFFF, 4
+    tags[700], tags[65000], tags.tagtype[65000] = xmp or b"<x/>", 0xFFFFFFF, 4
     whole = tiff(tiffinfo=tags)
-    return whole.replace(struct.pack("<I", 0xFFFFFFF), struct.pack("<I", len(whole))) + content
+    place = whole.index(xmp) if xmp else len(whole)
+    pointer = struct.pack("<HHII", 65000, 4, 1, 0xFFFFFFF)
+    return whole.replace(pointer, struct.pack("<HHII", tag, 4, 1, place)) + content
 
 
 def tiff_with_old_jpeg_tags(picture: bytes) -> bytes:
@@ -565,7 +567,12 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "gap_behind_old_header.bmp": (lambda: bmp_with_old_header(TEXT), CHUNK),
     "top_bits.bmp": (lambda: bmp_with_spare_bits(card()), CHUNK),
     "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), PICTURE_IN_CHUNK),
-    "sub_directory.tiff": (lambda: tiff_with_sub_directory(card().tobytes()), PICTURE),
+    "sub_directory.tiff": (lambda: tiff_with_pointer(330, card().tobytes()), PICTURE),
+    "sub_directory_in_xmp.tiff": (lambda: tiff_with_pointer(330, b"", card().tobytes()), PICTURE),
+    "sub_directories.tiff": (lambda: tiff_with_tag(330, card().tobytes()), PICTURE),
+    "gps_directory.tiff": (lambda: tiff_with_pointer(34853, struct.pack("<H", 216) + base64.b64encode(CARD)), PICTURE),
+    "exif_pointer.tiff": (lambda: tiff_with_tag(34665, CARD), PICTURE_IN_CHUNK),
+    "gps_pointer.tiff": (lambda: tiff_with_tag(34853, CARD), PICTURE_IN_CHUNK),
     "private_tag.tiff": (lambda: tiff(tiffinfo={65000: CARD}), PICTURE_IN_CHUNK),
     "named_as_old_jpeg.tiff": (lambda: tiff_with_old_jpeg_tags(CARD), PICTURE_BEHIND),
     "jpeg_tables.tiff": (lambda: tiff_with_tag(347, CARD + bytes(3000)), PICTURE_IN_CHUNK),
@@ -602,6 +609,7 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "behind_pixels.ico": (lambda: joined_icon(icon(scene(), 64, bitmap_format="bmp") + CARD), PICTURE_IN_CHUNK),
     "chunk.ico": (lambda: joined_icon(icon(scene(), 64)[:22] + with_chunks(chunk(b"prVt", CARD))), PICTURE_IN_CHUNK),
     "animation_not_played.avif": (lambda: frames(3, "AVIF").replace(b"ftypavis", b"ftypavif", 1), ("frames",)),
+    "top_level_tables.avif": (lambda: avif() + box(b"trak", TEXT) + box(b"grpl", TEXT), CHUNK),
     "unused_data.avif": (lambda: avif() + box(b"mdat", CARD), PICTURE_IN_CHUNK),
 }
 

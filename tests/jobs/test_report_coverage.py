@@ -36,14 +36,17 @@ def test_without_the_source_the_results_alone_are_judged(tmp_path: Path, capsys:
     assert json.loads(capsys.readouterr().out)["design"]["kind"] == "unfinished"
 
 
-def test_json_of_an_unfinished_sample_does_not_call_it_whole(tmp_path: Path, capsys: Capture) -> None:
-    run = made_run(tmp_path, SHARDS, sample=81, seed=0)
+@pytest.mark.parametrize(("settings", "num_without_row"), [({}, None), ({"sample": 81, "seed": 0}, 31)])
+def test_json_of_an_unfinished_run_does_not_call_it_whole(
+    settings: dict[str, int], num_without_row: int | None, tmp_path: Path, capsys: Capture
+) -> None:
+    run = made_run(tmp_path, SHARDS, **settings)
     (run / "scores" / result_name("00000.tar", 1, True)).unlink()
     assert privsieve("report", run, "--format", "json", "--html", tmp_path / "page.html") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["scope"].startswith("those scanned so far of: ")
     assert (found["is_whole"], found["coverage"]["is_complete"]) == (False, False)
-    assert found["coverage"]["num_without_row"] == 31
+    assert found["coverage"]["num_without_row"] == num_without_row
     assert found["scope"] in (tmp_path / "page.html").read_text()
 
 

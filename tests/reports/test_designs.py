@@ -196,3 +196,15 @@ def test_the_most_severe_images_come_first_and_say_where_their_boxes_are(make_ru
     _with_hashes(folder, ["0f" * 8, None, "0f" * 8, "0f" * 8])
     found = summarise(open_warehouse(str(folder))).severest
     assert [(image.shard, image.index) for image in found] == [("1.tar", 0)]  # the others are copies of it
+
+
+def test_of_a_models_reasons_the_kinds_are_counted_and_not_its_answer(make_run: MakeRun) -> None:
+    def says(*kinds: str) -> Any:
+        return replace(answer(biometrics=1), evidence=("private (high probability)", *kinds))
+
+    rows = [("a", says("reason: face", "reason: home")), ("a", says("reason: face")), ("b", says())]
+    found = summarise(open_warehouse(str(make_run(rows))), private="level = 1")
+    assert [(each.group, each.kind, each.num_images) for each in found.evidence] == [
+        ("a", "reason: face", 2),
+        ("a", "reason: home", 1),
+    ]

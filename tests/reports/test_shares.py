@@ -32,6 +32,13 @@ def test_a_sample_of_each_category_is_weighted_with_the_sizes_of_the_categories(
     assert found is not None
     assert found[0] == pytest.approx(0.9 * 0.1 + 0.1 * 0.9)  # the plain mean would be .5
     assert found[1] < found[0] < found[2]
+    # The same rates among the judged say less if some of the drawn could not be judged.
+    few, all_judged = (
+        post_stratified(*np.array([[90_000, 10_000], drawn, [70, 70], [1, 63]])) for drawn in ([100, 100], [70, 70])
+    )
+    assert few is not None
+    assert all_judged is not None
+    assert few[2] - few[1] > all_judged[2] - all_judged[1]
     assert post_stratified(*np.array([[10], [5], [0], [0]])) is None
     assert post_stratified(*np.array([[10], [10], [10], [4]])) == (0.4, 0.4, 0.4)
 

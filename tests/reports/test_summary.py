@@ -229,7 +229,7 @@ def test_images_with_content_that_was_not_scanned_are_counted_by_kind(make_run: 
         "unknown_chunk": 0,
     }
     assert report.left_out.num_unseen == 3
-    note = "3 images hold content that was not scanned (embedded_image 1, frames 2, trailing_data 1)."
+    note = "3 images hold content that may not have been scanned (embedded_image 1, frames 2, trailing_data 1)."
     assert unseen_note(report) == note
     assert note in render(report)
 

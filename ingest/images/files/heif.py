@@ -162,14 +162,14 @@ def _contents(encoded: bytes) -> _Contents:
     contents = _Contents()
     for box in boxes(encoded, 0, len(encoded)):
         if box.name not in (b"meta", b"moov"):
-            _claim(encoded, box, contents)
+            _claim(encoded, box, contents, is_inner=False)
             continue
         first = box.first + (_FULL_BYTES if box.name == b"meta" else 0)
         contents.claimed.append((box.start, first))
         inner = list(boxes(encoded, first, box.last))
         contents.tables += (child.name for child in inner if child.name in _ONCE)
         for child in sorted(inner, key=lambda child: child.name == b"iloc"):  # last, since it may point into idat
-            _claim(encoded, child, contents)
+            _claim(encoded, child, contents, is_inner=True)
             _read(encoded, child, contents)
     return contents
 
@@ -204,10 +204,11 @@ def _is_cut(encoded: bytes, contents: _Contents, item: int) -> bool:
     return bool(shown) and any(side - part > _BLOCK_PX for side, part in zip(sides, kept, strict=True))
 
 
-def _claim(encoded: bytes, box: Box, contents: _Contents) -> None:
+def _claim(encoded: bytes, box: Box, contents: _Contents, is_inner: bool) -> None:
+    """is_inner: the box is a child of `meta` or `moov`, where the tables are."""
     if box.name in _HOLDERS:
         contents.claimed.append((box.start, box.first))
-    elif box.name in _TABLES or (box.name == b"uuid" and encoded[box.first : box.first + 16] == _C2PA):
+    elif (is_inner and box.name in _TABLES) or (box.name == b"uuid" and encoded[box.first : box.first + 16] == _C2PA):
         contents.metadata.append((box.start, box.last))
     elif box.name in _SMALL and box.last - box.first <= _MAX_SMALL_BYTES:
         contents.claimed.append((box.start, box.last))

@@ -26,13 +26,20 @@ class Kind:
 
 
 UNSEEN_KINDS = {
-    Kind.EMBEDDED_IMAGE: "another picture inside the file, unless it is a smaller copy of what was scanned",
-    Kind.FRAMES: "frames or pages after those that were scanned, and all data of an animated AVIF",
+    Kind.EMBEDDED_IMAGE: (
+        "another picture inside the file, unless found to be a smaller copy of what was scanned; any TIFF with "
+        "sub-directories, such as pyramids"
+    ),
+    Kind.FRAMES: "frames or pages after those that were scanned; any animated AVIF",
     Kind.HIDDEN_PIXELS: "pixels that no viewer shows: a scan that another one replaces, or a pattern in equal colours",
-    Kind.TRAILING_DATA: "data after the end of the picture",
-    Kind.UNKNOWN_CHUNK: "a part of the file that is neither a picture nor known metadata",
+    Kind.TRAILING_DATA: "data after the end of the picture; the colour profile of a BMP",
+    Kind.UNKNOWN_CHUNK: (
+        "a part of the file that is neither a picture nor known metadata; the pixels of a run-length encoded BMP, and "
+        "of a PBM, PGM or PPM in text"
+    ),
 }
-"""Every kind of what is not seen, and its meaning."""
+"""Every kind of what may not be seen, and its meaning. What follows a semicolon is always named: which of its data is
+shown is not told apart."""
 
 IGNORED_BYTES = 64
 """This much of one kind in a file is taken for padding or a marker and ignored."""

@@ -199,7 +199,6 @@ _TRANSFER_FUNCTION, _COLOUR_MAP, _JPEG_TABLES = 301, 320, 347
 _MAX_JPEG_TABLES_BYTES = 4096
 """Limit of JPEG tables: four of quantization and eight of Huffman codes take less."""
 _LAST_BASELINE_TAG = 532
-_POINTERS = frozenset([_EXIF, _GPS, _SUB_DIRECTORIES])
 _MAX_SMALL_BYTES = 1024
 _MAX_INNER = 8
 
@@ -256,7 +255,7 @@ class _Account:
             if entry.tag in _POSITIONS:
                 last = min(last, first + num_positions * entry.value_bytes)
             if not entry.is_inside:
-                known = self.claimed if entry.tag in _POSITIONS or entry.tag in _POINTERS else self.metadata
+                known = self.claimed if entry.tag in _POSITIONS else self.metadata
                 (known if is_known else self.unknown).append((first, last))
         self._add_metadata(file, directory)
 
@@ -265,7 +264,7 @@ class _Account:
         offsets = [offset for tag in (_EXIF, _GPS) for offset in file.numbers(directory, tag, 1)]
         for offset in offsets:
             inner = file.directory(offset)
-            self.claimed.append((inner.first, inner.last))
+            self.metadata.append((inner.first, inner.last))
             self.metadata.extend(entry.values for entry in inner.entries if not entry.is_inside)
             if len(offsets) < _MAX_INNER:
                 offsets.extend(file.numbers(inner, _INTEROPERABILITY, 1))
@@ -275,10 +274,11 @@ class _Account:
         for kind, ranges in ((Kind.METADATA, self.metadata), (Kind.PIXELS, self.compressed)):
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
         yield Piece(Kind.FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
-        claimed = [*self.claimed, *self.compressed, *self.metadata, *self.frames]
-        if has_sub_directories:  # of pictures that are no pages; they are not looked at
-            yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=num_bytes_of(unclaimed(claimed, num_bytes)))
+        claimed = [*self.claimed, *self.compressed, *self.frames]
+        if has_sub_directories:  # of pictures that are no pages, possibly within metadata; they are not looked at
+            yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=max(1, num_bytes_of(unclaimed(claimed, num_bytes))))
             return
+        claimed += self.metadata
         marks = sorted(first for first, _ in self.unknown)
         for first, last in unclaimed(claimed, num_bytes):
             if last - first < 2 * file.header_bytes and encoded[first:last].lstrip(b"\0")[:4] == encoded[:4]:
@@ -289,7 +289,9 @@ class _Account:
 
 def _is_known(entry: TiffEntry, max_bits: int) -> bool:
     """Return whether a tag is known and no larger than expected. max_bits: per sample, which set the size of tables."""
-    if entry.tag in _METADATA_TAGS or entry.tag in _POSITIONS or entry.tag in _POINTERS:
+    if entry.tag in (_EXIF, _GPS):
+        return entry.kind in _NUMBERS and entry.values[1] - entry.values[0] == entry.value_bytes
+    if entry.tag in _METADATA_TAGS or entry.tag in _POSITIONS or entry.tag == _SUB_DIRECTORIES:
         return True
     most = _MAX_SMALL_BYTES
     if entry.tag == _JPEG_TABLES:

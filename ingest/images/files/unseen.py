@@ -203,7 +203,7 @@ MAX_INNER = 64
 
 @dataclass(frozen=True)
 class Unseen:
-    """Content of a file that is not scanned."""
+    """Content of a file that may not be scanned."""
 
     kinds: tuple[str, ...]
     """Keys of `ingest.images.files.pieces.UNSEEN_KINDS`, sorted; empty if everything is scanned."""

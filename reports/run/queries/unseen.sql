@@ -1,4 +1,4 @@
--- Images with content that was not scanned, of any kind and of each.
+-- Images with content that may not have been scanned, of any kind and of each.
 SELECT
     count(*) FILTER (len(unseen) > 0) AS num_images,
     {counts}
