@@ -1,16 +1,12 @@
 """vLLM's own process, or the one that started it, is killed while a scan is at work."""
 
-import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 
-from scoring.assessment import EngineOptions
 from tests.faults.drill import descendants, engine_actors, finish, make_shards, named, rows, sha256, start_scan
-from tests.vllm.conftest import MAX_PIXELS
 
 NUM_SHARDS, NUM_IMAGES = 20, 24
 """Enough that the scan is far from its end when its first result is seen, also on a quick machine."""
@@ -74,26 +70,18 @@ def test_every_image_has_one_row_although_vllm_was_killed(checkpoint: Path, tmp_
     assert _wait(300, lambda: not any(map(_is_alive, engines))), "an engine outlives the scan"
 
 
-def _hold(checkpoint: str, found: Connection) -> None:
-    """In a process of its own: starts vLLM, says which processes it has, and does no more."""
-    from scoring.engines.vlm.vllm import load
-
-    running = load(EngineOptions(model=checkpoint, max_pixels=MAX_PIXELS))
-    found.send([child.pid for child in multiprocessing.active_children()])
-    time.sleep(START_LIMIT_S)
-    running.close()
-
-
-def test_vllm_ends_with_the_process_that_started_it(checkpoint: Path) -> None:
+def test_vllm_ends_with_the_process_that_started_it(checkpoint: Path, tmp_path: Path) -> None:
     """It would keep the memory of the GPU, and the next engine would not start."""
-    context = multiprocessing.get_context("forkserver")
-    here, there = context.Pipe()
-    owner = context.Process(target=_hold, args=(str(checkpoint), there))
-    owner.start()
-    assert here.poll(START_LIMIT_S)
-    of_vllm = here.recv()
-    assert of_vllm
-    assert all(map(_is_alive, of_vllm))
-    owner.kill()
-    owner.join()
+    make_shards(tmp_path / "corpus", NUM_SHARDS, NUM_IMAGES)
+    arguments = ("--engine", "vllm", "--model", str(checkpoint), "--executor", "inline", "--processes", "1")
+    scan = start_scan(tmp_path / "corpus", tmp_path / "run", *arguments)
+    try:
+        results = tmp_path / "run" / "scores"
+        assert _wait(START_LIMIT_S, lambda: scan.poll() is not None or any(results.glob("*.parquet")))
+        of_vllm = [child for child, command in descendants(scan.pid).items() if "VLLM" in command or "spawn" in command]
+        assert of_vllm, list(descendants(scan.pid).values())
+        assert scan.poll() is None, scan.communicate()
+    finally:
+        scan.kill()
     assert _wait(300, lambda: not any(map(_is_alive, of_vllm))), "vLLM outlives the process that started it"
+    finish(scan)
