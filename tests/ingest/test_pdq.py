@@ -15,6 +15,7 @@ from tests.ingest.pictures import decoded, demo_pictures
 
 NOTHING_SHOWN = {
     *("svg_in_comment.jpg", "jxl_in_comment.jpg", "cut_off_thumbnail.jpg", "sub_directory.tiff"),
+    *("sub_directory_in_xmp.tiff", "sub_directories.tiff", "gps_directory.tiff"),
     *("item.avif", "second_picture.heic", "second_codestream.jp2"),
 }
 """Pictures inside a file that cannot be decoded apart from it."""
