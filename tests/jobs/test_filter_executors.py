@@ -37,7 +37,7 @@ try:
     main(sys.argv[1:])
 except SystemExit as done:
     assert done.code == 0, done.code
-print("imported:", {"ray", "pandas"} & set(sys.modules))
+print("imported:", {"ray", "pandas", "cv2"} & set(sys.modules))
 """
 
 
@@ -54,7 +54,7 @@ def policy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_small_release_is_written_without_ray_and_pandas(
+def test_a_small_release_is_written_without_ray_pandas_and_opencv(
     run: Path, policy: Path, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -26,15 +26,12 @@ from ingest.images.pixels import ImageLimits
 from ingest.images.rewriting import TARGETS, Area, CoverMethod, covered, share_of
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
-from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, face_findings
 from scoring.engines.detectors.findings import holds_middle
-from scoring.engines.detectors.objects import PERSON
-from scoring.engines.detectors.ocr import TextLine
-from scoring.engines.detectors.scene import PERSON_CONFIDENCE, VEHICLE_CONFIDENCE, VEHICLES
 from scoring.taxonomy import KEYS
 
 if TYPE_CHECKING:
     from scoring.engines.detectors.engine import DetectorsEngine
+    from scoring.engines.detectors.ocr import TextLine
 
 NOT_COVERED = "not_covered"
 """The reason of a `NotReleased`."""
@@ -247,6 +244,11 @@ def _verified(encoded: bytes, demands: Demands, targets: Sequence[str], judged: 
 
 
 def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], judged: Judged) -> _Findings:
+    # Here, since they need packages of the detectors, which `filter` does without where nothing is covered.
+    from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, face_findings
+    from scoring.engines.detectors.objects import PERSON
+    from scoring.engines.detectors.scene import PERSON_CONFIDENCE, VEHICLE_CONFIDENCE, VEHICLES
+
     [outcome] = _engine().assess([view])
     if not isinstance(outcome, Assessment):
         raise _NotExaminedError(f"it cannot be examined again ({outcome.reason})")
@@ -295,7 +297,7 @@ def _findings_in(view: View, targets: Sequence[str], hidden: Sequence[Area], jud
     return _Findings(tuple(dict.fromkeys(remains)), tuple(areas), has_spared)
 
 
-def _is_line(line: TextLine, hidden: Sequence[Area]) -> bool:
+def _is_line(line: "TextLine", hidden: Sequence[Area]) -> bool:
     """Return whether it is writing. A line without signs may be of another script. A single sign is a shape that looks
     like one, often a large one, and so are the covered areas of half a picture, read as one line."""
     if line.text and sum(map(str.isalnum, line.text)) < _MIN_SIGNS:
