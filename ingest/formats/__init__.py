@@ -239,7 +239,7 @@ def _files(location: Place, url: str, format_name: str | None) -> tuple[str, Pla
     if name in (None, "tree") and all(extension_of(p) in IMAGE_EXTENSIONS for p in paths):
         raise SourceError(f"{url}: pictures are read by the folder; give the folder that holds them, or one picture")
     if name == "tree":
-        raise SourceError(f"{url} is no folder; give one, or leave out --source-format tree")
+        raise SourceError(f"{url} is not a folder; give one, or leave out --source-format tree")
     if name is None and len(paths) == 1:
         raise SourceError(
             f"{url} is no picture, tar or Parquet file; give a folder of pictures, or give --source-format too"

@@ -101,7 +101,7 @@ def test_a_tar_that_is_a_pipe_is_an_error_and_no_wait(tmp_path: Path) -> None:
         ("in/a.txt", None, "in/a.txt is no picture, tar or Parquet file; give a folder of pictures, or give --source"),
         ("in/*.jpg", None, "in/*.jpg: pictures are read by the folder; give the folder that holds them, or one "),
         ("in/a.*", None, "in/a.* is neither a folder nor files of one kind"),
-        ("in/a.zip", "tree", "in/a.zip is no folder; give one, or leave out --source-format tree"),
+        ("in/a.zip", "tree", "in/a.zip is not a folder; give one, or leave out --source-format tree"),
     ],
 )
 def test_what_is_nothing_is_one_line(tmp_path: Path, given: str, format_name: str | None, line: str) -> None:

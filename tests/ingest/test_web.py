@@ -1,16 +1,16 @@
 """Web servers that send more than was asked for or less, or lead elsewhere."""
 
 import gzip
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from ingest.errors import StorageError
 from ingest.storage.place import place
 from tests.ingest.peak import peak_mb
+from tests.weights.served import listening
 
 CONTENT = bytes(range(200)) * 500
 ZIPPED_ZEROS = gzip.compress(bytes(400 * 2**20), 1)
@@ -58,15 +58,8 @@ def serving(elsewhere: str = "") -> Iterator[str]:
                 self.send_header("Content-Length", str(len(CONTENT)))
             self.end_headers()
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Handler) as address:
+        yield address
 
 
 @pytest.mark.parametrize("name", ["endless_part", "endless", "zipped"])

@@ -61,7 +61,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def listening(handler: type[QuietHandler]) -> Iterator[str]:
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Yield the address of a server for the length of the block."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
