@@ -569,6 +569,10 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), PICTURE_IN_CHUNK),
     "sub_directory.tiff": (lambda: tiff_with_pointer(330, card().tobytes()), PICTURE),
     "sub_directory_in_xmp.tiff": (lambda: tiff_with_pointer(330, b"", card().tobytes()), PICTURE),
+    "strips_in_xmp.tiff": (
+        lambda: tiff_with_pointer(273, b"", card().tobytes()).replace(b"\x11\1\4\0", b"\x44\1\4\0", 1),
+        PICTURE,
+    ),
     "sub_directories.tiff": (lambda: tiff_with_tag(330, card().tobytes()), PICTURE),
     "gps_directory.tiff": (lambda: tiff_with_pointer(34853, struct.pack("<H", 216) + base64.b64encode(CARD)), PICTURE),
     "exif_pointer.tiff": (lambda: tiff_with_tag(34665, CARD), PICTURE_IN_CHUNK),

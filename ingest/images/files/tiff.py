@@ -207,20 +207,23 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     """Yield the parts of a TIFF. num_seen: pages that are scanned."""
     file, account = TiffFile(encoded), _Account()
     account.claimed.append((0, file.header_bytes))
-    visited, has_sub_directories = set[int](), False
+    visited, has_others = set[int](), False
     with suppress(struct.error):  # damaged: nothing accounts for what was not reached
         offset = file.first_page
         while offset and offset not in visited:
             visited.add(offset)
             directory = file.directory(offset)
-            has_sub_directories |= _SUB_DIRECTORIES in directory.by_tag
+            has_others |= _SUB_DIRECTORIES in directory.by_tag or directory.by_tag.keys() >= {
+                _STRIP_OFFSETS,
+                _TILE_OFFSETS,
+            }
             if len(visited) <= num_seen:
                 account.add_page(file, directory, len(visited) - 1)
             else:
                 account.frames.append((directory.first, directory.last))
                 account.frames.extend(_pixels(file, directory)[0])
             offset = directory.following
-    yield from account.pieces(file, has_sub_directories)
+    yield from account.pieces(file, has_others)
 
 
 @dataclass(frozen=True)
@@ -269,13 +272,13 @@ class _Account:
             if len(offsets) < _MAX_INNER:
                 offsets.extend(file.numbers(inner, _INTEROPERABILITY, 1))
 
-    def pieces(self, file: TiffFile, has_sub_directories: bool) -> Iterator[Piece]:
+    def pieces(self, file: TiffFile, has_others: bool) -> Iterator[Piece]:
         encoded, num_bytes = file.encoded, len(file.encoded)
         for kind, ranges in ((Kind.METADATA, self.metadata), (Kind.PIXELS, self.compressed)):
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
         yield Piece(Kind.FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.frames]
-        if has_sub_directories:  # of pictures that are no pages, possibly within metadata; they are not looked at
+        if has_others:  # pictures that are no pages, or a page's strips beside its tiles, of which decoders show either
             yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=max(1, num_bytes_of(unclaimed(claimed, num_bytes))))
             return
         claimed += self.metadata
