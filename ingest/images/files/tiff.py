@@ -187,6 +187,8 @@ _JPEG_OFFSET, _JPEG_BYTES = 513, 514
 _UNCOMPRESSED, _OLD_JPEG, _JPEG = 1, 6, 7
 _DEFLATED = (8, 32946)
 _EXIF, _GPS, _INTEROPERABILITY, _SUB_DIRECTORIES = 34665, 34853, 40965, 330
+_OTHER_PICTURES = ({_SUB_DIRECTORIES}, {_STRIP_OFFSETS, _TILE_OFFSETS})
+"""Tags of pictures that are no pages; of strips beside tiles, some decoders show these and others those."""
 _POSITIONS = frozenset([_STRIP_OFFSETS, _STRIP_BYTES, _TILE_OFFSETS, _TILE_BYTES])
 _METADATA_TAGS = frozenset(
     [
@@ -213,10 +215,7 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
         while offset and offset not in visited:
             visited.add(offset)
             directory = file.directory(offset)
-            has_others |= _SUB_DIRECTORIES in directory.by_tag or directory.by_tag.keys() >= {
-                _STRIP_OFFSETS,
-                _TILE_OFFSETS,
-            }
+            has_others |= any(directory.by_tag.keys() >= tags for tags in _OTHER_PICTURES)
             if len(visited) <= num_seen:
                 account.add_page(file, directory, len(visited) - 1)
             else:
@@ -278,7 +277,7 @@ class _Account:
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
         yield Piece(Kind.FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.frames]
-        if has_others:  # pictures that are no pages, or a page's strips beside its tiles, of which decoders show either
+        if has_others:  # possibly within metadata; they are not looked at
             yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=max(1, num_bytes_of(unclaimed(claimed, num_bytes))))
             return
         claimed += self.metadata
