@@ -515,6 +515,10 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         PICTURE,
     ),
     "cut_off_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD[:-200])), PICTURE),
+    "tiff_of_many_tags.png": (
+        lambda: with_chunks(chunk(b"tEXt", b"x\0II*\0\x08\0\0\0" + b"\xff" * 90_000)),
+        PICTURE_IN_CHUNK,
+    ),
     "private_chunk.png": (lambda: with_chunks(chunk(b"prVt", CARD)), PICTURE_IN_CHUNK),
     "packed_chunk.png": (lambda: with_chunks(chunk(b"prVt", zlib.compress(card().tobytes()))), CHUNK),
     "known_name.png": (lambda: with_chunks(chunk(b"tIME", CARD)), PICTURE_IN_CHUNK),

@@ -170,6 +170,16 @@ def mend_palette(image: Image.Image) -> None:
             image.palette = ImagePalette.raw("RGB;L", bytes(colours))
 
 
+def num_entries(encoded: bytes) -> int:
+    """Count what a decoder may read of the first directory; 0 if there is none."""
+    file = TiffFile(encoded)
+    try:
+        first, last = file._entries(file.first_page)
+    except struct.error:
+        return 0
+    return (min(last, len(encoded)) - first) // (4 + 2 * file._offset_bytes)
+
+
 def second_directory(encoded: bytes) -> bytes | None:
     """Return the file with its second directory as the first one, or None. EXIF has its thumbnail there."""
     file = TiffFile(encoded)
