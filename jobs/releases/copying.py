@@ -191,10 +191,9 @@ def _copying(copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Calla
 
 
 def _given_up(task: tuple[int, Share]) -> Copied:
-    number, share = task
-    killed = f"{printable(share.shard)}: each of {TRIES} processes that copied it died"
+    killed = f"{printable(task[1].shard)}: each of {TRIES} processes that copied it died"
     cause = "by a picture that crashes its decoder, or for lack of memory, of which --processes 1 takes the least"
-    return Copied(number, changed=f"{killed}, {cause}; nothing is released")
+    return Copied(task[0], changed=f"{killed}, {cause}; nothing is released")
 
 
 def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Generator[Copied, None, None]:

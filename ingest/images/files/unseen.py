@@ -123,19 +123,17 @@ class PictureSearch:
         return any(self._compared(content, name) == "copy" for name in _COPY_FORMATS)
 
     def _judged(self, inner: Inner) -> Outcome:
-        self._candidates_left -= 1
+        files = [*inner.files()]
+        num_all = sum(map(num_entries, files)) if inner.format == "TIFF" else 0
+        self._candidates_left -= 1 + num_all // _ENTRIES_OF_A_CANDIDATE
         if self._candidates_left < 0 or not inner.format:
             return "new"
-        outcomes = [self._compared(file, inner.format) for file in inner.files()]
+        outcomes = [self._compared(file, inner.format) for file in files]
         return "new" if "new" in outcomes else "copy" if "copy" in outcomes else "none"
 
     def _compared(self, content: bytes, format_name: str) -> Outcome:
         """Compare a picture. One with more pixels than the scanned image is not decoded and counts as new."""
         outcome: Outcome = "none"
-        if format_name == "TIFF":
-            self._candidates_left -= num_entries(content) // _ENTRIES_OF_A_CANDIDATE
-            if self._candidates_left < 0:
-                return "new"
         try:
             picture = memory.opened(content, (format_name,))
             outcome = "new" if format_name in _SURE else "none"
