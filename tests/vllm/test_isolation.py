@@ -135,7 +135,7 @@ def test_an_engine_leaves_no_file_in_the_temporary_folder(
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     monkeypatch.delenv("VLLM_RPC_BASE_PATH")
     monkeypatch.setattr(multiprocessing, "get_context", warm_start._get_context)
-    running = engine_module("vllm").load(EngineOptions(model=str(checkpoint)))
+    running: Any = engine_module("vllm").load(EngineOptions(model=str(checkpoint)))
     assert [path for path in folder.rglob("*") if path.is_socket()]
     running.close()
     assert not [path for path in folder.rglob("*") if path.is_socket()]

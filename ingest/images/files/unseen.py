@@ -279,8 +279,10 @@ def bmp_pieces(encoded: bytes) -> Iterator[Piece]:
     """Yield the parts of a BMP."""
     image = _opened(encoded)
     decoder, _, pixels, arguments = image.tile[0]
-    info_bytes = min(_MAX_INFO_BYTES, _number(encoded, 14, 4))
-    num_bits, colour_bytes = (_number(encoded, 28, 2), 4) if info_bytes > 12 else (_number(encoded, 24, 2), 3)
+    info_bytes = min(_MAX_INFO_BYTES, icon.number_at(encoded, 14, 4))
+    num_bits, colour_bytes = (
+        (icon.number_at(encoded, 28, 2), 4) if info_bytes > 12 else (icon.number_at(encoded, 24, 2), 3)
+    )
     palette_bytes = colour_bytes * 2**num_bits if num_bits <= 8 else 0
     header = _FILE_HEADER_BYTES + info_bytes + _MASK_BYTES + palette_bytes
     if decoder == "raw" and isinstance(arguments, tuple):
@@ -304,10 +306,6 @@ def _skipped(pixels: bytes, width: int, mode: str, row_bytes: int) -> bytes:
 def _opened(encoded: bytes) -> ImageFile.ImageFile:
     """Open the image without loading it, since that empties `tile`."""
     return Image.open(io.BytesIO(encoded), formats=("BMP", "PPM"))
-
-
-def _number(encoded: bytes, offset: int, num_bytes: int) -> int:
-    return int.from_bytes(encoded[offset : offset + num_bytes], "little")
 
 
 def ppm_pieces(encoded: bytes) -> Iterator[Piece]:
