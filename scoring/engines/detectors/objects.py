@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Detection
-from scoring.engines.detectors.models import open_session
+from scoring.engines.detectors.models import open_network
 
 Floats = npt.NDArray[np.float32]
 
@@ -42,7 +42,7 @@ class Thing(Detection):
 
 class ObjectFinder:
     def __init__(self) -> None:
-        self._session = open_session("nanodet_g_coco.onnx")
+        self._network = open_network("nanodet_g_coco.onnx")
 
     def find(self, pixels: Pixels) -> list[Thing]:
         """Find things, surest first. pixels: uint8 RGB of shape (height, width, 3)."""
@@ -52,7 +52,7 @@ class ObjectFinder:
         scale = LONGER_SIDE_PX / max(height, width)
         seen_size = [max(32, round(side * scale / 32) * 32) for side in (height, width)]
         image = cv2.resize(pixels, (seen_size[1], seen_size[0]), interpolation=cv2.INTER_AREA)
-        scores, distances = self._session.run(["scores", "dist"], {"image": image[None]})
+        scores, distances = self._network(image[None])
         cells = np.flatnonzero(scores[0].max(axis=1) >= CONFIDENCE)
         boxes = _boxes(distances[0, cells], cells, (seen_size[0], seen_size[1]))
         boxes *= np.array([width / seen_size[1], height / seen_size[0]] * 2, np.float32)

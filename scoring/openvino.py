@@ -1,0 +1,93 @@
+"""OpenVINO, a library that runs networks faster than onnxruntime on most processors, where it is installed.
+
+It is fast only in shapes for which a network was compiled. So inputs are padded to few shapes, at the right and lower
+edge, and each shape is compiled when it is first met, in about 0.15 s. Processors that multiply numbers of 16 bits
+(bfloat16) do so: half of the time or less, and a few answers differ (`docs/measured/detectors.md`).
+"""
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+PACKAGE = "openvino"
+
+MAX_SHAPES = 16
+"""Compiled shapes that a network keeps; each takes 20 to 70 MB."""
+
+Array = npt.NDArray[Any]
+
+
+@cache
+def version_and_precision() -> str | None:
+    """Return both, such as "2026.4.1 bf16", since both can change answers; None if OpenVINO is not installed."""
+    try:
+        return f"{version(PACKAGE)} {_precision()}"
+    except PackageNotFoundError:
+        return None
+
+
+def _precision() -> str:
+    return "bf16" if "BF16" in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES") else "f32"
+
+
+@cache
+def _core() -> Any:
+    from openvino import Core
+
+    return Core()
+
+
+class OpenVinoNetwork:
+    """A network on one CPU thread. Call it with its input to get its outputs, in the order of the file."""
+
+    def __init__(self, file: Path, sides_px: Sequence[int] = (), padding: float = 0):
+        """Read an ONNX file.
+
+        sides_px: heights and widths to which inputs of shape (1, channels, height, width) are padded, ascending; a
+        longer one is left as it is, as all are without them. padding: value of the added pixels.
+        """
+        self._model = _core().read_model(file)
+        self._sides_px, self._padding = sides_px, padding
+        self._compiled = lru_cache(MAX_SHAPES)(self._compile)
+
+    def __call__(self, inputs: Array) -> list[Array]:
+        """Return the outputs; those of shape (1, channels, height, width) without the part that shows padding."""
+        padded = self._padded(inputs)
+        outputs = list(self._compiled(padded.shape).infer({0: padded}, share_inputs=True).to_tuple())
+        if padded is inputs:
+            return outputs
+        (height, width), (padded_height, padded_width) = inputs.shape[2:], padded.shape[2:]
+        return [
+            output[:, :, : output.shape[2] * height // padded_height, : output.shape[3] * width // padded_width]
+            if output.ndim == 4
+            else output
+            for output in outputs
+        ]
+
+    def _padded(self, inputs: Array) -> Array:
+        if not self._sides_px:
+            return inputs
+        height, width = (
+            next((side for side in self._sides_px if side >= length), length) for length in inputs.shape[2:]
+        )
+        if (height, width) == inputs.shape[2:]:
+            return inputs
+        padded = np.full((*inputs.shape[:2], height, width), self._padding, inputs.dtype)
+        padded[:, :, : inputs.shape[2], : inputs.shape[3]] = inputs
+        return padded
+
+    def _compile(self, shape: tuple[int, ...]) -> Any:
+        model = self._model.clone()  # which shares the weights
+        model.reshape({model.inputs[0].any_name: list(shape)})
+        settings = {
+            "INFERENCE_NUM_THREADS": 1,
+            "NUM_STREAMS": 1,
+            "ENABLE_CPU_PINNING": False,  # processes beside each other would share a core
+            "INFERENCE_PRECISION_HINT": _precision(),
+        }
+        return _core().compile_model(model, "CPU", settings).create_infer_request()
