@@ -45,14 +45,14 @@ def _core() -> Any:
 class OpenVinoNetwork:
     """A network on one CPU thread. Call it with its input to get its outputs, in the order of the file."""
 
-    def __init__(self, file: Path, sides_px: Sequence[int] = (), padding: float = 0):
+    def __init__(self, file: Path, sides_px: Sequence[int] = ()):
         """Read an ONNX file.
 
         sides_px: heights and widths to which inputs of shape (1, channels, height, width) are padded, ascending; a
-        longer one is left as it is, as all are without them. padding: value of the added pixels.
+        longer one is left as it is, as all are without them.
         """
         self._model = _core().read_model(file)
-        self._sides_px, self._padding = sides_px, padding
+        self._sides_px = sides_px
         self._compiled = lru_cache(MAX_SHAPES)(self._compile)
 
     def __call__(self, inputs: Array) -> list[Array]:
@@ -70,16 +70,14 @@ class OpenVinoNetwork:
         ]
 
     def _padded(self, inputs: Array) -> Array:
+        """Repeat the last row and column of pixels: at an edge, the networks would see something."""
         if not self._sides_px:
             return inputs
-        height, width = (
-            next((side for side in self._sides_px if side >= length), length) for length in inputs.shape[2:]
+        height, width = inputs.shape[2:]
+        below, beside = (
+            next((side for side in self._sides_px if side >= length), length) - length for length in (height, width)
         )
-        if (height, width) == inputs.shape[2:]:
-            return inputs
-        padded = np.full((*inputs.shape[:2], height, width), self._padding, inputs.dtype)
-        padded[:, :, : inputs.shape[2], : inputs.shape[3]] = inputs
-        return padded
+        return np.pad(inputs, ((0, 0), (0, 0), (0, below), (0, beside)), mode="edge") if below or beside else inputs
 
     def _compile(self, shape: tuple[int, ...]) -> Any:
         model = self._model.clone()  # which shares the weights

@@ -1,0 +1,89 @@
+"""The detectors with OpenVINO, which only this environment has, against onnxruntime."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+
+from ingest.errors import EngineError
+from ingest.images.decode import DecodedImage, decode
+from ingest.images.pixels import ImageLimits
+from jobs.scanning.engine_host import _refuse_other_packages
+from scoring import openvino
+from scoring.assessment import Assessment, EngineOptions, View
+from scoring.engines import detectors
+from scoring.engines.detectors import faces, models, ocr
+from scoring.privacy import IS_DECISIVE
+from tests.engines.pages import CORPUS
+
+pytest.importorskip("openvino", reason="the openvino extra is not installed")
+
+DECODED = (decode(path.read_bytes(), ImageLimits(max_side_px=800)) for path in sorted(CORPUS.rglob("*.*g")))
+DEMO = [View(image.views[0], image.metadata, "") for image in DECODED if isinstance(image, DecodedImage)]
+
+
+@contextmanager
+def onnxruntime_alone() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(openvino, "version_and_precision", lambda: None)
+        yield
+
+
+def answers() -> list[Assessment]:
+    outcomes = detectors.load(EngineOptions()).assess(DEMO)
+    assert all(isinstance(outcome, Assessment) for outcome in outcomes), outcomes
+    return [outcome for outcome in outcomes if isinstance(outcome, Assessment)]
+
+
+def face_areas(some: list[Assessment]) -> np.ndarray:
+    boxes = [box for answer in some for box in answer.boxes if box.kind.startswith("face")]
+    return np.array([(box.x_min, box.y_min, box.x_max, box.y_max) for box in boxes])
+
+
+def test_the_demo_pictures_get_the_same_answers() -> None:
+    by_openvino = answers()
+    with onnxruntime_alone():
+        by_onnxruntime = answers()
+    values, others = (np.array([answer.values for answer in some]) for some in (by_openvino, by_onnxruntime))
+    assert np.mean((values == others) | (np.isnan(values) & np.isnan(others))) >= 0.98
+    private, also_private = (np.nan_to_num(some[:, IS_DECISIVE]).max(axis=1) > 0 for some in (values, others))
+    assert private.tolist() == also_private.tolist()
+    assert private.any()
+    assert not private.all()
+    assert face_areas(by_openvino) == pytest.approx(face_areas(by_onnxruntime), abs=0.01)
+    assert len(face_areas(by_openvino)) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "sides_px", "shape"),
+    [
+        ("centerface.onnx", faces.SIDES_PX, (1, 3, 544, 736)),  # both sides are padded
+        ("centerface.onnx", faces.SIDES_PX, (1, 3, 448, 800)),  # neither is
+        ("PP-OCRv6_det_small_int8.onnx", ocr.SIDES_PX, (1, 3, 192, 992)),  # one is longer than all shapes
+    ],
+)
+def test_the_outputs_are_of_the_input_without_padding(
+    name: str, sides_px: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    inputs = np.zeros(shape, np.float32)
+    outputs = models.open_network(name, sides_px)(inputs)
+    with onnxruntime_alone():
+        expected = models.open_network(name, sides_px)(inputs)
+    assert [output.shape for output in outputs] == [output.shape for output in expected]
+
+
+def test_the_run_says_which_openvino_and_which_precision() -> None:
+    description = detectors.describe(EngineOptions())
+    assert description.versions["openvino"] in {f"{version('openvino')} {name}" for name in ("bf16", "f32")}
+    assert "PP-OCRv6_det_small.onnx" in description.weights
+    assert len(description.weights) == 5
+    with onnxruntime_alone():
+        alone = detectors.describe(EngineOptions())
+        assert alone.versions["openvino"] == "none"
+        assert "PP-OCRv6_det_small_int8.onnx" in alone.weights
+        with pytest.raises(EngineError, match=r"openvino is \d.* where the engine was described, and none here"):
+            _refuse_other_packages(description.versions)
+    with pytest.raises(EngineError, match=r"openvino is none where the engine was described, and \d.* here"):
+        _refuse_other_packages(alone.versions)
