@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ MAX_SHAPES = 16
 """Compiled shapes that a network keeps; each takes 20 to 70 MB."""
 
 Array = npt.NDArray[Any]
+Padding = Literal["edge", "constant"]
 
 
 @cache
@@ -45,14 +46,14 @@ def _core() -> Any:
 class OpenVinoNetwork:
     """A network on one CPU thread. Call it with its input to get its outputs, in the order of the file."""
 
-    def __init__(self, file: Path, sides_px: Sequence[int] = ()):
+    def __init__(self, file: Path, sides_px: Sequence[int] = (), padding: Padding = "edge"):
         """Read an ONNX file.
 
         sides_px: heights and widths to which inputs of shape (1, channels, height, width) are padded, ascending; a
-        longer one is left as it is, as all are without them.
+        longer one is left as it is, as all are without them. padding: the last row and column, or zeros.
         """
         self._model = _core().read_model(file)
-        self._sides_px = sides_px
+        self._sides_px, self._padding = sides_px, padding
         self._compiled = lru_cache(MAX_SHAPES)(self._compile)
 
     def __call__(self, inputs: Array) -> list[Array]:
@@ -70,14 +71,11 @@ class OpenVinoNetwork:
         ]
 
     def _padded(self, inputs: Array) -> Array:
-        """Repeat the last row and column of pixels: at an edge, the networks would see something."""
         if not self._sides_px:
             return inputs
-        height, width = inputs.shape[2:]
-        below, beside = (
-            next((side for side in self._sides_px if side >= length), length) - length for length in (height, width)
-        )
-        return np.pad(inputs, ((0, 0), (0, 0), (0, below), (0, beside)), mode="edge") if below or beside else inputs
+        lengths = inputs.shape[2:]
+        more = [next((side for side in self._sides_px if side >= length), length) - length for length in lengths]
+        return np.pad(inputs, [(0, 0), (0, 0), *((0, n) for n in more)], mode=self._padding) if any(more) else inputs
 
     def _compile(self, shape: tuple[int, ...]) -> Any:
         model = self._model.clone()  # which shares the weights

@@ -82,10 +82,10 @@ Network = Callable[[npt.NDArray[Any]], Sequence[npt.NDArray[Any]]]
 """Takes the input of a network, and returns its outputs in the order of the file."""
 
 
-def open_network(name: str, sides_px: Sequence[int] = ()) -> Network:
-    """Open one of our model files: with OpenVINO where it is installed. sides_px: as of `OpenVinoNetwork`."""
+def open_network(name: str, sides_px: Sequence[int] = (), padding: openvino.Padding = "edge") -> Network:
+    """Open a model file: with OpenVINO where it is installed. sides_px, padding: as of `OpenVinoNetwork`."""
     if openvino.version_and_precision():
-        return openvino.OpenVinoNetwork(checked_path(name), sides_px)
+        return openvino.OpenVinoNetwork(checked_path(name), sides_px, padding)
     session = session_of(str(checked_path(name)))
     (name_of_input,) = (described.name for described in session.get_inputs())
     return lambda inputs: session.run(None, {name_of_input: inputs})

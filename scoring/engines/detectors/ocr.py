@@ -6,7 +6,7 @@ of the detection stage follows the area, so that a picture without writing takes
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,10 +43,10 @@ CELL_PX = 32
 """The network needs sides that are multiples of this."""
 NEAR_PX = 6
 """Distance from a change between two views, in pixels of the look, within which writing is searched again."""
-SIDES_PX = (160, 320, 480, 640, 960)
+SIDES_PX = (320, 480, 640, 960)
 LENGTHS_PX = (48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536)
-"""Sides of pictures, and of lines 48 px high, to which OpenVINO pads: 1.32 and 1.19 times the area on 133 pictures, in
-18 and 12 shapes instead of 97 and 448."""
+"""Sides of pictures, and of lines 48 px high, to which OpenVINO pads: 1.35 and 1.19 times the area on 133 pictures, in
+15 and 12 shapes instead of 97 and 448."""
 MAX_SHAPE = 8
 """Ratio of sides above which rapidocr pads pictures: they are searched by its own method."""
 
@@ -243,8 +243,10 @@ class TextReader:
         self._model(blank, use_det=False, use_cls=False, use_rec=True)
         self._model(blank, use_det=True, use_cls=False, use_rec=False)
         if openvino.version_and_precision():
-            self._model.text_det.session = _session(text_detector(), SIDES_PX)
-            self._model.text_rec.session = _session(TEXT_RECOGNIZER, LENGTHS_PX)
+            find = open_network(text_detector(), SIDES_PX)
+            recognise = open_network(TEXT_RECOGNIZER, LENGTHS_PX, "constant")  # as it was trained
+            self._model.text_det.session = lambda inputs: find(inputs)[0]
+            self._model.text_rec.session = lambda inputs: recognise(inputs)[0]
         self.writing = WritingFinder(self._model)
         self._cut = get_rotate_crop_image
         self._input = TextRecInput
@@ -288,12 +290,6 @@ class TextReader:
             read = self._model.text_rec(self._input(img=list(new.values())))
             self._known |= zip(new, zip(read.txts, map(float, read.scores), strict=True), strict=True)
         return [self._known[key] for key in keys]
-
-
-def _session(name: str, sides_px: Sequence[int]) -> Callable[[Any], Any]:
-    """Return a network as a stage of rapidocr calls it: it returns the first output."""
-    network = open_network(name, sides_px)
-    return lambda inputs: network(inputs)[0]
 
 
 def _sides(quad: Any) -> tuple[float, float]:
