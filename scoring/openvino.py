@@ -1,12 +1,12 @@
-"""OpenVINO, a library that runs networks faster than onnxruntime on most processors, where it is installed.
+"""OpenVINO, a library that runs networks faster than onnxruntime on many processors, where it is installed.
 
-It is fast only in shapes for which a network was compiled. So inputs are padded to few shapes, at the right and lower
-edge, and each shape is compiled when it is first met, in about 0.15 s. Processors that multiply numbers of 16 bits
-(bfloat16) do so: half of the time or less, and a few answers differ (`docs/measured/detectors.md`).
+It prepares a network for each shape of input that it meets, in about 0.05 s. So inputs are padded to few shapes.
+Processors that multiply numbers of 16 bits (bfloat16) do so: in half of the time or less, and a few answers differ
+(`docs/measured/detectors.md`).
 """
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 PACKAGE = "openvino"
-
-MAX_SHAPES = 16
-"""Compiled shapes that a network keeps; each takes 20 to 70 MB."""
 
 Array = npt.NDArray[Any]
 Padding = Literal["edge", "constant"]
@@ -52,14 +49,19 @@ class OpenVinoNetwork:
         sides_px: heights and widths to which inputs of shape (1, channels, height, width) are padded, ascending; a
         longer one is left as it is, as all are without them. padding: the last row and column, or zeros.
         """
-        self._model = _core().read_model(file)
+        settings = {
+            "INFERENCE_NUM_THREADS": 1,
+            "NUM_STREAMS": 1,
+            "ENABLE_CPU_PINNING": False,  # processes beside each other would share a core
+            "INFERENCE_PRECISION_HINT": _precision(),
+        }
+        self._request = _core().compile_model(file, "CPU", settings).create_infer_request()
         self._sides_px, self._padding = sides_px, padding
-        self._compiled = lru_cache(MAX_SHAPES)(self._compile)
 
     def __call__(self, inputs: Array) -> list[Array]:
         """Return the outputs; those of shape (1, channels, height, width) without the part that shows padding."""
         padded = self._padded(inputs)
-        outputs = list(self._compiled(padded.shape).infer({0: padded}, share_inputs=True).to_tuple())
+        outputs = list(self._request.infer({0: padded}, share_inputs=True).to_tuple())
         if padded is inputs:
             return outputs
         (height, width), (padded_height, padded_width) = inputs.shape[2:], padded.shape[2:]
@@ -76,14 +78,3 @@ class OpenVinoNetwork:
         lengths = inputs.shape[2:]
         more = [next((side for side in self._sides_px if side >= length), length) - length for length in lengths]
         return np.pad(inputs, [(0, 0), (0, 0), *((0, n) for n in more)], mode=self._padding) if any(more) else inputs
-
-    def _compile(self, shape: tuple[int, ...]) -> Any:
-        model = self._model.clone()  # which shares the weights
-        model.reshape({model.inputs[0].any_name: list(shape)})
-        settings = {
-            "INFERENCE_NUM_THREADS": 1,
-            "NUM_STREAMS": 1,
-            "ENABLE_CPU_PINNING": False,  # processes beside each other would share a core
-            "INFERENCE_PRECISION_HINT": _precision(),
-        }
-        return _core().compile_model(model, "CPU", settings).create_infer_request()

@@ -21,7 +21,7 @@ from jobs.runtime.checks import (
     finding,
     gpus,
 )
-from scoring import tesseract
+from scoring import openvino, tesseract
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel
 from scoring.engines import DEFAULT, engine_module
@@ -86,11 +86,13 @@ def _check_memory(model: LocalModel | None) -> str:
 def _check_engine(engine: str, options: EngineOptions) -> str:
     description = engine_module(engine).describe(options)
     weights = f"; {', '.join(description.weights)}" if description.weights else ""
-    scripts = ""
+    programs = ""
     if (version := description.versions.get(tesseract.PROGRAM)) is not None:
         meaning = ": only Latin, Chinese and Japanese script is read" if version == "none" else ""
-        scripts = f"; {tesseract.PROGRAM} {version}{meaning}"
-    return f"{description.name}, {description.protocol}{weights}{scripts}"
+        programs = f"; {tesseract.PROGRAM} {version}{meaning}"
+    if (version := description.versions.get(openvino.PACKAGE, "none")) != "none":
+        programs += f"; {openvino.PACKAGE} {version}"
+    return f"{description.name}, {description.protocol}{weights}{programs}"
 
 
 def _check_screen(url: str) -> str:
