@@ -1,8 +1,7 @@
-"""OpenVINO, a library that runs networks faster than onnxruntime on many processors, where it is installed.
+"""OpenVINO, a library that runs networks in less time than onnxruntime, where it is installed.
 
-It prepares a network for each shape of input that it meets, in about 0.05 s. So inputs are padded to few shapes.
-Processors that multiply numbers of 16 bits (bfloat16) do so: in half of the time or less, and a few answers differ
-(`docs/measured/detectors.md`).
+It pays on processors that multiply bfloat16, numbers of 16 bits; a few answers differ (`docs/measured/detectors.md`).
+It prepares a network for each new shape of input, in about 0.05 s. So inputs are padded to few shapes.
 """
 
 from collections.abc import Sequence
@@ -14,29 +13,32 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ingest.errors import EngineError
+
 PACKAGE = "openvino"
+_PRECISION = "bf16"
 
 Array = npt.NDArray[Any]
 Padding = Literal["edge", "constant"]
 
 
 @cache
-def version_and_precision() -> str | None:
-    """Return both, such as "2026.4.1 bf16", since both can change answers; None if OpenVINO is not installed."""
+def in_use() -> str | None:
+    """Return version and precision, "2026.4.1 bf16", since both change answers. None if OpenVINO is not installed, or
+    this processor does not multiply bfloat16: without, it saves no time."""
     try:
-        return f"{version(PACKAGE)} {_precision()}"
+        installed = version(PACKAGE)
     except PackageNotFoundError:
         return None
-
-
-def _precision() -> str:
-    return "bf16" if "BF16" in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES") else "f32"
+    return f"{installed} {_PRECISION}" if "BF16" in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES") else None
 
 
 @cache
 def _core() -> Any:
-    from openvino import Core
-
+    try:
+        from openvino import Core
+    except ImportError as error:
+        raise EngineError("OpenVINO cannot be loaded: install the package openvino again, or remove it") from error
     return Core()
 
 
@@ -53,7 +55,7 @@ class OpenVinoNetwork:
             "INFERENCE_NUM_THREADS": 1,
             "NUM_STREAMS": 1,
             "ENABLE_CPU_PINNING": False,  # processes beside each other would share a core
-            "INFERENCE_PRECISION_HINT": _precision(),
+            "INFERENCE_PRECISION_HINT": _PRECISION,
         }
         self._request = _core().compile_model(file, "CPU", settings).create_infer_request()
         self._sides_px, self._padding = sides_px, padding

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from scoring.engines import detectors
 from scoring.engines.detectors import faces, models, ocr
 from scoring.privacy import IS_DECISIVE
 from tests.engines.pages import CORPUS
+from tests.making import Patch
 
 pytest.importorskip("openvino", reason="the openvino extra is not installed")
 
@@ -24,10 +26,16 @@ DECODED = (decode(path.read_bytes(), ImageLimits(max_side_px=800)) for path in s
 DEMO = [View(image.views[0], image.metadata, "") for image in DECODED if isinstance(image, DecodedImage)]
 
 
+@pytest.fixture(autouse=True)
+def with_openvino(monkeypatch: Patch) -> None:
+    """Also where the processor does not multiply bfloat16: there OpenVINO takes 32 bits."""
+    monkeypatch.setattr(openvino, "in_use", lambda: f"{version('openvino')} bf16")
+
+
 @contextmanager
 def onnxruntime_alone() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(openvino, "version_and_precision", lambda: None)
+        patch.setattr(openvino, "in_use", lambda: None)
         yield
 
 
@@ -76,7 +84,7 @@ def test_the_outputs_are_of_the_input_without_padding(
 
 def test_the_run_says_which_openvino_and_which_precision() -> None:
     description = detectors.describe(EngineOptions())
-    assert description.versions["openvino"] in {f"{version('openvino')} {name}" for name in ("bf16", "f32")}
+    assert description.versions["openvino"] == f"{version('openvino')} bf16"
     assert "PP-OCRv6_det_small.onnx" in description.weights
     assert len(description.weights) == 5
     with onnxruntime_alone():
@@ -87,3 +95,16 @@ def test_the_run_says_which_openvino_and_which_precision() -> None:
             _refuse_other_packages(description.versions)
     with pytest.raises(EngineError, match=r"openvino is none where the engine was described, and \d.* here"):
         _refuse_other_packages(alone.versions)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "expected"), [(["FP32", "BF16"], f"{version('openvino')} bf16"), (["FP32"], None)]
+)
+def test_openvino_is_used_where_the_processor_multiplies_bfloat16(
+    monkeypatch: Patch, capabilities: list[str], expected: str | None
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(openvino, "_core", lambda: SimpleNamespace(get_property=lambda *_: capabilities))
+    openvino.in_use.cache_clear()
+    assert openvino.in_use() == expected
+    openvino.in_use.cache_clear()

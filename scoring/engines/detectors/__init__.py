@@ -56,10 +56,7 @@ def describe(options: EngineOptions) -> EngineDescription:
         presence_only=tuple(key for key in KEYS if key in ASSESSED and key not in ABSENT_UNLESS_FOUND),
         weights={name: SHA256[name] for name in model_files() if checked_path(name)},
         versions=package_versions("detectors", PACKAGES)
-        | {
-            tesseract.PROGRAM: tesseract.version() or "none",
-            openvino.PACKAGE: openvino.version_and_precision() or "none",
-        },
+        | {tesseract.PROGRAM: tesseract.version() or "none", openvino.PACKAGE: openvino.in_use() or "none"},
         max_side_px=MAX_SIDE_PX,
     )
 

@@ -40,7 +40,7 @@ _FOLDERS: dict[str, tuple[str, str]] = {
 
 
 def text_detector() -> str:
-    return _TEXT_DETECTOR_OPENVINO if openvino.version_and_precision() else TEXT_DETECTOR
+    return _TEXT_DETECTOR_OPENVINO if openvino.in_use() else TEXT_DETECTOR
 
 
 def model_files() -> list[str]:
@@ -84,7 +84,7 @@ Network = Callable[[npt.NDArray[Any]], Sequence[npt.NDArray[Any]]]
 
 def open_network(name: str, sides_px: Sequence[int] = (), padding: openvino.Padding = "edge") -> Network:
     """Open a model file: with OpenVINO where it is installed. sides_px, padding: as of `OpenVinoNetwork`."""
-    if openvino.version_and_precision():
+    if openvino.in_use():
         return openvino.OpenVinoNetwork(checked_path(name), sides_px, padding)
     session = session_of(str(checked_path(name)))
     (name_of_input,) = (described.name for described in session.get_inputs())

@@ -242,7 +242,7 @@ class TextReader:
         blank = np.zeros((48, 64, 3), np.uint8)  # the recogniser is loaded by its first use
         self._model(blank, use_det=False, use_cls=False, use_rec=True)
         self._model(blank, use_det=True, use_cls=False, use_rec=False)
-        if openvino.version_and_precision():
+        if openvino.in_use():
             find = open_network(text_detector(), SIDES_PX)
             recognise = open_network(TEXT_RECOGNIZER, LENGTHS_PX, "constant")  # as it was trained
             self._model.text_det.session = lambda inputs: find(inputs)[0]
