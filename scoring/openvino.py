@@ -1,7 +1,7 @@
-"""OpenVINO, a library that runs networks in less time than onnxruntime, where it is installed.
+"""OpenVINO, a library that runs networks in less time than onnxruntime on processors with AMX, where it is installed.
 
-It pays on processors that multiply bfloat16, numbers of 16 bits; a few answers differ (`docs/measured/detectors.md`).
-It prepares a network for each new shape of input, in about 0.05 s. So inputs are padded to few shapes.
+AMX multiplies matrices of bfloat16, numbers of 16 bits, so that a few answers differ (`docs/measured/detectors.md`).
+OpenVINO prepares a network for each new shape of input, in about 0.05 s. So inputs are padded to few shapes.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ingest.errors import EngineError
 
 PACKAGE = "openvino"
-_PRECISION = "bf16"
+_PROCESSORS = Path("/proc/cpuinfo")
 
 Array = npt.NDArray[Any]
 Padding = Literal["edge", "constant"]
@@ -25,12 +25,11 @@ Padding = Literal["edge", "constant"]
 @cache
 def in_use() -> str | None:
     """Return version and precision, "2026.4.1 bf16", since both change answers. None if OpenVINO is not installed, or
-    this processor does not multiply bfloat16: without, it saves no time."""
+    the processor has no AMX: without, it takes more time than onnxruntime."""
     try:
-        installed = version(PACKAGE)
-    except PackageNotFoundError:
+        return f"{version(PACKAGE)} bf16" if "amx_bf16" in _PROCESSORS.read_text().split() else None
+    except (PackageNotFoundError, OSError):  # or this is not Linux
         return None
-    return f"{installed} {_PRECISION}" if "BF16" in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES") else None
 
 
 @cache
@@ -55,7 +54,7 @@ class OpenVinoNetwork:
             "INFERENCE_NUM_THREADS": 1,
             "NUM_STREAMS": 1,
             "ENABLE_CPU_PINNING": False,  # processes beside each other would share a core
-            "INFERENCE_PRECISION_HINT": _PRECISION,
+            "INFERENCE_PRECISION_HINT": "bf16",
         }
         self._request = _core().compile_model(file, "CPU", settings).create_infer_request()
         self._sides_px, self._padding = sides_px, padding

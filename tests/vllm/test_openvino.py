@@ -1,9 +1,10 @@
 """The detectors with OpenVINO, which only this environment has, against onnxruntime."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from types import SimpleNamespace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ DEMO = [View(image.views[0], image.metadata, "") for image in DECODED if isinsta
 
 @pytest.fixture(autouse=True)
 def with_openvino(monkeypatch: Patch) -> None:
-    """Also where the processor does not multiply bfloat16: there OpenVINO takes 32 bits."""
+    """Also where the processor has no AMX: there OpenVINO takes more time."""
     monkeypatch.setattr(openvino, "in_use", lambda: f"{version('openvino')} bf16")
 
 
@@ -97,14 +98,19 @@ def test_the_run_says_which_openvino_and_which_precision() -> None:
         _refuse_other_packages(alone.versions)
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "expected"), [(["FP32", "BF16"], f"{version('openvino')} bf16"), (["FP32"], None)]
-)
-def test_openvino_is_used_where_the_processor_multiplies_bfloat16(
-    monkeypatch: Patch, capabilities: list[str], expected: str | None
+@pytest.mark.parametrize(("flags", "is_used"), [("fpu amx_bf16 amx_int8", True), ("fpu avx512_bf16", False)])
+def test_openvino_is_used_where_the_processor_has_amx(
+    monkeypatch: Patch, tmp_path: Path, flags: str, is_used: bool
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(openvino, "_core", lambda: SimpleNamespace(get_property=lambda *_: capabilities))
-    openvino.in_use.cache_clear()
-    assert openvino.in_use() == expected
-    openvino.in_use.cache_clear()
+    processors = tmp_path / "cpuinfo"
+    processors.write_text(f"processor: 0\nflags: {flags}\n")
+    monkeypatch.setattr(openvino, "_PROCESSORS", processors)
+    assert openvino.in_use.__wrapped__() == (f"{version('openvino')} bf16" if is_used else None)
+
+
+def test_an_openvino_that_cannot_be_loaded_is_one_clear_line(monkeypatch: Patch) -> None:
+    openvino._core.cache_clear()
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(EngineError, match="OpenVINO cannot be loaded: install the package openvino again, or remove"):
+        detectors.load(EngineOptions())
