@@ -40,7 +40,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
 from ingest.formats.origins import Origins
-from ingest.images.rewriting import CoverMethod
+from ingest.images.pixels import CoverMethod
 from scoring.assessment import EngineOptions
 from scoring.policies.reserved import ReservedRule
 from scoring.privacy import (

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
-from ingest.images.rewriting import Area
+from ingest.images.pixels import Area
 from scoring.engines.detectors.findings import fractions
 from scoring.engines.detectors.models import TEXT_DETECTOR, TEXT_RECOGNIZER, checked_path
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import zxingcpp
 
 from ingest.images.pixels import Pixels
-from ingest.images.rewriting import Area
+from ingest.images.pixels import Area
 from scoring.engines.detectors.findings import Finding, fractions
 from scoring.engines.detectors.page import Page
 
