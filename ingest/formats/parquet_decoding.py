@@ -36,9 +36,6 @@ MAX_CPU_S = 600
 MAX_ROW_BYTES = 512 * 2**20
 """Limit of the wanted columns of a row."""
 
-READ_BYTES = 3 * MAX_ROW_BYTES
-"""Peak memory of the process that reads: a row as it comes, unpacked, and as a value."""
-
 MAX_ANSWER_BYTES = MAX_ROW_BYTES + 64 * 2**20
 """A row as a message of Arrow's IPC, which pads the values of each column."""
 

@@ -195,7 +195,7 @@ def _members(
             mtime=int(info.mtime) if 0 <= info.mtime < MAX_MTIME else 0,
         )
         while (member := _plain_member(stream, archive.offset, size)) is not None:
-            archive.offset = member.data_start + -(-member.size // BLOCK) * BLOCK
+            archive.offset = -(-member.end // BLOCK) * BLOCK
             yield member
     next_block = _after_zeros(stream, archive.offset)
     if next_block is None:

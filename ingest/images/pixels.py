@@ -1,4 +1,4 @@
-"""Types of pixels and areas, and the limits of decoding; a module of its own, since settings and engines need no decoder."""
+"""Types of pixels and areas, and limits of decoding: a module of its own, for settings and engines need no decoder."""
 
 from dataclasses import dataclass
 from typing import Literal

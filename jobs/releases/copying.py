@@ -25,6 +25,7 @@ from jobs.releases.plan import Counts, Share, counts_in
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
 from jobs.runtime.cluster import each_on_ray
 from jobs.runtime.processes import OnProgress, shared
+from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
 
@@ -129,16 +130,13 @@ class ShardCopier:
         record = _file_of(self.out, share, ".json")
         if self.resume and (before := self._before(record)) is not None:
             return before
-        mask = None
-        if self.policy.texts == "masked":
-            from scoring.captions import masked as mask  # the rules of text take long to import
         kept = replace(
             kept_of(decisions, share.is_whole),
             rewrite=rewrite,
             members=self.policy.members,
             category=self.corpus.category,
             image_names=self.corpus.image_names,
-            mask=mask,
+            mask=masked if self.policy.texts == "masked" else None,
             origins=self.policy.origins,
             reserved=OWN_NAMES,
         )

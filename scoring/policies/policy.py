@@ -98,7 +98,7 @@ _WHOLE_PICTURE = (SEVERITY_NAMES - {UNKNOWN_LEVEL.name}) | {
 }
 """Columns that judge a picture as a whole."""
 
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 """What is read from a policy's file has no other keys and no other types than declared."""
 
 
