@@ -4,12 +4,26 @@ import math
 import os
 import shlex
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 GPU_EXTRAS = ("vllm", "tune")
+
+
+@contextmanager
+def default_variable(name: str, value: str) -> Iterator[None]:
+    """Within the block, set an environment variable, unless the user has set it."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def install_command(extra: str) -> str:

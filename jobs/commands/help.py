@@ -13,31 +13,41 @@ _ENTRY = re.compile(r"^- \[[^\]]+\]\(([\w/]+)\.md\): (.*(?:\n  .*)*)", re.MULTIL
 """A line of docs/index.md: topic, and what the page is about. Commands and words without a page of their own are in
 backticks in that text."""
 
+_SUBCOMMAND = re.compile(r"^## privsieve (\w+) (\w+)$", re.MULTILINE)
+"""The heading of `docs/commands.md` above a command such as `audit sample`."""
+
 
 @click.command()
-@click.argument("topic", required=False)
-def help(topic: str | None) -> None:
+@click.argument("topic", nargs=-1)
+def help(topic: tuple[str, ...]) -> None:
     """Show a page of the documentation, or list the pages.
 
-    TOPIC is the name of a page, of a command, or a word such as policies, gdpr or heic. Options of a command: privsieve
-    COMMAND --help.
+    TOPIC is the name of a page, of a command such as audit sample, or a word such as policies, gdpr or heic. Options of
+    a command: privsieve COMMAND --help.
     """
-    topic = topic and topic.removesuffix(".md")
+    asked = " ".join(topic).removesuffix(".md")
     pages = resources.files("jobs") / "docs"
-    about, page_of = dict[str, str](), dict[str, str]()
+    about, page_of, verbs_of = dict[str, str](), dict[str, str](), dict[str, list[str]]()
     for entry in _ENTRY.finditer(_text(pages, "index")):
         about.setdefault(entry[1], " ".join(entry[2].split()))
         page_of |= dict.fromkeys([*re.findall(r"`([a-z-]+)`", entry[2]), entry[1]], entry[1])
-    if topic is None:
+    for verb, word in _SUBCOMMAND.findall(_text(pages, "commands")):
+        page_of[f"{verb} {word}"] = page_of[verb]
+        verbs_of.setdefault(word, []).append(verb)
+    page_of = {word: page_of[verbs[0]] for word, verbs in verbs_of.items() if len(verbs) == 1} | page_of
+    if not topic:
         width = max(map(len, about))
         for name, words in about.items():
             write_line(f"{name:{width}}  {words}")
         write_line("next: privsieve help TOPIC")
-    elif topic.lower() in page_of:
-        write_lines(_text(pages, page_of[topic.lower()]))
+    elif asked.lower() in page_of:
+        write_lines(_text(pages, page_of[asked.lower()]))
+    elif verbs := verbs_of.get(asked.lower()):
+        names = ", ".join(f"{verb} {asked}" for verb in verbs)
+        raise QueryError(f'"{asked}" is of several commands; name one of them: {names}')
     else:
         raise QueryError(
-            f'no page is about "{topic}"{did_you_mean(topic, page_of)}; privsieve help lists the pages, and privsieve '
+            f'no page is about "{asked}"{did_you_mean(asked, page_of)}; privsieve help lists the pages, and privsieve '
             "COMMAND --help has the options of a command"
         )
 

@@ -24,7 +24,7 @@ from jobs.releases.files import DECISIONS_SCHEMA, sha256_of
 from jobs.releases.plan import Counts, Share, counts_in
 from jobs.releases.rewriting import ReviewedBoxes, Rewriter, rewritten_rows
 from jobs.runtime.cluster import each_on_ray
-from jobs.runtime.processes import OnProgress, shared
+from jobs.runtime.processes import TRIES, OnProgress, shared
 from scoring.captions import masked
 from scoring.policies.policy import Policy
 from scoring.runs.footers import blocks_at
@@ -177,12 +177,23 @@ def copied_inline(
     """Yield copies as they are done. num_processes, further_after_s: as of `shared`."""
     sent = replace(copier, corpus=replace(copier.corpus, shards=()))  # names would take long to send
     return shared(
-        partial(_copying, sent), enumerate(shares), num_processes=num_processes, further_after_s=further_after_s
+        partial(_copying, sent),
+        enumerate(shares),
+        num_processes=num_processes,
+        further_after_s=further_after_s,
+        given_up=_given_up,
+        only_serves=copier.resume and num_processes > 1,  # a shard may have ended this process before
     )
 
 
 def _copying(copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Callable[[tuple[int, Share]], Copied]]:
     return nullcontext(copier.outcome)
+
+
+def _given_up(task: tuple[int, Share]) -> Copied:
+    killed = f"{printable(task[1].shard)}: each of {TRIES} processes that copied it died"
+    cause = "by a picture that crashes its decoder, or for lack of memory, of which --processes 1 takes the least"
+    return Copied(task[0], changed=f"{killed}, {cause}; nothing is released")
 
 
 def copied_on_ray(copier: ShardCopier, shares: Sequence[Share]) -> Generator[Copied, None, None]:

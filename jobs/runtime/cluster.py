@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar
 import click
 
 from ingest.errors import IncompleteError, PrivsieveError
-from ingest.machine import num_cores
+from ingest.machine import default_variable, num_cores
 from scoring.taxonomy import CARRIED_VARIABLES
 
 Executor = Literal["ray", "inline"]
@@ -145,19 +145,6 @@ def _check_answers(address: str, origin: str) -> None:
         raise PrivsieveError(
             f'Ray address "{address}"{origin}: nothing answers there ({error}); check --ray-address and RAY_ADDRESS'
         ) from None
-
-
-@contextmanager
-def default_variable(name: str, value: str) -> Iterator[None]:
-    """Within the block, set an environment variable, unless the user has set it."""
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
 
 
 def _start() -> None:

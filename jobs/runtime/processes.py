@@ -38,7 +38,8 @@ Prepare = Callable[[OnProgress], AbstractContextManager[Callable[[Task], Answer]
 """
 
 TRIES = ISOLATE_AFTER_DEATHS + 1
-"""Processes for one task, which is then left to the parent. In the last one, a scan looks at each image apart."""
+"""Processes for one task, which is then given up or left to the parent. In the last one, a scan looks at each image
+apart."""
 
 FURTHER_AFTER_S = 2.0
 """Seconds after which further processes begin: small work is done before one of them is ready."""
@@ -63,11 +64,14 @@ def shared(
     further_after_s: float = 0.0,
     num_threads: int = 1,
     on_progress: OnProgress = no_progress,
+    given_up: Callable[[Task], Answer] | None = None,
+    only_serves: bool = False,
 ) -> Generator[Answer, None, None]:
     """Yield what comes of each task, as it is done. Close this generator to end the further processes.
 
     num_processes: with this one; no more begin than there are tasks. further_after_s: seconds after which the others
-    begin. num_threads: of this process.
+    begin. num_threads: of this process. given_up: answers for a task whose processes all died; else this one does it.
+    only_serves: whether this process does nothing while there are others, so that no task can end it.
     """
     work = Work[Task, Answer](tasks)
     further, adding = list[FurtherProcess[Task, Answer]](), threading.Lock()
@@ -76,9 +80,9 @@ def shared(
     def add_process() -> None:
         """Start one more, which adds another for each task that it takes."""
         with adding:
-            if len(further) < num_processes - 1:
+            if len(further) < num_processes - (not only_serves):
                 after_s = 0.0 if further else further_after_s
-                further.append(FurtherProcess(prepare, work, on_progress, after_s, add_process))
+                further.append(FurtherProcess(prepare, work, on_progress, after_s, add_process, given_up))
                 try:
                     further[-1].start()
                 except RuntimeError:  # no thread is to be had: those at work do the rest
@@ -94,7 +98,7 @@ def shared(
                 threading.Thread(target=_do_beside, args=(do, work), daemon=True).start()
                 num_beside += 1
             while True:
-                task = work.take()
+                task = None if only_serves and num_at_work() else work.take()
                 if task is not None:
                     work.ended.put(do(task))
                 elif not num_at_work() and work.ended.empty():
@@ -149,10 +153,11 @@ class FurtherProcess(threading.Thread, Generic[Task, Answer]):
         on_progress: OnProgress,
         after_s: float = 0.0,
         on_task: Callable[[], object] = lambda: None,
+        given_up: Callable[[Task], Answer] | None = None,
     ):
         super().__init__(daemon=True)
         self._prepare, self._work, self._on_progress, self._after_s = prepare, work, on_progress, after_s
-        self._on_task = on_task
+        self._on_task, self._given_up = on_task, given_up
         self._lock, self._is_over, self.begins = threading.Lock(), threading.Event(), threading.Event()
         self._child: ChildProcess | None = None
 
@@ -181,6 +186,7 @@ class FurtherProcess(threading.Thread, Generic[Task, Answer]):
 
     def _done(self, task: Task) -> Answer | None:
         """Return what came of a task; None if no child answers."""
+        num_deaths = 0
         for _ in range(TRIES):
             try:
                 with self._lock:
@@ -199,8 +205,9 @@ class FurtherProcess(threading.Thread, Generic[Task, Answer]):
                         return answer
                     self._on_progress(name, content)
             except (EOFError, OSError):
+                num_deaths += self._child is not None  # else none could be started
                 self._kill()
-        return None
+        return self._given_up(task) if self._given_up and num_deaths == TRIES else None
 
     def _kill(self) -> None:
         with self._lock:

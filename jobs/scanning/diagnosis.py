@@ -5,6 +5,7 @@ from dataclasses import field
 from functools import partial
 from typing import Annotated
 
+from ingest.machine import default_variable
 from ingest.storage.retries import RETRY_VARIABLE
 from jobs.console.engine_options import ChosenOptions, EngineName
 from jobs.console.requests import Option, Url, checked_request
@@ -20,7 +21,6 @@ from jobs.runtime.checks import (
     finding,
     gpus,
 )
-from jobs.runtime.cluster import default_variable
 from scoring import tesseract
 from scoring.assessment import EngineOptions, RemoteEngineModule
 from scoring.engine_facts import LocalModel

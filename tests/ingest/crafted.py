@@ -515,6 +515,10 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
         PICTURE,
     ),
     "cut_off_thumbnail.jpg": (lambda: jpeg(exif=b"Exif\0\0" + exif(CARD[:-200])), PICTURE),
+    "tiff_of_many_tags.png": (
+        lambda: with_chunks(chunk(b"tEXt", b"x\0II*\0\x08\0\0\0" + b"\xff" * 90_000)),
+        PICTURE_IN_CHUNK,
+    ),
     "private_chunk.png": (lambda: with_chunks(chunk(b"prVt", CARD)), PICTURE_IN_CHUNK),
     "packed_chunk.png": (lambda: with_chunks(chunk(b"prVt", zlib.compress(card().tobytes()))), CHUNK),
     "known_name.png": (lambda: with_chunks(chunk(b"tIME", CARD)), PICTURE_IN_CHUNK),
@@ -569,6 +573,10 @@ HIDING: dict[str, tuple[Callable[[], bytes], tuple[str, ...]]] = {
     "gap.bmp": (lambda: bmp_with_gap(b"\0" * 2000 + CARD), PICTURE_IN_CHUNK),
     "sub_directory.tiff": (lambda: tiff_with_pointer(330, card().tobytes()), PICTURE),
     "sub_directory_in_xmp.tiff": (lambda: tiff_with_pointer(330, b"", card().tobytes()), PICTURE),
+    "strips_in_xmp.tiff": (
+        lambda: tiff_with_pointer(273, b"", card().tobytes()).replace(b"\x11\1\4\0", b"\x44\1\4\0", 1),
+        PICTURE,
+    ),
     "sub_directories.tiff": (lambda: tiff_with_tag(330, card().tobytes()), PICTURE),
     "gps_directory.tiff": (lambda: tiff_with_pointer(34853, struct.pack("<H", 216) + base64.b64encode(CARD)), PICTURE),
     "exif_pointer.tiff": (lambda: tiff_with_tag(34665, CARD), PICTURE_IN_CHUNK),

@@ -127,6 +127,8 @@ WITH_XMP: dict[str, Callable[[int], bytes]] = {
 
 SPELLINGS = {
     "spaces": b"tiff:Orientation = '6'",
+    "a character reference": b'tiff:Orientation="&#54;"',
+    "one in base 16": b'tiff:Orientation="&#x0036;"',
     "another prefix": b't:Orientation="6"',
     "an element": b"/><rdf:Description><tiff:Orientation>\n6\n</tiff:Orientation></rdf:Description>",
     "an element with attributes": b"/><rdf:Description><t:Orientation x='y'>6</t:Orientation></rdf:Description>",

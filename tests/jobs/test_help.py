@@ -51,6 +51,22 @@ def test_commands_and_words_without_a_page_of_their_name_show_the_one_that_descr
         assert re.search(word, shown, re.IGNORECASE)
 
 
+def test_each_command_and_the_last_word_of_it_show_the_page_of_the_first(capsys: Capture) -> None:
+    names = re.findall(r"^## privsieve (\w+) (\w+)$", PAGE.read_text(), re.MULTILINE)
+    assert {("audit", "sample"), ("release", "takedown")} <= {*names}
+    for verb, word in names:
+        assert privsieve("help", verb) == 0
+        page_of_verb = capsys.readouterr().out
+        assert privsieve("help", verb, word) == 0
+        assert capsys.readouterr().out == page_of_verb
+        if word not in (*TOPICS, "apply", "fit", "verify"):
+            assert privsieve("help", word) == 0
+            assert capsys.readouterr().out == page_of_verb
+    assert privsieve("help", "verify") == 2
+    expected = '"verify" is of several commands; name one of them: release verify, models verify'
+    assert capsys.readouterr().err == f"privsieve: {expected}\n"
+
+
 def test_what_the_code_says_names_pages_that_are_there() -> None:
     named = {
         topic

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -148,18 +149,21 @@ def test_an_interrupted_release_leaves_no_process_and_no_unfinished_file(
 Copying = Callable[[tuple[int, Share]], Copied]
 
 
-def _killed_once(parent: int, killed: Path, copier: ShardCopier, _: OnProgress) -> AbstractContextManager[Copying]:
-    """The first further process is killed when its first file is written and has not got its name; until then, this
-    one waits."""
+def _killed(
+    parent: int, kills: Path, num_kills: int, copier: ShardCopier, _: OnProgress
+) -> AbstractContextManager[Copying]:
+    """The first further processes are killed when their first file is written and has not got its name; until then,
+    this one waits. It copies nothing of a release that is continued."""
 
     def kill(event: str, args: tuple[object, ...]) -> None:
-        if event == "os.rename" and str(args[0]).startswith(copier.out.path) and not killed.exists():
-            killed.touch()
+        if event == "os.rename" and str(args[0]).startswith(copier.out.path) and len(kills.read_text()) < num_kills:
+            kills.write_text(f"{kills.read_text()}.")
             os.kill(os.getpid(), signal.SIGKILL)
 
     def waiting(task: tuple[int, Share]) -> Copied:
+        assert not copier.resume
         deadline = time.monotonic() + 600
-        while not killed.exists():
+        while len(kills.read_text()) < num_kills:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         return copier.outcome(task)
@@ -171,13 +175,32 @@ def _killed_once(parent: int, killed: Path, copier: ShardCopier, _: OnProgress) 
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_in_the_middle_of_a_copy_leaves_no_file_in_the_release(
-    release: tuple[object, ...], tmp_path: Path, monkeypatch: Patch
+@pytest.mark.parametrize("num_kills", [1, 3])
+def test_processes_that_are_killed_in_the_middle_of_a_copy_leave_no_file_in_the_release(
+    release: tuple[object, ...], tmp_path: Path, num_kills: int, monkeypatch: Patch, capsys: Capture
 ) -> None:
+    """The third that the same shard ends is the last, and a line says which shard."""
     assert privsieve(*release, tmp_path / "alone", "--processes", "1") == 0
-    monkeypatch.setattr(copying, "_copying", partial(_killed_once, os.getpid(), tmp_path / "killed"))
-    assert privsieve(*release, tmp_path / "out", "--processes", "2") == 0
-    assert (tmp_path / "killed").exists()
+    kills = tmp_path / "kills"
+    kills.touch()
+    monkeypatch.setattr(copying, "_copying", partial(_killed, os.getpid(), kills, num_kills))
+    capsys.readouterr()
+    if num_kills == 3:
+        assert privsieve(*release, tmp_path / "out", "--processes", "2", "--quiet") == 1
+        assert re.fullmatch(
+            r"privsieve: 0000.\.tar: each of 3 processes that copied it died, by a picture that crashes its decoder, "
+            r"or for lack of memory, of which --processes 1 takes the least; nothing is released; \S+ holds an "
+            r"unfinished release: continue with --resume, or delete it\n",
+            capsys.readouterr().err,
+        )
+        left = files(tmp_path / "out").keys()
+        assert "release.json" not in left
+        assert not [name for name in left if name.endswith(".part")]
+        release += (tmp_path / "out", "--resume")
+    else:
+        release += (tmp_path / "out",)
+    assert privsieve(*release, "--processes", "2") == 0
+    assert len(kills.read_text()) == num_kills
     assert privsieve("release", "verify", tmp_path / "out") == 0
     assert files(tmp_path / "out") == files(tmp_path / "alone")
 

@@ -32,7 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def warm_starts() -> None:
+def warm_starts(tmp_path_factory: Folders) -> None:
+    """The server that copies processes knows one folder for the sockets of all engines."""
+    os.environ["VLLM_RPC_BASE_PATH"] = str(tmp_path_factory.mktemp("sockets"))
     warm_start.prepare()
 
 

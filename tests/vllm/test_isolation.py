@@ -1,7 +1,9 @@
 """A picture that an engine cannot take costs its own row; what cannot work at all is refused before anything runs."""
 
 import json
+import multiprocessing
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from ingest.errors import EngineError
 from scoring.assessment import EngineOptions, Unscored, View
 from scoring.engines import engine_module
 from scoring.engines.canary import canary, difference, record
+from tests.making import Folders, Patch
+from tests.vllm import warm_start
 from tests.vllm.conftest import picture, probabilities
 
 ENGINES = ("transformers", "vllm")
@@ -121,3 +125,17 @@ def test_another_model_or_wording_is_another_description(checkpoint: Path, adapt
     shutil.copytree(checkpoint, tmp_path / "other")
     _change(tmp_path / "other" / "config.json", note="changed")
     assert list(described(model=str(tmp_path / "other")).weights.values()) != list(plain_one.weights.values())
+
+
+def test_an_engine_leaves_no_file_in_the_temporary_folder(
+    checkpoint: Path, tmp_path_factory: Folders, monkeypatch: Patch
+) -> None:
+    """vLLM leaves seven sockets there. Its processes are started as for users."""
+    folder = tmp_path_factory.mktemp("t")  # short, as the paths of sockets must be
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.delenv("VLLM_RPC_BASE_PATH")
+    monkeypatch.setattr(multiprocessing, "get_context", warm_start._get_context)
+    running: Any = engine_module("vllm").load(EngineOptions(model=str(checkpoint)))
+    assert [path for path in folder.rglob("*") if path.is_socket()]
+    running.close()
+    assert not [path for path in folder.rglob("*") if path.is_socket()]

@@ -49,17 +49,17 @@ def largest(encoded: bytes) -> Entry:
 
 
 def _entries(encoded: bytes) -> Iterator[Entry]:
-    for place in range(_number(encoded, 4, 2)):
+    for place in range(number_at(encoded, 4, 2)):
         at = _HEADER_BYTES + place * _ENTRY_BYTES
-        first = _number(encoded, at + 12, 4)
-        last = first + _number(encoded, at + 8, 4)
+        first = number_at(encoded, at + 12, 4)
+        last = first + number_at(encoded, at + 8, 4)
         if first >= last or last > len(encoded):
             continue
         if encoded.startswith(PNG_MAGIC, first):
             width, height, bits = *(int.from_bytes(encoded[first + n : first + n + 4]) for n in (16, 20)), 0
         else:
-            width, height = _number(encoded, first + 4, 4), _number(encoded, first + 8, 4) // 2
-            bits = _number(encoded, first + 14, 2)
+            width, height = number_at(encoded, first + 4, 4), number_at(encoded, first + 8, 4) // 2
+            bits = number_at(encoded, first + 14, 2)
         yield Entry(first, last, (width, height), bits, place)
 
 
@@ -86,11 +86,11 @@ def _bitmap_bytes(encoded: bytes, entry: Entry) -> int:
     if not entry.bits:
         return len(encoded)
     info = encoded[entry.first : entry.last]
-    num_colours = (_number(info, 32, 4) or 2**entry.bits) if entry.bits <= 8 else 0
+    num_colours = (number_at(info, 32, 4) or 2**entry.bits) if entry.bits <= 8 else 0
     width, height = entry.size
     rows = sum(-(-width * bits // 32) * 4 for bits in (entry.bits, 1)) * height
-    masks = _MASKS_BYTES if _number(info, 16, 4) else 0
-    return _number(info, 0, 4) + masks + 4 * num_colours + rows
+    masks = _MASKS_BYTES if number_at(info, 16, 4) else 0
+    return number_at(info, 0, 4) + masks + 4 * num_colours + rows
 
 
 def metadata(encoded: bytes) -> set[str]:
@@ -120,5 +120,5 @@ def pieces(encoded: bytes) -> Iterator[Piece]:
         yield Piece(Kind.TRAILING_DATA if last == len(encoded) else Kind.UNKNOWN_CHUNK, encoded[first:last])
 
 
-def _number(encoded: bytes, offset: int, num_bytes: int) -> int:
+def number_at(encoded: bytes, offset: int, num_bytes: int) -> int:
     return int.from_bytes(encoded[offset : offset + num_bytes], "little")

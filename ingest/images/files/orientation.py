@@ -5,6 +5,7 @@ The decoder of HEIF turns as the boxes say, and no viewer follows its EXIF. The 
 are stored. Source: EXIF 2.3, tag 0x0112.
 """
 
+import html
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from ingest.images.files.metadata import DAMAGED
 
 _TAG = ExifTags.Base.Orientation
 _XMP_NAMES = ("xmp", "XML:com.adobe.xmp")
-_IN_XMP = re.compile(rb"[:<]Orientation(?:\s{0,64}=\s{0,64}[\"']|(?:\s[^<>]{0,128})?>)\s{0,64}([2-8])\s{0,64}[\"'<]")
-"""As an attribute or an element, of any prefix. Repetitions are limited, since packets can have megabytes of spaces."""
+_IN_XMP = re.compile(
+    rb"[:<]Orientation(?:\s{0,64}=\s{0,64}[\"']|(?:\s[^<>]{0,128})?>)\s{0,64}([2-8]|&#x?\w{2,8};)\s{0,64}[\"'<]"
+)
+"""As an attribute or an element, of any prefix, also as a character reference. Repetitions are limited, since packets
+can have megabytes of spaces."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ def without_xmp(image: Image.Image) -> int | None:
     packets = [image.info.pop(name, b"") for name in _XMP_NAMES]
     content = b"".join(packet if isinstance(packet, bytes) else str(packet).encode() for packet in packets)
     match = _IN_XMP.search(content.replace(b"\0", b"")) if content else None  # zeros: of UTF-16
-    return int(match[1]) if match else None
+    digit = html.unescape(match[1].decode()) if match else ""
+    return int(digit) if digit in [*"2345678"] else None
 
 
 def is_turned_by_decoder(image: Image.Image) -> bool:

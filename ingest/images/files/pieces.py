@@ -28,7 +28,7 @@ class Kind:
 UNSEEN_KINDS = {
     Kind.EMBEDDED_IMAGE: (
         "another picture inside the file, unless found to be a smaller copy of what was scanned; any TIFF with "
-        "sub-directories, such as pyramids"
+        "sub-directories, such as pyramids, or with both strips and tiles"
     ),
     Kind.FRAMES: "frames or pages after those that were scanned; any animated AVIF",
     Kind.HIDDEN_PIXELS: "pixels that no viewer shows: a scan that another one replaces, or a pattern in equal colours",

@@ -170,6 +170,16 @@ def mend_palette(image: Image.Image) -> None:
             image.palette = ImagePalette.raw("RGB;L", bytes(colours))
 
 
+def num_entries(encoded: bytes) -> int:
+    """Count what a decoder may read of the first directory; 0 if there is none."""
+    file = TiffFile(encoded)
+    try:
+        first, last = file._entries(file.first_page)
+    except struct.error:
+        return 0
+    return (min(last, len(encoded)) - first) // (4 + 2 * file._offset_bytes)
+
+
 def second_directory(encoded: bytes) -> bytes | None:
     """Return the file with its second directory as the first one, or None. EXIF has its thumbnail there."""
     file = TiffFile(encoded)
@@ -187,6 +197,8 @@ _JPEG_OFFSET, _JPEG_BYTES = 513, 514
 _UNCOMPRESSED, _OLD_JPEG, _JPEG = 1, 6, 7
 _DEFLATED = (8, 32946)
 _EXIF, _GPS, _INTEROPERABILITY, _SUB_DIRECTORIES = 34665, 34853, 40965, 330
+_OTHER_PICTURES = ({_SUB_DIRECTORIES}, {_STRIP_OFFSETS, _TILE_OFFSETS})
+"""Tags of pictures that are no pages; of strips beside tiles, some decoders show these and others those."""
 _POSITIONS = frozenset([_STRIP_OFFSETS, _STRIP_BYTES, _TILE_OFFSETS, _TILE_BYTES])
 _METADATA_TAGS = frozenset(
     [
@@ -207,20 +219,20 @@ def pieces(encoded: bytes, num_seen: int) -> Iterator[Piece]:
     """Yield the parts of a TIFF. num_seen: pages that are scanned."""
     file, account = TiffFile(encoded), _Account()
     account.claimed.append((0, file.header_bytes))
-    visited, has_sub_directories = set[int](), False
+    visited, has_others = set[int](), False
     with suppress(struct.error):  # damaged: nothing accounts for what was not reached
         offset = file.first_page
         while offset and offset not in visited:
             visited.add(offset)
             directory = file.directory(offset)
-            has_sub_directories |= _SUB_DIRECTORIES in directory.by_tag
+            has_others |= any(directory.by_tag.keys() >= tags for tags in _OTHER_PICTURES)
             if len(visited) <= num_seen:
                 account.add_page(file, directory, len(visited) - 1)
             else:
                 account.frames.append((directory.first, directory.last))
                 account.frames.extend(_pixels(file, directory)[0])
             offset = directory.following
-    yield from account.pieces(file, has_sub_directories)
+    yield from account.pieces(file, has_others)
 
 
 @dataclass(frozen=True)
@@ -269,13 +281,13 @@ class _Account:
             if len(offsets) < _MAX_INNER:
                 offsets.extend(file.numbers(inner, _INTEROPERABILITY, 1))
 
-    def pieces(self, file: TiffFile, has_sub_directories: bool) -> Iterator[Piece]:
+    def pieces(self, file: TiffFile, has_others: bool) -> Iterator[Piece]:
         encoded, num_bytes = file.encoded, len(file.encoded)
         for kind, ranges in ((Kind.METADATA, self.metadata), (Kind.PIXELS, self.compressed)):
             yield from (Piece(kind, encoded[first:last]) for first, last in merged(ranges, num_bytes))
         yield Piece(Kind.FRAMES, b"", num_bytes_of(merged(self.frames, num_bytes)))
         claimed = [*self.claimed, *self.compressed, *self.frames]
-        if has_sub_directories:  # of pictures that are no pages, possibly within metadata; they are not looked at
+        if has_others:  # possibly within metadata; they are not looked at
             yield Piece(Kind.EMBEDDED_IMAGE, num_bytes=max(1, num_bytes_of(unclaimed(claimed, num_bytes))))
             return
         claimed += self.metadata

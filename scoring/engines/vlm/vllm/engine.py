@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from ingest.errors import EngineError
+from ingest.machine import default_variable
 from scoring.assessment import ENGINE_ERROR, BuiltWith, Outcome, Unscored, View
 from scoring.engines.canary import CircuitBreaker
 from scoring.engines.picture import prepared
@@ -36,7 +38,7 @@ from scoring.engines.vlm.prompting import VLLM_MAX_TOKENS, Prompter, TokenPrompt
 from scoring.engines.vlm.settings import VlmSettings
 from scoring.engines.vlm.vllm.inputs import FRAMES, InputMaker
 from scoring.engines.vlm.vllm.options import COMPILATION, VARIABLES
-from scoring.engines.vlm.vllm.starting import alone_on_gpu, last_words
+from scoring.engines.vlm.vllm.starting import SOCKETS_VARIABLE, alone_on_gpu, last_words
 from scoring.engines.vlm.vllm.worker import ADAPTER, LOADER, STILLS, overrides
 from scoring.protocols.interface import Answer, Generate, Prompt, Protocol, TextAnswer
 
@@ -115,7 +117,9 @@ class VllmEngine:
         threading.Thread(target=self._loop.run_forever, name="vllm requests", daemon=True).start()
         self._num_outcomes_left = 0
         self._lock = threading.Lock()
-        self._engine = _started(chosen, self.prompter, setup, skeleton)
+        self._sockets = TemporaryDirectory(prefix="vllm-")  # short, since paths of sockets are
+        with default_variable(SOCKETS_VARIABLE, self._sockets.name):
+            self._engine = _started(chosen, self.prompter, setup, skeleton)
         self._in_workers("end_with", os.getpid())
         self._inputs = InputMaker(self._engine, self.prompter)
 
@@ -210,8 +214,9 @@ class VllmEngine:
         return max(map(tuple, self._in_workers("gpu_memory")), default=(0, 0))
 
     def close(self) -> None:
-        """End vLLM's processes."""
+        """End vLLM's processes, and remove the sockets that they leave."""
         self._wait(self._closed())
+        self._sockets.cleanup()
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _closed(self) -> None:

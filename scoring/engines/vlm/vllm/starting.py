@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ingest.machine import default_variable
+
 CONFIG_VARIABLE = "VLLM_LOGGING_CONFIG_PATH"
+SOCKETS_VARIABLE = "VLLM_RPC_BASE_PATH"
 REASON = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 REASON_LENGTH = 300
 """Characters of vLLM's own line that are shown."""
@@ -57,17 +60,14 @@ def last_words() -> Iterator[Callable[[], str]]:
         config["handlers"]["last_words"] = {"class": "logging.FileHandler", "level": "ERROR", "filename": str(log)}
         config["loggers"]["vllm"]["handlers"].append("last_words")
         Path(folder, "config.json").write_text(json.dumps(config))
-        is_ours = CONFIG_VARIABLE not in os.environ
-        if is_ours:  # for processes that begin anew; those that are forked have the handler
-            os.environ[CONFIG_VARIABLE] = str(Path(folder, "config.json"))
         logging.getLogger("vllm").addHandler(handler)
         try:
-            yield lambda: reason_in(log.read_text(errors="replace"))
+            # For processes that begin anew; those that are forked have the handler.
+            with default_variable(CONFIG_VARIABLE, str(Path(folder, "config.json"))):
+                yield lambda: reason_in(log.read_text(errors="replace"))
         finally:
             logging.getLogger("vllm").removeHandler(handler)
             handler.close()
-            if is_ours:
-                del os.environ[CONFIG_VARIABLE]
 
 
 def reason_in(log: str) -> str:
