@@ -1,6 +1,5 @@
 """The command line: verbs are found by name and imported only when called, so that --help answers at once."""
 
-import gc
 import importlib
 import os
 import sys
@@ -105,9 +104,7 @@ class _Verbs(Commands):
         if cmd_name not in VERBS:
             return None
         keep_pandas_away()
-        gc.disable()  # imports make no garbage
         command = getattr(command_module(cmd_name), cmd_name)
-        gc.enable()
         assert isinstance(command, click.Command)
         add_settings(command, (cmd_name,), EXAMPLES.get(cmd_name, ()))
         return command

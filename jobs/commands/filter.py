@@ -20,6 +20,7 @@ from jobs.releases.filtering import (
     check_destination,
     plan_filter,
 )
+from jobs.releases.guaranteeing import percent
 from jobs.releases.plan import Counts
 from jobs.releases.record import GuaranteeRecord, UrlCounts
 from jobs.runtime.cluster import command_session
@@ -99,8 +100,6 @@ def _print(planned: FilterPlan, counts: Counts, verb: str) -> None:
 def _print_guarantee(promised: GuaranteeRecord | None, counts: Counts) -> None:
     if promised is None:
         return
-    from jobs.releases.guaranteeing import percent
-
     by = shown(promised.by)
     rule = "the policy alone drops enough" if promised.threshold is None else f"{by} >= {readable(promised.threshold)}"
     write_line(f"guarantee: {promised.promise}")

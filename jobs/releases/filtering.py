@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from ingest.errors import IncompleteError, PolicyError, PrivsieveError, StorageError, number_of
 from ingest.formats import Source
@@ -26,6 +26,7 @@ from jobs.releases.decider import Decider
 from jobs.releases.destination import refuse_loss, refuse_misplaced, refuse_own_names
 from jobs.releases.files import as_json
 from jobs.releases.finishing import finish
+from jobs.releases.guaranteeing import Guarantee, guarantee
 from jobs.releases.overruling import decided_rows
 from jobs.releases.plan import Counts, Plan, Share, cautions, plan_release, unanswered_in
 from jobs.releases.previous import PreviousRelease, previous_release
@@ -56,9 +57,6 @@ from scoring.runs.lease import Lease, lease
 from scoring.runs.record import RunRecord, read_record
 from scoring.runs.source import source_of
 from scoring.sql.limits import spilling_database
-
-if TYPE_CHECKING:
-    from jobs.releases.guaranteeing import Guarantee
 
 AT_ONCE_BYTES = 2 * 10**8
 """A release of at least this many bytes is copied by all processes from the start; of a smaller one, less would be left
@@ -204,8 +202,6 @@ def plan_filter(request: FilterRequest, feedback: Feedback = SILENT) -> FilterPl
         decider = replace(decider, listed=listed, not_compared=not_compared)
     proven = None
     if request.labels is not None:
-        from jobs.releases.guaranteeing import guarantee
-
         proven = guarantee(request.labels, run, record, decider)
         decider = replace(decider, threshold=proven.threshold)
     decider, groups, urls = _overruled(request, run, record, corpus, decider)
@@ -244,7 +240,7 @@ def _overruled(
         return replace(decider, overruled=decided.overruled()), groups, urls
 
 
-def _refuse_nothing_left(proven: "Guarantee", plan: Plan, policy: Policy) -> str | None:
+def _refuse_nothing_left(proven: Guarantee, plan: Plan, policy: Policy) -> str | None:
     """Raise PolicyError if the guarantee drops every image with a score; return a caution if that was accepted."""
     if plan.num_scored_left or not plan.counts.by_rule["drop", ReservedRule.GUARANTEE]:
         return None

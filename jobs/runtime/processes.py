@@ -6,7 +6,6 @@ A thread of the parent serves each further process. If one dies, a new one does 
 at once when its parent is gone.
 """
 
-import gc
 import sys
 import threading
 import time
@@ -220,9 +219,7 @@ def _serve(connection: Connection) -> None:
     """Do what the parent sends, in the child."""
     keep_pandas_away()
     tasks = received(connection)
-    gc.disable()  # imports make no garbage
     prepare: Prepare[object, object] = tasks.get()
-    gc.enable()
     reported_s = 0.0
 
     def on_progress(name: str, num_images: int) -> None:
