@@ -17,7 +17,8 @@ import click
 from PIL import Image
 
 from ingest.formats import open_source
-from ingest.images.rewriting import CoverMethod, covered
+from ingest.images.pixels import CoverMethod
+from ingest.images.rewriting import covered
 from scoring.engines.detectors.covering import cover_targets
 
 DEMO = Path(__file__).parents[1] / "jobs" / "demo" / "corpus"

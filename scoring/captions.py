@@ -38,34 +38,6 @@ def caption_kinds(caption: str) -> tuple[str, ...]:
     return tuple(sorted(kind for kind, holds in CAPTION_KINDS.items() if any(map(holds, pieces))))
 
 
-_REPEATED = re.compile(r"[\"“”«»„‹›「」『』]|(?<!\w)['‘]|\d[\d\s.,/-]{2,}|\b(?=\w*\d)(?=\w*[A-Za-z])\w+")
-"""An opening quotation mark, a number of three digits or more, or a word with letters and digits."""
-
-_SENTENCE_END = re.compile(r"[.!?:;\n]+")
-_PLAIN_CAPITALS = frozenset(["I", "AI", "ID", "IDs", "TV"])
-
-
-def may_repeat_text(words: str) -> bool:
-    """Return whether what a model says of a picture, in English, may hold text that can be read in it.
-
-    A word with a capital may be a name, but for the words with which sentences commonly begin, and so may all letters
-    that English does not have.
-    """
-    if _REPEATED.search(words) or any(not letter.isascii() and letter.isalnum() for letter in words):
-        return True
-    return any(map(_may_name, _SENTENCE_END.split(words))) or bool(caption_kinds(words))
-
-
-def _may_name(sentence: str) -> bool:
-    capitals = [
-        (place, word.lower())
-        for place, word in enumerate(re.findall(r"\w+(?:'\w+)?", sentence.replace("’", "'")))
-        if word[0].isupper() and word.partition("'")[0] not in _PLAIN_CAPITALS
-    ]
-    beginnings = vocabulary.words("sentence_beginnings.txt")  # "it's" is one where "it" is
-    return any(place > 0 or beginnings.isdisjoint([word, word.partition("'")[0]]) for place, word in capitals)
-
-
 def _pieces(caption: str) -> list[str]:
     step = MAX_LINE_CHARACTERS - _OVERLAP
     lines = [line.strip() for line in re.split(r"[\n|]|(?<=[.!?;])\s", caption)]

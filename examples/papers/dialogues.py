@@ -31,8 +31,9 @@ from ingest.formats import open_source
 from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits
 from ingest.storage.web import without_credentials
-from scoring.captions import may_repeat_text
+from scoring.captions import caption_kinds
 from scoring.labels.table import read_labels
+from scoring.text_rules import vocabulary
 
 OPENINGS = (
     "what the picture shows",
@@ -59,6 +60,33 @@ SIDES = (
 MAX_SIDE_PX, MAX_TURNS, MAX_CHARS = 1024, 6, 1000
 NO_FORM, NO_PRIVACY, FOUND_TEXT = "not of the form that was asked for", "do not speak of privacy", "may hold text"
 PRIVACY = re.compile(r"\b(?:privacy|private|privately|personal|sensitive|confidential|identif\w+)\b", re.IGNORECASE)
+
+REPEATED = re.compile(r"[\"“”«»„‹›「」『』]|(?<!\w)['‘]|\d[\d\s.,/-]{2,}|\b(?=\w*\d)(?=\w*[A-Za-z])\w+")
+"""An opening quotation mark, a number of three digits or more, or a word with letters and digits."""
+
+SENTENCE_END = re.compile(r"[.!?:;\n]+")
+PLAIN_CAPITALS = frozenset(["I", "AI", "ID", "IDs", "TV"])
+
+
+def may_repeat_text(words: str) -> bool:
+    """Return whether what a model says of a picture, in English, may hold text that can be read in it.
+
+    A word with a capital may be a name, but for the words with which sentences commonly begin, and so may all letters
+    that English does not have.
+    """
+    if REPEATED.search(words) or any(not letter.isascii() and letter.isalnum() for letter in words):
+        return True
+    return any(map(may_name, SENTENCE_END.split(words))) or bool(caption_kinds(words))
+
+
+def may_name(sentence: str) -> bool:
+    capitals = [
+        (place, word.lower())
+        for place, word in enumerate(re.findall(r"\w+(?:'\w+)?", sentence.replace("’", "'")))
+        if word[0].isupper() and word.partition("'")[0] not in PLAIN_CAPITALS
+    ]
+    beginnings = vocabulary.words("sentence_beginnings.txt")  # "it's" is one where "it" is
+    return any(place > 0 or beginnings.isdisjoint([word, word.partition("'")[0]]) for place, word in capitals)
 
 
 def turns_of(text: str) -> list[dict[str, str]] | str:

@@ -7,8 +7,10 @@ read forward, with steps back of at most `SEARCHED_BYTES` (`ingest.formats.tar_s
 
 import hashlib
 import io
+import re
 import stat
 import tarfile
+import zlib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
@@ -192,11 +194,42 @@ def _members(
             is_name_shortened=is_name_shortened,
             mtime=int(info.mtime) if 0 <= info.mtime < MAX_MTIME else 0,
         )
+        while (member := _plain_member(stream, archive.offset, size)) is not None:
+            archive.offset = -(-member.end // BLOCK) * BLOCK
+            yield member
     next_block = _after_zeros(stream, archive.offset)
     if next_block is None:
         return None
     # Joined archives, or one that was appended to: zeros are the end of the first, and no damage.
     return (next_block, next_block) if next_block > archive.offset else (archive.offset, archive.offset + BLOCK)
+
+
+_NUMBER, _LARGE = rb"(?:[0-7]{7}[\0 ]|[0-7]{6} \0)", rb"([0-7]{11})[\0 ]"
+_PLAIN_HEADER = re.compile(
+    rb"([^\0].{99})(%b)%b{2}%b%b([0-7]{6})\0 0.{172}(?:\0{16}|%b{2})\0.{166}"
+    % (_NUMBER, _NUMBER, _LARGE, _LARGE, _NUMBER),
+    re.DOTALL,
+)
+"""Header of a regular file, with neither a prefix of its name nor a number in binary: name, mode, size, time, sum."""
+
+
+def _plain_member(stream: BinaryIO, start: int, size: int) -> Member | None:
+    """Return the whole member whose header is at `start`, if the header is plain: Python's reader takes four times as
+    long for it. None for any other."""
+    stream.seek(start)
+    block = stream.read(BLOCK)
+    plain = _PLAIN_HEADER.fullmatch(block)
+    if plain is None or not block.isascii():
+        return None
+    # Adler's sum of bytes is exact for ASCII: 512 of these stay below its modulus.
+    checksum = (zlib.adler32(block) & 0xFFFF) - 1 - sum(block[148:156]) + 8 * ord(" ")
+    data_start, num_bytes = start + BLOCK, int(plain[3], 8)
+    if checksum != int(plain[5], 8) or data_start + num_bytes > size:
+        return None
+    name = plain[1].partition(b"\0")[0].decode()
+    end = min(data_start + -(-num_bytes // BLOCK) * BLOCK, size)
+    has_set_id = bool(int(plain[2].rstrip(b"\0"), 8) & (stat.S_ISUID | stat.S_ISGID))
+    return Member(name, start, data_start, num_bytes, end, True, has_set_id=has_set_id, mtime=int(plain[4], 8))
 
 
 def _name(stored: str) -> tuple[str, bool]:

@@ -24,7 +24,7 @@ from ingest.images.decode import DecodedImage, decode
 from ingest.images.files import formats, gif, hidden, jpeg, memory, orientation, png, webp
 from ingest.images.files.metadata import KeptFacts, png_metadata
 from ingest.images.files.profiles import plain_profile
-from ingest.images.pixels import ImageLimits
+from ingest.images.pixels import Area, CoverMethod, ImageLimits
 
 
 @dataclass(frozen=True)
@@ -175,17 +175,6 @@ def _coefficients(image: Image.Image, encoded: bytes) -> int:
         return 0
     return memory.coefficient_bytes(image, jpeg.streams(encoded, [getattr(image, "offset", 0)])[0].num_scans)
 
-
-CoverMethod = Literal["solid", "pixelate", "blur"]
-"""`solid` fills an area with black. `pixelate` and `blur` look better and hide less: what they leave can be enough to
-recognise a person or to read a number."""
-
-TARGETS = ("faces", "text", "codes", "plates", "vehicles", "persons")
-"""What can be covered wherever it is, besides the evidence of an attribute. text: every line, read or not. codes:
-barcodes."""
-
-Area = tuple[float, float, float, float]
-"""x_min, y_min, x_max, y_max in fractions (0–1) of the displayed picture, y down."""
 
 _BLACK: dict[str, Any] = {"CMYK": (0, 0, 0, 255), "RGBA": (0, 0, 0, 255), "LA": (0, 255), "YCbCr": (0, 128, 128)}
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")

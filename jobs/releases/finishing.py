@@ -21,7 +21,7 @@ from ingest.formats.released import (
     Written,
 )
 from ingest.sample import printable
-from ingest.storage.parquet_tables import in_row_groups
+from ingest.storage.parquet_tables import in_row_groups, read_checked
 from ingest.storage.place import Place
 from ingest.storage.removal import remove_tree
 from jobs.releases.card import write_card
@@ -131,9 +131,8 @@ def _parts(out: Place, shares: Sequence[Share], name: str) -> Iterator[pa.Table]
 
     def read(share: Share) -> pa.Table:
         try:
-            with table_of(out, share, name).open() as stream:
-                return pq.read_table(stream, schema=SCHEMAS[name], page_checksum_verification=True)
-        except (pa.ArrowException, FileNotFoundError):
+            return read_checked(table_of(out, share, name)).cast(SCHEMAS[name])
+        except (pa.ArrowException, FileNotFoundError, ValueError):
             raise IncompleteError(
                 f"the decisions for {printable(share.shard)} are damaged or gone from {out.at(DONE).path}; "
                 "nothing is released"

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.formats import Source
-from ingest.images.decode import DecodedImage, decode
 from ingest.images.pdq import Hashes, distances, hashes_of
 from ingest.images.pixels import ImageLimits
 from ingest.sample import Sample
@@ -23,6 +22,8 @@ _LIMITS = ImageLimits(max_side_px=1024, has_pdq=True)
 def pdq_texts(encoded: bytes) -> list[str]:
     """Return the hash of each picture that a file shows; empty if nothing can be decoded. Content without a hash, such
     as a frame after the first 16, is left out."""
+    from ingest.images.decode import DecodedImage, decode  # most releases need no decoder
+
     decoded = decode(encoded, _LIMITS)
     return [text for text in decoded.pdq or () if text is not None] if isinstance(decoded, DecodedImage) else []
 

@@ -49,7 +49,8 @@ ActionCounts = Annotated[dict[Action, Count], Field(min_length=len(ACTIONS))]
 class _Facts(BaseModel):
     """Nothing is converted on reading, and no field may be missing or unknown."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    # Built where it is first used: most processes that copy use none of these.
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)
 
 
 class GuaranteeRecord(_Facts):

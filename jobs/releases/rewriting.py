@@ -12,7 +12,7 @@ import pyarrow as pa
 from ingest.errors import EngineError, LabelsError, PolicyError, number_of
 from ingest.formats.released import NotReleased, Rewritten
 from ingest.images.files import formats
-from ingest.images.rewriting import TARGETS, cleaned
+from ingest.images.pixels import TARGETS
 from ingest.storage.place import place
 from jobs.releases.decisions import TAKEN_DOWN_BEFORE
 from jobs.releases.matching import pdq_texts
@@ -92,6 +92,8 @@ class Rewriter:
             return Rewritten(encoded)
         if decided["status"] != "scored":
             return NotReleased(NOT_CLEANED, "it was not scanned, so it cannot be cleaned")
+        from ingest.images.rewriting import cleaned  # most releases need no decoder
+
         made = cleaned(encoded, decided["num_frames_scanned"] or 1)
         if made is None:
             message = f"its file cannot be cleaned without a change of its pixels ({', '.join(formats.CLEANED)} can be)"

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 
 from ingest.errors import IncompleteError, QueryError, RunError, SourceError, StorageError, number_of
 from ingest.formats import Source
-from ingest.images.decode import DecodedImage, decode
 from ingest.images.pixels import ImageLimits, Pixels
 from ingest.sample import Locator, Slice, printable
 from jobs.runtime.hash_list import NOTHING, Clearance, HashList, PdqOfFile, is_complete
@@ -100,6 +99,8 @@ def first_frames(
 
     A notice at the end counts the missing ones. SourceError or StorageError if the source cannot be read.
     """
+    from ingest.images.decode import DecodedImage, decode  # most releases need no decoder
+
     source, num_missing, num_undecodable = Pictures(source_of(record), refs), 0, 0
     limits = ImageLimits(max_pixels=record.max_pixels, max_frames=1, max_side_px=max_side_px)
     for ref in refs:
@@ -254,6 +255,8 @@ def _read(pictures: Pictures, ref: PictureRef, record: RunRecord) -> tuple[PdqOf
 
 def pdq_of(encoded: bytes, record: RunRecord) -> PdqOfFile | None:
     """Return what the scan would have stored of a picture."""
+    from ingest.images.decode import DecodedImage, decode
+
     decoded = decode(encoded, replace(record.limits, has_pdq=True))
     return decoded.pdq if isinstance(decoded, DecodedImage) else None
 

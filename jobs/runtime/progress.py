@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Column
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobs.console.terminal import write_line
 from scoring.weights.files import Listener, in_bytes, with_listener
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 RATE_WINDOW_S = 30.0
 """Seconds over which the shown rate is measured."""
@@ -259,7 +259,7 @@ class _LineMeter(Meter):
 class _BarMeter(Meter):
     is_shown = True
 
-    def __init__(self, label: str, num_images: int | None, clock: Callable[[], float], progress: Progress):
+    def __init__(self, label: str, num_images: int | None, clock: Callable[[], float], progress: "Progress"):
         super().__init__(label, num_images, clock)
         self._progress = progress
         self._task = progress.add_task(label, total=None, meter=self)
@@ -282,7 +282,12 @@ def meter(
     """Show a meter on stderr for the length of the block; `num_images` is None if it is not known yet."""
     if quiet:
         yield Meter(label, num_images, clock)
-    elif not Console(stderr=True).is_terminal:
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    if not Console(stderr=True).is_terminal:
         yield _LineMeter(label, num_images, clock)
     else:
         with (
@@ -302,8 +307,10 @@ def meter(
 
 
 @contextmanager
-def _console() -> Iterator[Console]:
+def _console() -> Iterator["Console"]:
     """Yield a console on a copy of stderr, which still works while `native_stderr_hidden` redirects stderr itself."""
+    from rich.console import Console
+
     if sys.stderr is not sys.__stderr__:
         yield Console(stderr=True)
         return

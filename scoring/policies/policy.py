@@ -40,7 +40,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ingest.errors import PolicyError
 from ingest.formats.members import Members
 from ingest.formats.origins import Origins
-from ingest.images.rewriting import CoverMethod
+from ingest.images.pixels import CoverMethod
 from scoring.assessment import EngineOptions
 from scoring.policies.reserved import ReservedRule
 from scoring.privacy import (
@@ -98,7 +98,7 @@ _WHOLE_PICTURE = (SEVERITY_NAMES - {UNKNOWN_LEVEL.name}) | {
 }
 """Columns that judge a picture as a whole."""
 
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 """What is read from a policy's file has no other keys and no other types than declared."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ingest.errors import PolicyError, QueryError, StorageError, did_you_mean
-from ingest.images.rewriting import TARGETS
+from ingest.images.pixels import TARGETS
 from ingest.storage.given_files import given_content
 from ingest.storage.place import place
 from ingest.storage.web import refuse_credentials

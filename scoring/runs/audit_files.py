@@ -72,7 +72,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class AuditedRows(BaseModel):
     """The state of a run when it was audited."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     format: Format = FORMAT
     settings: str
@@ -235,7 +235,7 @@ ROUNDING = 1e-9
 class LabelGaps(BaseModel):
     """Questions that the labels of an audit leave open."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     num_drawn: Count | None = None
     """Number of pictures in the sample."""

@@ -426,3 +426,30 @@ def test_conversations_are_written_only_after_yes_and_become_a_training_set(
 def test_a_conversation_that_is_not_fit_is_left_out_with_its_reason(text: str, reason: str) -> None:
     dialogues = script("dialogues")
     assert dialogues.turns_of(text) == getattr(dialogues, reason)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The screen shows the password hunter2.",
+        "A letter addressed to Anna.",
+        "The sign says GRAND HOTEL BERLIN.",
+        "The envelope is from Dr Müller",
+        "Name tag: Иван Петров",
+        "日本太郎さんの名札",
+        "The text ‹otto› is readable",
+        "The note says 'we're leaving'",
+        "Call 555 0104.",
+        "Anna can be recognised.",
+        "Yes. Rosenthal is written on the door.",
+        "The name tag says: Otto",
+        "Will's face is visible.",
+    ],
+)
+def test_a_sentence_that_may_repeat_what_a_picture_shows_is_recognised(sentence: str) -> None:
+    may_repeat_text = script("dialogues").may_repeat_text
+    assert may_repeat_text(sentence)
+    assert not may_repeat_text(
+        "A person's face and an ID card can be recognised. I see two persons' hands: both bare. Don't share it; "
+        "there's a passport. Faces are private. TV screens: Documents would be."
+    )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, Rejected, decode
-from ingest.images.pixels import ImageLimits, Pixels
-from ingest.images.rewriting import Area, CoverMethod
+from ingest.images.pixels import Area, CoverMethod, ImageLimits, Pixels
 
 LIMITS = ImageLimits()
 DEMO = Path(__file__).parents[2] / "jobs" / "demo" / "corpus"

@@ -8,8 +8,7 @@ from PIL import Image
 
 from ingest.images import rewriting
 from ingest.images.decode import DecodedImage, decode
-from ingest.images.pixels import Pixels
-from ingest.images.rewriting import CoverMethod
+from ingest.images.pixels import CoverMethod, Pixels
 from tests.ingest.crafted import frames, scene, table_profile, tiff
 from tests.ingest.pictures import DEMO, LIMITS, covered, decoded
 from tests.ingest.test_cleaning import mutants, ordinary

@@ -1,15 +1,17 @@
 """WebDataset shards: hostile and damaged tars, and categories."""
 
 import gzip
+import io
 import tarfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from ingest.formats import open_source
-from ingest.formats.tar import BLOCK, Member, header
+from ingest.formats import open_source, tar
+from ingest.formats.tar import BLOCK, Member, header, walk
 from ingest.sample import Sample
+from tests.ingest import raw_tar
 from tests.ingest.made import jpeg, samples_of, slices_of, tar_bytes
 
 
@@ -190,3 +192,22 @@ def test_a_header_is_that_of_pythons_tarfile(name: str) -> None:
             info.size, info.mtime = size, mtime
             made = header(Member(name, 0, BLOCK, size, BLOCK, is_file=True, mtime=mtime))
             assert made == info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+
+
+def test_members_with_plain_headers_are_those_that_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changed in each byte, a header is read as Python does, or taken for damage as before."""
+    plain = bytearray(raw_tar.member("a.jpg", b"12345"))
+    plain[100:108], plain[136:148], plain[329:345] = b"004755 \0", b"13274567123 ", b"000000 \0" * 2
+    tars = []
+    for place in range(BLOCK):
+        for value in (plain[place], plain[place] ^ 1, plain[place] ^ 128, 0, ord(" "), ord("7")):
+            changed = plain.copy()
+            changed[place] = value
+            if not 148 <= place < 156:
+                changed[148:156] = b"%06o\0 " % (sum(changed[:148]) + 8 * ord(" ") + sum(changed[156:BLOCK]))
+            tars.append(raw_tar.member("0.jpg", b"x") + bytes(changed) + raw_tar.member("é/1.jpg", b"y") + raw_tar.END)
+    tars += [tars[0][:end] for end in range(len(tars[0]) - len(raw_tar.END) + 1)]
+    found = [list(walk(io.BytesIO(content), len(content))) for content in tars]
+    assert found[0][1] == Member("a.jpg", 1024, 1536, 5, 2048, True, has_set_id=True, mtime=0o13274567123)
+    monkeypatch.setattr(tar, "_plain_member", lambda *_: None)
+    assert found == [list(walk(io.BytesIO(content), len(content))) for content in tars]

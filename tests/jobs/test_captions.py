@@ -15,7 +15,7 @@ from ingest.images.pixels import ImageLimits
 from ingest.sample import MAX_CAPTION_BYTES, Sample, caption_of
 from jobs.scanning.batch import BatchScorer
 from scoring.assessment import EngineOptions, Outcome, View
-from scoring.captions import CAPTION_KINDS, caption_kinds, may_repeat_text
+from scoring.captions import CAPTION_KINDS, caption_kinds
 from scoring.engines import ENGINES, canned, engine_module
 from scoring.engines.canned import CannedEngine
 from scoring.protocols import PROTOCOLS
@@ -109,32 +109,6 @@ def test_kinds_are_found_by_the_rules_and_nothing_in_a_plain_caption() -> None:
     assert set(caption_kinds(caption)) >= set(CAPTION_KINDS) - {"user_name"}
     assert caption_kinds("follow @anna_s there") == ("user_name",)
     assert caption_kinds("a dog runs over a green meadow in the sun") == ()
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "The screen shows the password hunter2.",
-        "A letter addressed to Anna.",
-        "The sign says GRAND HOTEL BERLIN.",
-        "The envelope is from Dr Müller",
-        "Name tag: Иван Петров",
-        "日本太郎さんの名札",
-        "The text ‹otto› is readable",
-        "The note says 'we're leaving'",
-        "Call 555 0104.",
-        "Anna can be recognised.",
-        "Yes. Rosenthal is written on the door.",
-        "The name tag says: Otto",
-        "Will's face is visible.",
-    ],
-)
-def test_a_sentence_that_may_repeat_what_a_picture_shows_is_recognised(sentence: str) -> None:
-    assert may_repeat_text(sentence)
-    assert not may_repeat_text(
-        "A person's face and an ID card can be recognised. I see two persons' hands: both bare. Don't share it; "
-        "there's a passport. Faces are private. TV screens: Documents would be."
-    )
 
 
 @pytest.mark.parametrize(

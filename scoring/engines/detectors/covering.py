@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ingest.formats.released import CoverStep, NotReleased, Rewritten
-from ingest.images.decode import DecodedImage, decode
 from ingest.images.files import formats
-from ingest.images.pixels import ImageLimits
-from ingest.images.rewriting import TARGETS, Area, CoverMethod, covered, share_of
+from ingest.images.pixels import TARGETS, Area, CoverMethod, ImageLimits
 from scoring.assessment import Assessment, EngineDescription, EngineOptions, Outcome, View
 from scoring.engines import detectors
 from scoring.engines.detectors.findings import holds_middle
@@ -143,6 +141,8 @@ class _NotExaminedError(Exception):
 
 def cover_whole(encoded: bytes, method: CoverMethod) -> Rewritten | NotReleased:
     """Cover all of a picture, and do not examine it: with `pixelate` and `blur`, it may still show something."""
+    from ingest.images.rewriting import covered  # most releases need no decoder
+
     made = covered(encoded, [_WHOLE], method)
     if made is None:
         return _not_coverable(())
@@ -164,6 +164,8 @@ def cover_targets(
     falls_back: whether the whole picture is covered if something is left, or nothing was found. If all that there is to
     cover is spared, the picture is released with nothing covered.
     """
+    from ingest.images.rewriting import covered, share_of
+
     steps: list[CoverStep] = []
     absent = tuple(key for key in demands.absent if key in examiner().assessed)
     examined = tuple(dict.fromkeys((*targets, *absent)))
@@ -217,6 +219,8 @@ def _examined(encoded: bytes, targets: Sequence[str], hidden: Sequence[Area], ju
 
 
 def _views(encoded: bytes, engine: EngineDescription) -> list[View]:
+    from ingest.images.decode import DecodedImage, decode
+
     image = decode(encoded, ImageLimits(max_side_px=engine.max_side_px))
     if not isinstance(image, DecodedImage):
         raise _NotExaminedError(f"it cannot be examined again ({image.reason})")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ingest.images.rewriting import Area
+from ingest.images.pixels import Area
 from scoring.assessment import Assessment, Box, not_assessed
 from scoring.taxonomy import KEYS
 

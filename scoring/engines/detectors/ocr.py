@@ -14,8 +14,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from ingest.images.pixels import Pixels
-from ingest.images.rewriting import Area
+from ingest.images.pixels import Area, Pixels
 from scoring import openvino
 from scoring.engines.detectors.findings import fractions
 from scoring.engines.detectors.models import TEXT_RECOGNIZER, checked_path, open_network, text_detector

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from ingest.images.pixels import Pixels
-from ingest.images.rewriting import Area
+from ingest.images.pixels import Area, Pixels
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, HEAD_CONFIDENCE, Face
 from scoring.engines.detectors.findings import Finding, holds_middle
 from scoring.engines.detectors.objects import PERSON, Thing

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import zxingcpp
 
-from ingest.images.pixels import Pixels
-from ingest.images.rewriting import Area
+from ingest.images.pixels import Area, Pixels
 from scoring.engines.detectors.findings import Finding, fractions
 from scoring.engines.detectors.page import Page
 
