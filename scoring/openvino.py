@@ -42,7 +42,8 @@ def _core() -> Any:
 
 
 class OpenVinoNetwork:
-    """A network on one CPU thread. Call it with its input to get its outputs, in the order of the file."""
+    """A network on one CPU thread, for one thread at a time. Call it with its input to get its outputs, in the order of
+    the file."""
 
     def __init__(self, file: Path, sides_px: Sequence[int] = (), padding: Padding = "edge"):
         """Read an ONNX file.

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,7 @@ from scoring import openvino
 from scoring.assessment import Assessment, EngineOptions, View
 from scoring.engines import detectors
 from scoring.engines.detectors import faces, models, ocr
+from scoring.engines.detectors.glance import Glance, thumbnail
 from scoring.privacy import IS_DECISIVE
 from tests.engines.pages import CORPUS
 from tests.making import Patch
@@ -81,6 +83,14 @@ def test_the_outputs_are_of_the_input_without_padding(
     with onnxruntime_alone():
         expected = models.open_network(name, sides_px)(inputs)
     assert [output.shape for output in outputs] == [output.shape for output in expected]
+
+
+def test_the_numbers_that_a_screen_has_learnt_are_the_same_with_openvino() -> None:
+    small = [thumbnail(view.pixels, 400) for view in DEMO]
+    with ThreadPoolExecutor(4) as threads:
+        numbers = list(threads.map(Glance().numbers, small))
+    with onnxruntime_alone():
+        assert np.array_equal(numbers, list(map(Glance().numbers, small)))
 
 
 def test_the_run_says_which_openvino_and_which_precision() -> None:

@@ -1,6 +1,6 @@
 """Faces with CenterFace (Xu et al. 2019), and whether size, sharpness and texture let them be recognised."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import cv2
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Detection, Finding
-from scoring.engines.detectors.models import open_network
+from scoring.engines.detectors.models import Network, open_network
 
 LONGER_SIDE_PX = 800
 """Size of the network's input; faces of 1/50 of the picture are still found, in about 40 ms."""
@@ -59,8 +59,8 @@ class Face(Detection):
 
 
 class FaceFinder:
-    def __init__(self) -> None:
-        self._network = open_network("centerface.onnx", SIDES_PX)
+    def __init__(self, opened: Callable[..., Network] = open_network) -> None:
+        self._network = opened("centerface.onnx", SIDES_PX)
 
     def find(self, pixels: Pixels) -> list[Face]:
         """Return faces and, below `FACE_CONFIDENCE`, possible heads; the most confident first.

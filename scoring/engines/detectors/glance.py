@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.faces import FACE_CONFIDENCE, Face, FaceFinder
-from scoring.engines.detectors.models import SHA256, checked_path
+from scoring.engines.detectors.models import SHA256, checked_path, with_onnxruntime
 from scoring.engines.detectors.nudity import NudityClassifier
 from scoring.engines.detectors.objects import PERSON, ObjectFinder, Thing
 
@@ -29,9 +29,10 @@ def glance_models() -> dict[str, str]:
 
 class Glance:
     def __init__(self) -> None:
-        self._faces = FaceFinder()
-        self._objects = ObjectFinder()
-        self._nudity = NudityClassifier()
+        # A screen has learnt these numbers, and asks in several threads.
+        self._faces = FaceFinder(with_onnxruntime)
+        self._objects = ObjectFinder(with_onnxruntime)
+        self._nudity = NudityClassifier(with_onnxruntime)
 
     def numbers(self, small: Pixels) -> npt.NDArray[np.float32]:
         """Return shape (NUM_GLANCE,), float32: 5 of people, 7 of faces, the confidence of each class, nudity.

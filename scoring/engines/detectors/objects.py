@@ -3,6 +3,7 @@
 Model: NanoDet-g, github.com/RangiLyu/nanodet; output and classes as in its documentation.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import cv2
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from ingest.images.pixels import Pixels
 from scoring.engines.detectors.findings import Detection
-from scoring.engines.detectors.models import open_network
+from scoring.engines.detectors.models import Network, open_network
 
 Floats = npt.NDArray[np.float32]
 
@@ -41,8 +42,8 @@ class Thing(Detection):
 
 
 class ObjectFinder:
-    def __init__(self) -> None:
-        self._network = open_network("nanodet_g_coco.onnx")
+    def __init__(self, opened: Callable[..., Network] = open_network) -> None:
+        self._network = opened("nanodet_g_coco.onnx")
 
     def find(self, pixels: Pixels) -> list[Thing]:
         """Find things, surest first. pixels: uint8 RGB of shape (height, width, 3)."""
