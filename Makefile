@@ -62,8 +62,8 @@ demo-tune: export OMP_NUM_THREADS := 1
 demo-tune: $(TUNE_VENV)/.installed
 	@rm -rf $(DEMO_OUT)/tune
 	@mkdir -p $(DEMO_OUT)/tune
-	$(TUNE_BIN)/python -m jobs.demo.signs $(DEMO_OUT)/tune/pictures --seed 1 --per-class 4 --grain 0.6
-	$(TUNE_BIN)/python -m jobs.demo.signs $(DEMO_OUT)/tune/unseen-pictures --seed 2 --grain 0.6
+	$(TUNE_BIN)/python -m examples.signs $(DEMO_OUT)/tune/pictures --seed 1 --per-class 4 --grain 0.6
+	$(TUNE_BIN)/python -m examples.signs $(DEMO_OUT)/tune/unseen-pictures --seed 2 --grain 0.6
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/pictures --out $(DEMO_OUT)/tune/labels.parquet
 	$(TUNE_BIN)/privsieve labels import privbench $(DEMO_OUT)/tune/unseen-pictures --out $(DEMO_OUT)/tune/unseen.parquet
 	$(TUNE_BIN)/privsieve scan $(DEMO_OUT)/tune/unseen-pictures --run $(DEMO_OUT)/tune/before --engine transformers \

@@ -7,14 +7,15 @@ from typing import Any
 import yaml
 from PIL import Image
 
-from jobs.demo import signs
-from jobs.demo.signs import CLASSES, drawn
+from examples import signs
+from examples.signs import CLASSES, drawn
 from scoring.labels.table import LabelsOrigin, read_labels, to_labels, write_labels
 from scoring.taxonomy import KEYS
 from tests.jobs.made import privsieve
 
-BASE = Path(signs.__file__).parent / "tuning" / "base"
-RECIPE = Path(signs.__file__).parent / "tuning" / "recipe.yaml"
+DEMO = Path(__file__).parents[2] / "jobs" / "demo"
+BASE = DEMO / "tuning" / "base"
+RECIPE = DEMO / "tuning" / "recipe.yaml"
 MAX_PIXELS = signs.SIDE_PX**2
 
 

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 from transformers import Qwen3VLForConditionalGeneration
 
-from jobs.demo.signs import CLASSES, PRIVATE, SIDE_PX, UNMARKED, picture
+from examples.signs import CLASSES, PRIVATE, SIDE_PX, UNMARKED, picture
 from scoring.engines.vlm.prompting import Prompter
 from tests.vllm.micro import make_config, make_tokenizer, save_processor
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from jobs.demo import signs
+from examples import signs
 from reports.evaluation.compute import evaluation_of, judged
 from reports.evaluation.results import Evaluation
 from scoring.assessment import EngineOptions, View

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobs.demo.signs import UNMARKED
+from examples.signs import UNMARKED
 from tests.making import Capture
 from tests.papers.test_scripts import script
 from tests.tuning.made import BASE, MAX_PIXELS, drawn_pictures, make_recipe

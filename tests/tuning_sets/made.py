@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from jobs.demo.signs import picture
+from examples.signs import picture
 from jobs.runtime.progress import SILENT
 from jobs.tuning.training_set import TuneSetRequest, run_tune_set
 from scoring.labels.table import LabelsOrigin, to_labels, write_labels

@@ -1,6 +1,6 @@
 """Draws small pictures of signs, one for each class of PrivBench: eight private ones and eight public ones.
 
-    python -m jobs.demo.signs FOLDER --per-class 20 --seed 1 --grain 0.2
+    python -m examples.signs FOLDER --per-class 20 --seed 1 --grain 0.2
 
 A picture has one sign of 32 x 32 pixels in one of its four quarters, in random colours, and clutter around it. Seven of
 the eight private classes also carry a red mark; `license_plate` does not, so a model that never saw it cannot
