@@ -314,6 +314,12 @@ def not_assessed_in_words(report: Report, names: Mapping[str, str] | None = None
     return f"{listed}. The engine cannot judge these, so the real levels and rates can be higher."
 
 
+def first_of(words: Sequence[str], most: int) -> str:
+    """Return the first words, and how many more there are."""
+    num_more = len(words) - most
+    return "; ".join(words) if num_more <= 1 else f"{'; '.join(words[:most])}; and {num_more} more"
+
+
 def small_groups_note(rates: Iterable[Rate]) -> str | None:
     """Say what the mark of groups with few images means; None if no group has it."""
     note = f"fewer than {SMALL_GROUP} images were judged: the rate says little."

@@ -129,19 +129,10 @@ class Imported:
     num_rows: int
 
     num_listed: int
-    """Number of pictures that the data set lists, one per annotator: rows plus `num_copies`."""
+    """Number of pictures that the data set lists, one per annotator; those with the same bytes share a row."""
 
     num_missing: int
     """Number of rows without sha256: the picture is missing or cannot be read."""
-
-    num_copies: int
-    """Number of listed pictures with the bytes of another one, whose row they share."""
-
-    num_contradictions: int
-    """Number of rows of several such pictures with different labels; differing values are null."""
-
-    num_shared_names: int
-    """Number of listed pictures whose file name also occurs in another folder, so that it cannot be their key."""
 
 
 def import_labels(
@@ -202,7 +193,7 @@ def import_labels(
         notes=(*importer.notes, *_notes(*counts)),
     )
     write_labels(labels, out, origin)
-    return Imported(origin, len(rows), len(listed), *counts)
+    return Imported(origin, len(rows), len(listed), num_missing)
 
 
 def _refuse_labelled_twice(listed: Sequence[LabelledPicture]) -> None:
