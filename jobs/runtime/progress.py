@@ -25,9 +25,6 @@ RATE_WINDOW_S = 30.0
 ESTIMATE_WINDOW_S = 300.0
 """Seconds over which the rate for the time left is measured, so that one slow batch does not change it much."""
 
-MIN_GAP_S = 0.5
-"""Counts that come faster are joined."""
-
 LINE_EVERY_S = 60.0
 
 
@@ -47,16 +44,10 @@ class Pace:
 
     def mark(self, at_s: float, num_images: int) -> None:
         """Note how many images are done at this moment, on a clock that does not go back."""
-        mark = _Mark(at_s, num_images)
-        if self._first is None:
-            self._first = mark
-            self._marks.append(mark)
+        if self._marks and num_images <= self._marks[-1].num_images:  # less: a slice is begun again
             return
-        if num_images <= self._marks[-1].num_images:  # less: the images of a slice that is begun again
-            return
-        if len(self._marks) > 1 and at_s - self._marks[-2].at_s < MIN_GAP_S:
-            self._marks.pop()
-        self._marks.append(mark)
+        self._marks.append(_Mark(at_s, num_images))
+        self._first = self._first or self._marks[0]
         while len(self._marks) > 2 and self._marks[1].at_s <= at_s - ESTIMATE_WINDOW_S:
             self._marks.popleft()
 
@@ -86,8 +77,7 @@ class Pace:
         if len(self._marks) < 2:
             return None
         last = self._marks[-1]
-        within = last.at_s - window_s
-        since = next((mark for mark in reversed(self._marks) if mark.at_s <= within), self._marks[0])
+        since = next((mark for mark in reversed(self._marks) if mark.at_s <= last.at_s - window_s), self._marks[0])
         return _rate_between(since, last, now_s if now_s - last.at_s > window_s else last.at_s)
 
 
