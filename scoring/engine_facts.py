@@ -72,12 +72,10 @@ class Preview:
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of a package, of the program Tesseract with its languages, or of OpenVINO with its precision;
-    None if it is not here, or not in use."""
-    if name == tesseract.PROGRAM:
-        return tesseract.version()
-    if name == openvino.PACKAGE:
-        return openvino.in_use()
+    """Return the version of a package; of Tesseract with its languages, of OpenVINO with its precision. None if it is
+    not here, or not in use."""
+    if name in (tesseract.PROGRAM, openvino.PACKAGE):
+        return tesseract.version() if name == tesseract.PROGRAM else openvino.in_use()
     try:
         return package_version(name)
     except PackageNotFoundError:

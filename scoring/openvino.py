@@ -32,18 +32,8 @@ def in_use() -> str | None:
         return None
 
 
-@cache
-def _core() -> Any:
-    try:
-        from openvino import Core
-    except ImportError as error:
-        raise EngineError("OpenVINO cannot be loaded: install the package openvino again, or remove it") from error
-    return Core()
-
-
 class OpenVinoNetwork:
-    """A network on one CPU thread, for one thread at a time. Call it with its input to get its outputs, in the order of
-    the file."""
+    """A network on one CPU thread. Call it with its input, in one thread at a time, to get the outputs of the file."""
 
     def __init__(self, file: Path, sides_px: Sequence[int] = (), padding: Padding = "edge"):
         """Read an ONNX file.
@@ -51,32 +41,24 @@ class OpenVinoNetwork:
         sides_px: heights and widths to which inputs of shape (1, channels, height, width) are padded, ascending; a
         longer one is left as it is, as all are without them. padding: the last row and column, or zeros.
         """
+        try:
+            from openvino import Core
+        except ImportError as error:
+            raise EngineError("OpenVINO cannot be loaded: install the package openvino again, or remove it") from error
         settings = {
             "INFERENCE_NUM_THREADS": 1,
             "NUM_STREAMS": 1,
             "ENABLE_CPU_PINNING": False,  # processes beside each other would share a core
             "INFERENCE_PRECISION_HINT": "bf16",
         }
-        self._request = _core().compile_model(file, "CPU", settings).create_infer_request()
+        self._request = Core().compile_model(file, "CPU", settings).create_infer_request()
         self._sides_px, self._padding = sides_px, padding
 
     def __call__(self, inputs: Array) -> list[Array]:
-        """Return the outputs; those of shape (1, channels, height, width) without the part that shows padding."""
-        padded = self._padded(inputs)
-        outputs = list(self._request.infer({0: padded}, share_inputs=True).to_tuple())
-        if padded is inputs:
-            return outputs
-        (height, width), (padded_height, padded_width) = inputs.shape[2:], padded.shape[2:]
-        return [
-            output[:, :, : output.shape[2] * height // padded_height, : output.shape[3] * width // padded_width]
-            if output.ndim == 4
-            else output
-            for output in outputs
-        ]
+        """Return the outputs. Those with a height and a width also show the padding, at the lower and right edge."""
+        return list(self._request.infer({0: self._padded(inputs)}, share_inputs=True).to_tuple())
 
     def _padded(self, inputs: Array) -> Array:
-        if not self._sides_px:
-            return inputs
         lengths = inputs.shape[2:]
         more = [next((side for side in self._sides_px if side >= length), length) - length for length in lengths]
         return np.pad(inputs, [(0, 0), (0, 0), *((0, n) for n in more)], mode=self._padding) if any(more) else inputs

@@ -28,7 +28,7 @@ def refuse_credentials(url: str) -> None:
         raise StorageError(
             "the URL holds a user name or password (what is before the @); give credentials by the environment instead"
         )
-    if any(map(_has_query, chain)):
+    if any(not _LOCAL.match(part) and (_FIELD.search(part) or (_WEB.match(part) and "?" in part)) for part in chain):
         raise StorageError(
             "the URL holds a query, which may be a key and would end in run.json; use a URL without one, or download "
             "the file"
@@ -53,10 +53,6 @@ def _chain(url: str) -> list[str]:
 
 def _has_user(url: str) -> bool:
     return bool(_USER.match(url)) and not _CONTAINER.match(url)
-
-
-def _has_query(part: str) -> bool:
-    return not _LOCAL.match(part) and (_FIELD.search(part) is not None or (bool(_WEB.match(part)) and "?" in part))
 
 
 def _hidden(part: str) -> str:

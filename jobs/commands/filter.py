@@ -1,6 +1,7 @@
 """`privsieve filter RUN --policy POLICY --out DEST`: the corpus again, without what the policy drops."""
 
 from collections.abc import Mapping
+from itertools import islice
 from shlex import quote
 
 import click
@@ -152,11 +153,10 @@ def _print_unseen(counts: Counts, policy: Policy) -> None:
 
 def _print_left_out(left_out: Mapping[str, int]) -> None:
     if left_out:
-        first = [_left_out(kind, count) for kind, count in left_out.items()][:MAX_KINDS_PRINTED]
+        kinds = (  # of files, or columns that hold values
+            f"{number_of(count, 'value')} of the {kind}" if kind.startswith("column ") else f"{count:,} {kind}"
+            for kind, count in left_out.items()
+        )
+        first = list(islice(kinds, MAX_KINDS_PRINTED))
         more = f" and {len(left_out) - len(first)} more kinds" if len(left_out) > len(first) else ""
         write_line(f"left out next to the images: {', '.join(first)}{more}")
-
-
-def _left_out(kind: str, count: int) -> str:
-    """Return the number of files, or of values of a column."""
-    return f"{number_of(count, 'value')} of the {kind}" if kind.startswith("column ") else f"{count:,} {kind}"

@@ -12,6 +12,7 @@ import hashlib
 import heapq
 import posixpath
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -204,10 +205,8 @@ def _places(source: Source) -> Iterator[PicturePlace]:
 
 
 def _names(source: Source, shard: str) -> Iterator[tuple[str, str | None]]:
-    try:
+    with suppress(SourceError):  # a shard that cannot be read has no names
         yield from FORMATS[source.format].names(source.root, shard, None)
-    except SourceError:
-        return  # a shard that cannot be read has no names
 
 
 def _unique(named: Iterator[tuple[str, PicturePlace]]) -> dict[str, PicturePlace | None]:

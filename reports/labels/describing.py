@@ -83,20 +83,18 @@ def _sides(private: Floats) -> Sides:
 
 
 def document(found: LabelDescription) -> Document:
+    sides = found.pictures
     times = ", ".join(f"{num:,} by {people}" for people, num in found.people_per_picture.items())
     return Document(
         [
             f"pictures  {found.num_pictures:,}, {found.num_with_sha256:,} with sha256",
             f"people    {len(found.people):,}; pictures labelled {times}",
-            f"private   {_in_words(found.pictures)}, by the majority",
+            f"private   {sides.num_private:,} private, {sides.num_public:,} public, {sides.num_open:,} open, by the "
+            "majority",
         ],
         list(_tables(found)),
         [],
     )
-
-
-def _in_words(sides: Sides) -> str:
-    return f"{sides.num_private:,} private, {sides.num_public:,} public, {sides.num_open:,} open"
 
 
 def _tables(found: LabelDescription) -> Iterator[Table]:

@@ -184,13 +184,12 @@ def import_labels(
     columns = {column: [row.get(column) for row in rows.values()] for column in LABELS_SCHEMA.names}
     labels = to_labels(columns, len(rows))
     num_missing = labels["sha256"].null_count
-    counts = (num_missing, len(listed) - len(rows), len(contradictory), num_shared_names)
     origin = LabelsOrigin(
         source=name,
         mapping=f"{mapping.name} {mapping.version}" if mapping else None,
         num_pictures=len({picture for picture, _ in rows}),
         unmapped={printable(label)[:200]: count for label, count in sorted(unmapped.items())},
-        notes=(*importer.notes, *_notes(*counts)),
+        notes=(*importer.notes, *_notes(num_missing, len(listed) - len(rows), len(contradictory), num_shared_names)),
     )
     write_labels(labels, out, origin)
     return Imported(origin, len(rows), len(listed), num_missing)

@@ -117,6 +117,7 @@ class FaceFinder:
         size = [max(32, round(side * scale / 32) * 32) for side in (width, height)]
         inputs = cv2.resize(pixels, size).astype(np.float32).transpose(2, 0, 1)[None]
         heat, scales, offsets, _ = self._network(inputs)
+        heat = heat[:, :, : size[1] // STRIDE, : size[0] // STRIDE]  # without padding
         boxes, confidences = _decoded(heat[0, 0], scales[0], offsets[0], least)
         boxes *= np.array([width / size[0], height / size[1]] * 2)
         corners = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)

@@ -244,7 +244,7 @@ class TextReader:
         if openvino.in_use():
             find = open_network(text_detector(), SIDES_PX)
             recognise = open_network(TEXT_RECOGNIZER, LENGTHS_PX, "constant")  # as it was trained
-            self._model.text_det.session = lambda inputs: find(inputs)[0]
+            self._model.text_det.session = lambda inputs: find(inputs)[0][:, :, : inputs.shape[2], : inputs.shape[3]]
             self._model.text_rec.session = lambda inputs: recognise(inputs)[0]
         self.writing = WritingFinder(self._model)
         self._cut = get_rotate_crop_image
