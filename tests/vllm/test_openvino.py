@@ -23,7 +23,8 @@ from scoring.privacy import IS_DECISIVE
 from tests.engines.pages import CORPUS, drawn
 from tests.making import Patch
 
-pytest.importorskip("openvino", reason="the openvino extra is not installed")
+library = pytest.importorskip("openvino", reason="the openvino extra is not installed")
+HAS_BFLOAT16 = "BF16" in library.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 DECODED = (decode(path.read_bytes(), ImageLimits(max_side_px=800)) for path in sorted(CORPUS.rglob("*.*g")))
 DEMO = [View(image.views[0], image.metadata, "") for image in DECODED if isinstance(image, DecodedImage)]
@@ -31,7 +32,9 @@ DEMO = [View(image.views[0], image.metadata, "") for image in DECODED if isinsta
 
 @pytest.fixture(autouse=True)
 def with_openvino(monkeypatch: Patch) -> None:
-    """Also where the processor has no AMX: there OpenVINO takes more time."""
+    """Also where the processor has bfloat16 without AMX: there OpenVINO takes more time."""
+    if not HAS_BFLOAT16:
+        pytest.skip("the processor has no bfloat16")
     monkeypatch.setattr(openvino, "in_use", lambda: f"{version('openvino')} bf16")
 
 
@@ -63,7 +66,7 @@ def test_the_demo_pictures_get_the_same_answers() -> None:
     assert private.tolist() == also_private.tolist()
     assert private.any()
     assert not private.all()
-    assert face_areas(by_openvino) == pytest.approx(face_areas(by_onnxruntime), abs=0.01)
+    assert face_areas(by_openvino) == pytest.approx(face_areas(by_onnxruntime), abs=0.03)
     assert len(face_areas(by_openvino)) >= 3
 
 
