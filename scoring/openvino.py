@@ -4,6 +4,7 @@ AMX multiplies matrices of bfloat16, numbers of 16 bits, so that a few answers d
 OpenVINO prepares a network for each new shape of input, in about 0.05 s. So inputs are padded to few shapes.
 """
 
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -41,6 +42,7 @@ class OpenVinoNetwork:
         sides_px: heights and widths to which inputs of shape (1, channels, height, width) are padded, ascending; a
         longer one is left as it is, as all are without them. padding: the last row and column, or zeros.
         """
+        sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # it would call Google Analytics
         try:
             from openvino import Core
         except ImportError as error:

@@ -1,5 +1,7 @@
 """The detectors with OpenVINO, which only this environment has, against onnxruntime."""
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -113,6 +115,15 @@ def test_openvino_is_used_where_the_processor_has_amx(
     processors.write_text(f"processor: 0\nflags: {flags}\n")
     monkeypatch.setattr(openvino, "_PROCESSORS", processors)
     assert openvino.in_use.__wrapped__() == (f"{version('openvino')} bf16" if is_used else None)
+
+
+def test_openvino_calls_nobody_and_writes_nothing_into_the_home_folder(tmp_path: Path) -> None:
+    script = (
+        "from scoring.engines.detectors.models import checked_path; from scoring.openvino import OpenVinoNetwork; "
+        "OpenVinoNetwork(checked_path('centerface.onnx'))"
+    )
+    subprocess.run([sys.executable, "-c", script], env=os.environ | {"HOME": str(tmp_path)}, check=True)
+    assert not (tmp_path / "intel").exists()
 
 
 def test_an_openvino_that_cannot_be_loaded_is_one_clear_line(monkeypatch: Patch) -> None:
