@@ -45,7 +45,7 @@ class OpenVinoNetwork:
         sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # it would call Google Analytics
         try:
             from openvino import Core
-        except ImportError as error:
+        except (ImportError, OSError) as error:
             raise EngineError("OpenVINO cannot be loaded: install the package openvino again, or remove it") from error
         settings = {
             "INFERENCE_NUM_THREADS": 1,

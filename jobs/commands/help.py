@@ -13,8 +13,7 @@ _ENTRY = re.compile(r"^- \[[^\]]+\]\(([\w/]+)\.md\): (.*(?:\n  .*)*)", re.MULTIL
 """A line of docs/index.md: topic, and what the page is about. Commands and words without a page of their own are in
 backticks in that text."""
 
-_SUBCOMMAND = re.compile(r"^## privsieve (\w+) (\w+)$", re.MULTILINE)
-"""The heading of `docs/commands.md` above a command such as `audit sample`."""
+_SUBCOMMAND = re.compile(r"^## privsieve (\w+) (\w+)$", re.MULTILINE)  # headings of docs/commands.md
 
 
 @click.command()

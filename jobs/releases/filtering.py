@@ -49,6 +49,7 @@ from jobs.runtime.processes import FURTHER_AFTER_S
 from jobs.runtime.progress import SILENT, Feedback
 from reports.report.opened import open_run
 from scoring.engines.detectors.covering import examiner
+from scoring.openvino import in_use
 from scoring.policies.policy import Policy
 from scoring.policies.policy_file import SHIPPED, load_policy, policy_bytes
 from scoring.policies.reserved import ReservedRule
@@ -331,7 +332,7 @@ def _identity(planned: FilterPlan) -> ReleaseIdentity:
         files=policy.files,
         texts=policy.texts,
         origins=policy.origins if policy.writes_again else None,
-        second_look=examiner().protocol if policy.redacts else None,
+        second_look=", OpenVINO ".join(filter(None, (examiner().protocol, in_use()))) if policy.redacts else None,
         verified_by=None if policy.verify is None else shown_engine(policy.verify),
         residual_max_level=policy.residual_max_level,
         previous_sha256=None if planned.previous is None else planned.previous.sha256,

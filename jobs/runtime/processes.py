@@ -37,8 +37,7 @@ Prepare = Callable[[OnProgress], AbstractContextManager[Callable[[Task], Answer]
 """
 
 TRIES = ISOLATE_AFTER_DEATHS + 1
-"""Processes for one task, which is then given up or left to the parent. In the last one, a scan looks at each image
-apart."""
+"""Processes for one task, which is then given up or left to the parent. In the last, a scan looks at images apart."""
 
 FURTHER_AFTER_S = 2.0
 """Seconds after which further processes begin: small work is done before one of them is ready."""

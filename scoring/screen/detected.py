@@ -13,6 +13,7 @@ import numpy as np
 
 from ingest.errors import EngineError, NoFeaturesError
 from ingest.machine import install_command
+from scoring import openvino
 from scoring.assessment import Assessment, EngineOptions, Unscored
 from scoring.engines import detectors
 from scoring.engines.detectors.findings import ASSESSED
@@ -91,7 +92,8 @@ class DetectorAnswers:
     @staticmethod
     def identity() -> dict[str, str]:
         described = detectors.describe(EngineOptions())
-        return {"features": DETECTORS_VERSION, "protocol": described.protocol, **described.weights}
+        identity = {"features": DETECTORS_VERSION, "protocol": described.protocol, **described.weights}
+        return identity | ({openvino.PACKAGE: version} if (version := openvino.in_use()) else {})
 
     def __init__(self) -> None:
         self._engine = detectors.load(EngineOptions())

@@ -101,8 +101,8 @@ def refuse_other_features(screen: FittedScreen) -> None:
         other = sorted(name for name in {*here, *modality.identity} if here.get(name) != modality.identity.get(name))
         if other:
             raise EngineError(
-                f"the screen was fitted with other {other[0]} of the modality {modality.name}; fit it again with "
-                "this version of privsieve, or scan with the version that fitted it"
+                f"the screen was fitted with other {other[0]} of the modality {modality.name}; fit it again here, "
+                "or scan with the versions of privsieve and OpenVINO that fitted it"
             )
 
 

@@ -2,6 +2,7 @@
 
 import io
 import logging
+import os
 import subprocess
 import sys
 import tarfile
@@ -202,6 +203,13 @@ def test_describing_the_engine_loads_no_model() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "5"
+
+
+def test_onnxruntime_tells_nobody_of_the_models_and_writes_nothing_into_the_home_folder(tmp_path: Path) -> None:
+    script = "from scoring.engines.detectors import load; from scoring.assessment import EngineOptions as E; load(E())"
+    environment = {name: value for name, value in os.environ.items() if name not in ("CI", "ORT_DISABLE_TELEMETRY")}
+    subprocess.run([sys.executable, "-c", script], env=environment | {"HOME": str(tmp_path)}, check=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_package_is_one_clear_line(monkeypatch: Patch) -> None:

@@ -22,8 +22,7 @@ _XMP_NAMES = ("xmp", "XML:com.adobe.xmp")
 _IN_XMP = re.compile(
     rb"[:<]Orientation(?:\s{0,64}=\s{0,64}[\"']|(?:\s[^<>]{0,128})?>)\s{0,64}([2-8]|&#x?\w{2,8};)\s{0,64}[\"'<]"
 )
-"""As an attribute or an element, of any prefix, also as a character reference. Repetitions are limited, since packets
-can have megabytes of spaces."""
+"""An attribute or an element, or a character reference. Repetitions are limited: packets have megabytes of spaces."""
 
 
 @dataclass(frozen=True)

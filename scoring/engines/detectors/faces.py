@@ -57,7 +57,7 @@ class Face(Detection):
 
 
 class FaceFinder:
-    def __init__(self, opened: Callable[..., Network] = open_network) -> None:
+    def __init__(self, opened: Callable[[str], Network] = open_network) -> None:
         self._network = opened("centerface.onnx")
 
     def find(self, pixels: Pixels) -> list[Face]:

